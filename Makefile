@@ -1,0 +1,43 @@
+# `make demo` and `make test` do all the set-up, from a fresh clone on a fresh Debian-like machine.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+DEMO := demo.json
+
+.PHONY: demo test lint lock setup system clean
+
+demo: setup
+	$(BIN)/dyno run records -o $(DEMO) --overwrite
+
+test: system setup lint
+	$(BIN)/pytest $(PYTEST)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(STAMP)
+
+# The build back end is in the lock file too, so nothing unpinned is installed.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory system
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What tests need beside Python packages. Without root and sudo it says so and goes on.
+system:
+	@PYTHON=$(PYTHON) sh tools/system-packages
+
+# Needs uv. The comments that it writes name no index and no path.
+lock:
+	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-header --no-annotate --all-extras --group test pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .venv build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO)
