@@ -1,0 +1,3 @@
+"""Dyno: a dynamometer for data engines."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,97 @@
+"""Finds suites and engines: ours by looking in their folders, plug-ins' by entry point.
+
+The only place that knows what there is. It imports a declaration when it is asked for by name, and never an
+engine's library: those are imported by an engine's opener, inside a worker. A plug-in that can't be imported is
+reported with its error and hides nobody else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+import dyno.engines
+import dyno.suites
+from dyno.model import EngineSpec, UsageError, unknown
+from dyno.suite import Suite
+
+GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
+
+
+@cache
+def _sources(kind: str) -> dict[str, str]:
+    """Name to 'module:attribute', ours first: a plug-in can't take the name of one of ours."""
+    package = dyno.engines if kind == "engine" else dyno.suites
+    found = {
+        m.name: f"{package.__name__}.{m.name}:{kind.upper()}"
+        for m in pkgutil.iter_modules(package.__path__)
+        if not m.name.startswith("_")
+    }
+    for entry in entry_points(group=GROUPS[kind]):
+        found.setdefault(entry.name, entry.value)
+    return found
+
+
+def _load(kind: str, name: str) -> Any:
+    known = _sources(kind)
+    if name not in known:
+        raise UsageError(unknown(kind, name, known))
+    module, _, attribute = known[name].partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        where = f"{kind} {name} ({known[name]})"
+        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {error}") from error
+
+
+@cache
+def engine(name: str) -> EngineSpec:
+    """The declaration of one engine. Raises UsageError, with the nearest name, for an unknown one."""
+    return cast(EngineSpec, _load("engine", name))
+
+
+@cache
+def suite(name: str) -> Suite:
+    """One suite. Raises UsageError, with the nearest name, for an unknown one."""
+    return cast(Suite, _load("suite", name))
+
+
+def engines() -> Iterator[EngineSpec]:
+    """Every engine that can be imported, in order of name."""
+    return (spec for name in sorted(_sources("engine")) if isinstance(spec := attempt("engine", name), EngineSpec))
+
+
+def suites() -> Iterator[Suite]:
+    """Every suite that can be imported, in order of name."""
+    for name in sorted(_sources("suite")):
+        found = attempt("suite", name)
+        if not isinstance(found, str):
+            yield found
+
+
+def attempt(kind: str, name: str) -> Any:
+    """The declaration, or the one line that says why it can't be had."""
+    try:
+        return engine(name) if kind == "engine" else suite(name)
+    except UsageError as error:
+        return str(error)
+
+
+def broken() -> list[str]:
+    """One line for each engine or suite that can't be imported."""
+    found = (attempt(kind, name) for kind in GROUPS for name in sorted(_sources(kind)))
+    return [line for line in found if isinstance(line, str)]
+
+
+def engines_for(wanted: Suite) -> list[EngineSpec]:
+    """The engines that implement one of the suite's ports."""
+    return [spec for spec in engines() if port_of(wanted, spec) is not None]
+
+
+def port_of(wanted: Suite, spec: EngineSpec) -> str | None:
+    """The first of the suite's ports that the engine implements."""
+    return next((port for port in wanted.ports if port in spec.ports), None)

@@ -1,0 +1,105 @@
+"""The contract between a suite and the worker that runs it. No suite, engine or clock may be put here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from dyno.model import Caveat, Engine, EngineSpec, Phase, Preset, Setting, Value
+
+
+@dataclass
+class Operations:
+    """A slice of a phase's work, built before the clock starts: one call and one argument per operation.
+
+    `calls` is given what `around` yields (None without it), and returns the callable of each operation; an
+    endless `repeat` of one will do. `check` gets one answer per operation done, a `Failure` where it raised;
+    it returns how many answers it compared, and raises `Wrong`.
+    """
+
+    calls: Callable[[Any], Iterable[Callable[[Any], Any]]]
+    arguments: Sequence[Any]
+    check: Callable[[Sequence[Any]], int]
+    weights: Sequence[int] | None = None
+    """What the throughput counts for each operation (the keys of an insert); None for one each."""
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """A transaction that holds the slice: entered and left inside the timed region, in nobody's latency."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Stands in the answers for an operation that raised."""
+
+    error: str
+
+
+@dataclass
+class Bulk:
+    """A phase that is one timed call over N items. `feed` yields slices; the clock stops while it builds one.
+
+    `call` gets one flat iterable. `check` gets its answer and the number of records that it took.
+    """
+
+    call: Callable[[Iterable[Any]], Any]
+    feed: Iterator[Sequence[Any]]
+    items_per_record: int
+    check: Callable[[Any, int], int]
+
+
+class Workload(Protocol):
+    """The dataset and the phases of one trial, in the worker's process."""
+
+    def conformance(self) -> None:
+        """A brief model-based check of the engine in a directory of its own. Raises `Wrong`."""
+
+    def prepare(self, phase: Phase) -> None:
+        """Everything that the phase needs, untimed: a store that is empty, or loaded."""
+
+    def connect(self) -> AbstractContextManager[Any]:
+        """A port on the prepared store, for one client. Entered in that client's thread or process."""
+
+    def release(self) -> None:
+        """Closes the engine, so that client processes can open it themselves."""
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations | Bulk]:
+        """The client's share of the phase, slice by slice."""
+
+    def verify(self, phase: Phase) -> int:
+        """Looks at the store after a phase that writes; returns how many answers it compared. Raises `Wrong`."""
+
+    def engine(self) -> Engine:
+        """The opened engine: for its version, settings, files and caveats."""
+
+    def caveats(self) -> Iterable[Caveat]:
+        """The suite's own remarks on what this engine was asked."""
+
+    def close(self) -> None: ...
+
+
+class Suite(Protocol):
+    """A family of experiments that answers one question."""
+
+    name: str
+    title: str
+    ports: tuple[str, ...]
+    params: tuple[Setting, ...]
+    presets: Mapping[str, Preset]
+    phases: tuple[Phase, ...]
+
+    def workload(self, job: Job) -> Workload: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is told: one trial, with everything resolved."""
+
+    spec: EngineSpec
+    home: Path
+    tier: Any
+    options: Mapping[str, Value]
+    params: Mapping[str, Value]
+    seed: int
+    clients: int
