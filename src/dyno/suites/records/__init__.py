@@ -1,0 +1,30 @@
+"""Records: how fast does a Python application store, index, find and change small records?
+
+After David Wilson, acid (its performance page and examples/benchy.py), 2013; mixed workloads after Cooper et
+al., Benchmarking Cloud Serving Systems with YCSB, 2010.
+"""
+
+from __future__ import annotations
+
+from dyno.suite import Job, Workload
+from dyno.suites.records.params import PARAMS, PHASES, PRESETS
+
+
+class RecordsSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "records"
+    title = "indexed records in a key-value, SQL or document store"
+    ports = ("records", "ordered-kv")
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs no dataset.
+        from dyno.suites.records.workload import RecordsWorkload
+
+        return RecordsWorkload(job)
+
+
+SUITE = RecordsSuite()

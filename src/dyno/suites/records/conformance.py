@@ -1,0 +1,192 @@
+"""The conformance suite of the records port: a store is held against a dict that is known to be right.
+
+Each check is a function of `opened`, which opens a fresh or an earlier store by name, and of the tier. The tests
+run all of them on every engine; a worker runs `brief` before it measures. Nothing may be put here that depends
+on an engine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dyno.model import Tier, Wrong
+from dyno.suites.records.port import INDEXES, Record, Records
+
+Opened = Callable[[str, bool], AbstractContextManager[Records]]
+Check = Callable[[Opened, Tier], None]
+
+
+def record(name: str, stub: str = "x") -> Record:
+    return {"name": name, "location": name.upper(), "stub": stub}
+
+
+def key(name: str) -> tuple[str, str]:
+    return name, name.upper()
+
+
+def expect(got: Any, wanted: Any, what: str) -> None:
+    if got != wanted:
+        raise Wrong(f"{what}: got {got!r}, expected {wanted!r}")
+
+
+def absence(opened: Opened, tier: Tier) -> None:
+    """An empty store has nothing, and neither have the neighbours of what is there."""
+    with opened("absence", True) as port:
+        expect(port.reader().get(key("a")), None, "get from an empty store")
+        expect(port.reader().finder("rev_name")("a"), None, "find in an empty store")
+        expect(port.reader().scanner(10)(key("a")), [], "scan of an empty store")
+        port.insert([record("mm")])
+        for name in ("m", "mmm", "ml", "mn", ""):
+            expect(port.reader().get(key(name)), None, f"get of absent {name!r} beside 'mm'")
+        expect(port.reader().get(("mm", "mm")), None, "get with the right name and a wrong location")
+        for index, function in INDEXES.items():
+            find = port.reader().finder(index)
+            expect(find(function(record("m"))), None, f"find by {index} of an absent prefix")
+            expect(find(function(record("mmm"))), None, f"find by {index} of an absent extension")
+
+
+def order(opened: Opened, tier: Tier) -> None:
+    """A scan returns records by the order of their keys' bytes, whatever the order of insertion."""
+    names = ["b", "a", "ab", "aa", "ba", "z", "zz", "aab", "m" * 40, "é", "zé", "\x01", "~"]
+    with opened("order", True) as port:
+        port.insert(record(name) for name in names)
+        wanted = [record(name) for name in sorted(names, key=lambda name: name.encode())]
+        with port.reading() as reader:
+            expect(reader.scanner(100)(("", "")), wanted, "scan of everything")
+            expect(reader.scanner(3)(("", "")), wanted[:3], "scan of the first three")
+            expect(
+                reader.scanner(100)(key("m")),
+                wanted[wanted.index(record("m" * 40)) :],
+                "scan from between two",
+            )
+            expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
+
+
+def overwrite(opened: Opened, tier: Tier) -> None:
+    """A replacement returns the old record and leaves one new one, in the store and in the indexes."""
+    with opened("overwrite", True) as port:
+        expect(port.replace([record("a", "1")]), [None], "old value of a new record")
+        expect(port.replace([record("a", "2")]), [record("a", "1")], "old value of an overwritten record")
+        twice = port.replace([record("a", "3"), record("b", "1"), record("a", "4")])
+        expect(twice, [record("a", "2"), None, record("a", "3")], "old values, one key twice in a transaction")
+        with port.reading() as reader:
+            expect(reader.get(key("a")), record("a", "4"), "get after overwriting")
+            expect(reader.finder("rev_location")("A"), record("a", "4"), "find after overwriting")
+            expect(reader.scanner(9)(key("a")), [record("a", "4"), record("b", "1")], "scan after overwriting")
+
+
+def delete(opened: Opened, tier: Tier) -> None:
+    """What is deleted is gone from the store and the indexes, and may come back."""
+    with opened("delete", True) as port:
+        port.insert([record("a"), record("b"), record("c")])
+        expect(
+            port.delete([key("b"), key("b"), key("x")]),
+            [True, False, False],
+            "deleting, twice, and the absent",
+        )
+        expect(port.reader().get(key("b")), None, "get after deleting")
+        for index, function in INDEXES.items():
+            expect(port.reader().finder(index)(function(record("b"))), None, f"find by {index} after deleting")
+        expect(port.reader().scanner(9)(key("a")), [record("a"), record("c")], "scan after deleting")
+        expect(port.replace([record("b", "new")]), [None], "old value of a deleted record")
+        expect(port.reader().finder("rev_name")("b"), record("b", "new"), "find after inserting again")
+
+
+def atomicity(opened: Opened, tier: Tier) -> None:
+    """A transaction that fails leaves nothing of itself."""
+
+    class Planned(Exception):
+        pass
+
+    def failing() -> Any:
+        yield record("new1", "2")
+        yield record("new2", "2")
+        raise Planned
+
+    with opened("atomicity", True) as port:
+        port.insert([record("old", "1")])
+        for write in (port.insert, port.replace):
+            try:
+                write(failing())
+            except Planned:
+                pass
+            else:
+                raise Wrong("a transaction whose input raised did not raise")
+            expect(port.reader().scanner(9)(("", "")), [record("old", "1")], "scan after a failed transaction")
+
+
+def noindices(opened: Opened, tier: Tier) -> None:
+    """Without indexes, everything but finding works the same."""
+    with opened("noindices", False) as port:
+        port.insert([record("a"), record("b")])
+        expect(port.replace([record("a", "2")]), [record("a")], "old value")
+        expect(port.delete([key("b")]), [True], "deleting")
+        expect(port.reader().scanner(9)(("", "")), [record("a", "2")], "scan")
+
+
+def persistence(opened: Opened, tier: Tier) -> None:
+    """Unless the tier is volatile, a store that is closed and opened again holds what it held."""
+    if tier is Tier.VOLATILE:
+        return
+    with opened("persistence", True) as port:
+        port.insert(record(f"n{i:03}") for i in range(100))
+        port.delete([key("n050")])
+    with opened("persistence", True) as port:
+        expect(len(port.reader().scanner(200)(("", ""))), 99, "records after opening again")
+        expect(port.reader().get(key("n050")), None, "a deleted record after opening again")
+        expect(port.reader().finder("rev_name")("990n"), record("n099"), "find after opening again")
+
+
+def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
+    """Random operations on few keys: the store and a dict stay alike."""
+    rng = random.Random(seed)
+    truth: dict[tuple[str, str], Record] = {}
+    names = [f"k{i:02}" for i in range(30)]
+    with opened("model", True) as port:
+        for step in range(steps):
+            some = rng.sample(names, rng.choice((1, 1, 2, 5)))
+            kind = rng.choice(("replace", "replace", "delete", "insert", "get", "find", "scan"))
+            _step(port, truth, kind, some, str(step))
+        wanted = [truth[k] for k in sorted(truth)]
+        expect(port.reader().scanner(100)(("", "")), wanted, "everything after random operations")
+
+
+def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
+    reader = port.reader()
+    if kind == "replace":
+        news = [record(name, stub) for name in names]
+        expect(port.replace(news), [truth.get(key(name)) for name in names], f"replace at step {stub}")
+        truth.update((key(new["name"]), new) for new in news)
+    elif kind == "insert":
+        news = [record(name, stub) for name in names if key(name) not in truth]
+        port.insert(news)
+        truth.update((key(new["name"]), new) for new in news)
+    elif kind == "delete":
+        wanted = [truth.pop(key(name), None) is not None for name in names]
+        expect(port.delete([key(name) for name in names]), wanted, f"delete at step {stub}")
+    elif kind == "get":
+        expect(reader.get(key(names[0])), truth.get(key(names[0])), f"get at step {stub}")
+    elif kind == "find":
+        found = reader.finder("rev_location")(names[0].upper()[::-1])
+        expect(found, truth.get(key(names[0])), f"find at step {stub}")
+    else:
+        wanted_records = [truth[k] for k in sorted(truth) if k >= key(names[0])][:4]
+        expect(reader.scanner(4)(key(names[0])), wanted_records, f"scan at step {stub}")
+
+
+CHECKS: dict[str, Check] = {
+    check.__name__: check for check in (absence, order, overwrite, delete, atomicity, noindices, persistence, model)
+}
+
+
+def brief(opened: Opened, tier: Tier, gaps: frozenset[str] = frozenset()) -> None:
+    """The checks that take next to no time, before measuring. Raises Wrong, with the check's name."""
+    for name in ("overwrite", "delete", "persistence"):
+        if name not in gaps:
+            try:
+                CHECKS[name](opened, tier)
+            except Wrong as wrong:
+                raise Wrong(f"conformance, {name}: {wrong}") from None

@@ -1,0 +1,124 @@
+"""The records: seeded, the same for every engine, and any of them made again from its number to check an answer.
+
+After the records of acid's benchmark (David Wilson, 2013): `name` a unique pseudo-word of about 10 letters,
+`location` the name in upper case, `stub` mostly random characters. A record's version (how often it was
+replaced) stands at the start of its stub, so that a stale answer can be told from a wrong one.
+"""
+
+from __future__ import annotations
+
+import mmap
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import shake_128
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.suites.records.port import Key, Record
+
+ABSENT = -1
+VERSION_DIGITS = 7
+
+_CONSONANTS = "bcdfghjklmnprstvwxyz"
+_SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")
+_ENDINGS = np.array(["", "", "", "", *"lnrs"], dtype="S1")
+
+
+def pseudo_words(count: int, seed: int) -> NDArray[np.bytes_]:
+    """`count` different pronounceable words of 8 to 11 letters (mean 10), in random order, as dtype 'S11'.
+
+    Five syllables of a consonant and a vowel, one in four words without the last vowel, some with a final
+    consonant: over 10^10 possible words, so that doubles are rare and are drawn again.
+    """
+    rng = np.random.default_rng([seed, 1])
+    words = np.empty(0, dtype="S11")
+    while len(words) < count:
+        drawn = rng.integers(0, len(_SYLLABLES), size=(count - len(words) + 64, 5))
+        parts = [_SYLLABLES[drawn[:, column]] for column in range(5)]
+        parts[4] = np.where(rng.random(len(drawn)) < 0.25, parts[4].astype("S1"), parts[4])
+        parts.append(_ENDINGS[rng.integers(0, len(_ENDINGS), len(drawn))])
+        word = parts[0]
+        for part in parts[1:]:
+            word = np.char.add(word, part)
+        # Sorted uniques would come out in key order: the order of insertion must stay random.
+        every, first = np.unique(np.concatenate([words, word.astype("S11")]), return_index=True)
+        words = every[np.argsort(first)]
+    return words[:count]
+
+
+class Dataset:
+    """Names for `records` records and `spare` more to insert later; a record is made from its number."""
+
+    def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
+        self.records, self.seed = records, seed
+        self.names = pseudo_words(records + spare, seed)
+        self._random_chars = value_size - VERSION_DIGITS
+        self._digest_bytes = (self._random_chars * 3 + 3) // 4
+
+    def key(self, number: int) -> Key:
+        name = self.names[number].decode()
+        return name, name.upper()
+
+    def record(self, number: int, version: int = 0) -> Record:
+        """Record `number` after its `version`th replacement."""
+        name = self.names[number].decode()
+        noise = shake_128(b"%d:%d:%d" % (self.seed, number, version)).digest(self._digest_bytes)
+        stub = b"%0*d%b" % (VERSION_DIGITS, version, b64encode(noise)[: self._random_chars])
+        return {"name": name, "location": name.upper(), "stub": stub.decode()}
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """Record numbers in key order, spare ones included."""
+        return np.argsort(self.names, kind="stable")
+
+    @cached_property
+    def place(self) -> NDArray[np.intp]:
+        """For each record number, its place in key order."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+
+class Model:
+    """What the store must hold: for each record number its version, or ABSENT.
+
+    Shared memory, so that client processes, forked from one worker, see each other's acknowledged writes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
+        self.clear()
+
+    def clear(self) -> None:
+        self.versions[:] = ABSENT
+
+    def following(self, dataset: Dataset, number: int, count: int) -> list[int]:
+        """The numbers of up to `count` present records in key order, from record `number` on."""
+        start, found = int(dataset.place[number]), list[int]()
+        while len(found) < count and start < len(dataset.order):
+            stretch = dataset.order[start : start + 2 * count]
+            found += stretch[self.versions[stretch] != ABSENT][: count - len(found)].tolist()
+            start += len(stretch)
+        return found
+
+
+def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:
+    """`draws` ranks from 0 to count - 1, rank r with a probability in proportion to 1 / (r + 1) ** theta.
+
+    Exact, by inversion of the cumulative sum; theta 0.99 is YCSB's (Cooper et al., 2010).
+    """
+    weights = np.cumsum(1.0 / np.arange(1, count + 1, dtype=np.float64) ** theta)
+    ranks: NDArray[np.intp] = np.searchsorted(weights, rng.random(draws) * weights[-1]).clip(0, count - 1)
+    return ranks
+
+
+def draw(distribution: str, count: int, draws: int, rng: np.random.Generator) -> Sequence[int]:
+    """`draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest."""
+    if distribution == "uniform":
+        return list(rng.integers(0, count, draws).tolist())
+    ranks = zipf_ranks(count, draws, rng)
+    if distribution == "latest":
+        return list((count - 1 - ranks).tolist())
+    return list(rng.permutation(count)[ranks].tolist())

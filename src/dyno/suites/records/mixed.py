@@ -1,0 +1,155 @@
+"""The mixed phase: reads and writes of single records, each its own transaction, checked in the order done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyno.model import Wrong
+from dyno.suite import Failure, Operations
+from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw
+from dyno.suites.records.params import SCAN_LENGTH
+from dyno.suites.records.port import Record
+from dyno.suites.records.work import SCAN_SLICE, SLICE, NextVersion, Share, Slices, shorten
+
+
+class Step(NamedTuple):
+    """One operation: its kind, the record it is about, and, for a write, that record's new version."""
+
+    kind: str  # "get", "scan", "update", "modify" or "insert"
+    number: int
+    version: int
+
+
+def mixed(share: Share) -> Slices:
+    """This client's operations: kinds drawn by the mix, keys by the distribution."""
+    mix, count = share.work.mix, share.share_of(share.work.operations)
+    reads = share.rng.random(count) < mix.reads
+    planner = _Planner(share, count)
+    calls = _calls(share)
+    size = SCAN_SLICE if mix.read == "scan" else SLICE
+    for start in range(0, count, size):
+        steps = [planner.step(mix.read if read else mix.write) for read in reads[start : start + size]]
+        chosen = [calls[step.kind] for step in steps]
+        yield Operations(
+            calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
+            arguments=[_argument(share, step) for step in steps],
+            check=_Replay(share, steps),
+        )
+
+
+class _Planner:
+    """Draws the next operation."""
+
+    def __init__(self, share: Share, count: int) -> None:
+        self._share = share
+        self._versions = NextVersion(share.model)
+        self._inserted = share.own_count()
+        self._latest = share.work.distribution == "latest"
+        if self._latest:
+            # Distances from this client's latest record, whichever it is by then.
+            self._ahead = [share.own_count() - 1 - p for p in draw("latest", share.own_count(), count, share.rng)]
+            self._written = self._ahead
+        else:
+            self._ahead = list(draw(share.work.distribution, share.dataset.records, count, share.rng))
+            self._written = share.draw_own(share.work.distribution, count)
+        self._at = -1
+
+    def step(self, kind: str) -> Step:
+        self._at += 1
+        share = self._share
+        if kind == "insert":
+            number = share.client + self._inserted * share.clients
+            self._inserted += 1
+            return Step(kind, number, self._versions.of(number))
+        reads = kind in ("get", "scan")
+        number = (self._ahead if reads else self._written)[self._at]
+        if self._latest:
+            number = share.client + (self._inserted - 1 - number) * share.clients
+        return Step(kind, number, ABSENT if reads else self._versions.of(number))
+
+
+def _calls(share: Share) -> dict[str, Callable[[Any], Any]]:
+    reader, replace = share.port.reader(), share.port.replace
+    get = reader.get
+
+    def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
+        found = get((records[0]["name"], records[0]["location"]))
+        return found, replace(records)
+
+    return {
+        "get": get,
+        "scan": reader.scanner(SCAN_LENGTH),
+        "update": replace,
+        "modify": modify,
+        "insert": share.port.insert,
+    }
+
+
+def _argument(share: Share, step: Step) -> Any:
+    if step.kind in ("get", "scan"):
+        return share.dataset.key(step.number)
+    return [share.dataset.record(step.number, step.version)]
+
+
+class _Replay:
+    """Goes through the answers in the order in which they were given, writing the model as it goes."""
+
+    def __init__(self, share: Share, steps: Sequence[Step]) -> None:
+        self._share, self._steps = share, steps
+        # With other clients at work, their records may be newer than this, and never older.
+        self._known = share.model.versions.copy() if share.clients > 1 else None
+
+    def __call__(self, answers: Sequence[Any]) -> int:
+        pairs = zip(self._steps, answers, strict=False)
+        return sum(self._check(step, answer) for step, answer in pairs if not isinstance(answer, Failure))
+
+    def _check(self, step: Step, answer: Any) -> int:
+        share = self._share
+        if step.kind == "get":
+            return self._read(step.number, answer)
+        if step.kind == "scan":
+            return share.is_stretch(step.number, answer) if self._known is None else self._scanned(answer)
+        if step.kind == "modify":
+            found, answer = answer
+            share.is_current(step.number, found)
+        if step.kind != "insert":
+            share.is_current(step.number, answer[0])
+        share.model.versions[step.number] = step.version
+        return int(step.kind != "insert")
+
+    def _read(self, number: int, answer: Any) -> int:
+        share = self._share
+        if self._known is None or number % share.clients == share.client or not share.judged:
+            return share.is_current(number, answer)
+        self._plausible(number, answer)
+        return 1
+
+    def _plausible(self, number: int, answer: Any) -> None:
+        """Some version of that record, whole, and not older than what was known before the slice began."""
+        known = int(self._known[number]) if self._known is not None else ABSENT
+        version = version_of(answer)
+        if version < known or answer != self._share.dataset.record(number, version):
+            raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
+
+    def _scanned(self, answer: Any) -> int:
+        """With other clients inserting, what a scan must return is not known; that it is in order and whole is."""
+        if not self._share.judged:
+            return 0
+        dataset = self._share.dataset
+        names = [record["name"] for record in answer]
+        if names != sorted(set(names)):
+            raise Wrong(f"mixed: a scan is out of order: {shorten(names)}")
+        in_order = dataset.names[dataset.order]
+        for name, record in zip(names, answer, strict=True):
+            at = int(np.searchsorted(in_order, name.encode()))
+            self._plausible(int(dataset.order[min(at, len(in_order) - 1)]), record)
+        return len(names)
+
+
+def version_of(answer: Any) -> int:
+    """The version that stands at the start of a record's stub; less than ABSENT where none does."""
+    digits = answer.get("stub", "")[:VERSION_DIGITS] if isinstance(answer, dict) else ""
+    return int(digits) if digits.isdigit() else ABSENT - 1

@@ -1,0 +1,125 @@
+"""The parameters, presets and phases of the records suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dyno.model import Phase, Preset, Setting, Value, choice, integer
+from dyno.suites.records.dataset import VERSION_DIGITS
+from dyno.suites.records.encoders import ENCODERS
+
+SCAN_LENGTH = 100
+"""Records that one scan asks for: the most that YCSB's workload E asks for."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A mixed workload: what share reads, what a read is, what a write is, which keys."""
+
+    reads: float
+    read: str  # "get" or "scan"
+    write: str  # "update", "insert" or "modify"
+    distribution: str
+
+
+# Cooper et al., Benchmarking Cloud Serving Systems with YCSB, 2010, table 2.
+YCSB = {
+    "a": Mix(0.5, "get", "update", "zipfian"),
+    "b": Mix(0.95, "get", "update", "zipfian"),
+    "c": Mix(1.0, "get", "update", "zipfian"),
+    "d": Mix(0.95, "get", "insert", "latest"),
+    "e": Mix(0.95, "scan", "insert", "zipfian"),
+    "f": Mix(0.5, "get", "modify", "zipfian"),
+}
+
+
+def mix_of(text: str) -> Mix:
+    """The mix that `mix` names: a letter of YCSB's, or reads:updates in percent, as 80:20."""
+    if text in YCSB:
+        return YCSB[text]
+    reads, colon, updates = text.partition(":")
+    if colon and reads.isdigit() and updates.isdigit() and int(reads) + int(updates) == 100:
+        return Mix(int(reads) / 100, "get", "update", "zipfian")
+    raise ValueError("wants a to f (YCSB's workloads), or reads:updates that add up to 100, as 80:20")
+
+
+def _mix(text: str) -> Value:
+    mix_of(text)
+    return text
+
+
+def _txn(text: str) -> Value:
+    return text if text == "all" else integer(1)(text)
+
+
+def _or_all(text: str) -> Value:
+    try:
+        return _txn(text)
+    except ValueError:
+        raise ValueError("wants a whole number from 1 up, or all") from None
+
+
+PARAMS = (
+    Setting("records", integer(1), 235_886, "records in the collection"),
+    Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
+    Setting("encoder", choice(*ENCODERS), "msgpack", "how a key-value engine's records become bytes"),
+    Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1"),
+    Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20"),
+    Setting(
+        "distribution",
+        choice("mix", "uniform", "zipfian", "latest"),
+        "mix",
+        "keys of update and mixed; mix takes what the mix has",
+    ),
+    Setting("operations", _or_all, "all", "operations of update, delete and mixed; all is one per record"),
+)
+
+PRESETS = {
+    "quick": Preset({"records": 20_000}, samples=3, budget=0.4, timeout=120),
+    "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
+    "full": Preset(
+        {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}, samples=3, budget=900, timeout=36_000
+    ),
+}
+
+KEYS_PER_RECORD = MappingProxyType(
+    {
+        "insert-blind-noindices": 1,
+        "insert-blind-indices": 3,
+        "insert-noblind-noindices": 1,
+        "insert-noblind-indices": 3,
+    }
+)
+
+
+def _insert(name: str, title: str) -> Phase:
+    count = KEYS_PER_RECORD[name]
+    noun = "keys" if count > 1 else "key"
+    return Phase(
+        name,
+        f"{title}; {count} {noun} a record",
+        unit="key",
+        writes=True,
+        checked="read back: a sample by key and by index, stretches in key order, and keys that must be absent",
+    )
+
+
+PHASES = (
+    _insert("insert-blind-noindices", "insert all records, without indexes, without looking first"),
+    _insert("insert-blind-indices", "insert all records with two indexes, without looking first"),
+    _insert("insert-noblind-noindices", "insert all records, without indexes, observing the old value"),
+    _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value"),
+    Phase("rand-key", "get every record by its key, in random order", "op", False, checked="every record"),
+    Phase("rand-index", "find every record by an index, in random order", "op", False, checked="every record"),
+    Phase(
+        "scan",
+        f"read {SCAN_LENGTH} records in key order from a random one on",
+        "op",
+        False,
+        checked="every record, their order and number",
+    ),
+    Phase("update", "replace records, observing each old one", "op", True, checked="every old record"),
+    Phase("mixed", "reads and writes, each its own transaction", "op", True, checked="every answer, in order"),
+    Phase("delete", "delete records and their index entries", "op", True, checked="every answer, then absence"),
+)

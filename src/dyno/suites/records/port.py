@@ -1,0 +1,119 @@
+"""The ports of the records suite: `records`, and `ordered-kv` for engines that get the shared record layer.
+
+A record is a dict of three strings: name, location, stub. Its key is (name, location). Two indexes hold, for
+each record, its name reversed and its location reversed. No engine and no measuring may be put here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+Record = dict[str, str]
+Key = tuple[str, str]
+
+INDEXES: dict[str, Callable[[Record], str]] = {
+    "rev_name": lambda record: record["name"][::-1],
+    "rev_location": lambda record: record["location"][::-1],
+}
+
+
+class Reader(Protocol):
+    """Reads inside one read transaction, where the engine has them."""
+
+    def get(self, key: Key) -> Record | None:
+        """The record of that key, decoded; None where there is none."""
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        """A callable that looks one record up by that index: 'rev_name' or 'rev_location'."""
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        """A callable that returns up to `count` records from a key on (it included), in key order."""
+
+
+class Records(Protocol):
+    """A collection of records, with both indexes or with none. Every method that writes is one transaction.
+
+    Engines implement it as a class called with `(engine, indexed)`; each client has an instance of its own.
+    Several `reading` spans may be open at once; none is open while the same instance writes.
+    """
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """A read transaction that holds many reads."""
+
+    def reader(self) -> Reader:
+        """Reads that are a transaction each, the way the engine's users do a single one."""
+
+    def insert(self, records: Iterable[Record]) -> None:
+        """Stores records whose keys the caller knows to be new, without looking (blind)."""
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        """Stores records, observing each old one first (not blind); returns the old ones in order.
+
+        A key that comes twice sees, the second time, what the first time stored.
+        """
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        """Removes records and their index entries; returns whether each was there."""
+
+    def close(self) -> None:
+        """Gives back what this instance holds (a connection, a cursor)."""
+
+
+class EachReader:
+    """A `Reader` for `Records.reader`: opens a read transaction around every single read."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
+        self._reading = reading
+
+    def get(self, key: Key) -> Record | None:
+        with self._reading() as reader:
+            return reader.get(key)
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        def find(value: str) -> Record | None:
+            with self._reading() as reader:
+                return reader.finder(index)(value)
+
+        return find
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        def scan(key: Key) -> list[Record]:
+            with self._reading() as reader:
+                return reader.scanner(count)(key)
+
+        return scan
+
+
+class KVReader(Protocol):
+    """Reads of an ordered key-value store, inside one read transaction where it has them."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries in key order, from the first whose key is not smaller than `key`."""
+
+
+class KVWriter(Protocol):
+    """Writes of one transaction. `get` sees what this transaction wrote."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def put(self, key: bytes, value: bytes) -> object: ...
+
+    def delete(self, key: bytes) -> object: ...
+
+
+class OrderedKV(Protocol):
+    """An ordered key-value store: bytes to bytes, keys in the order of their bytes.
+
+    Engines implement it as a class called with `(engine,)`; each client has an instance of its own.
+    """
+
+    def reading(self) -> AbstractContextManager[KVReader]: ...
+
+    def writing(self) -> AbstractContextManager[KVWriter]:
+        """A transaction: committed at the end of the block, with the tier's durability; nothing if it raises."""
+
+    def close(self) -> None: ...

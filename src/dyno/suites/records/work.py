@@ -1,0 +1,293 @@
+"""The operations of each phase, built slice by slice before the clock starts, and how their answers are checked.
+
+Client c of n owns the records whose number is c modulo n, and writes only those; it reads any. So every client
+knows exactly what its own records hold, and of the others' that they may not be older than what was acknowledged
+before the slice was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from dyno.model import Value, Wrong
+from dyno.suite import Bulk, Failure, Operations
+from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw
+from dyno.suites.records.params import KEYS_PER_RECORD, PHASES, SCAN_LENGTH, Mix
+from dyno.suites.records.port import INDEXES, Key, Record, Records
+
+SLICE = 50_000
+SCAN_SLICE = 500
+# A bulk phase of up to this many records is built whole, so that its clock never stops.
+BULK_SLICE = 250_000
+
+Slices = Iterator[Operations | Bulk]
+Calls = Callable[[Any], Iterable[Callable[[Any], Any]]]
+
+
+@dataclass
+class Work:
+    """What all phases and clients of one trial share, and the model of what the store must hold."""
+
+    dataset: Dataset
+    mix: Mix
+    distribution: str
+    txn: Value
+    operations: int
+    judged: bool
+    """False for a null engine, whose answers are no answers."""
+    model: Model = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model = Model(len(self.dataset.names))
+
+    def slices(self, phase: str, port: Records, client: int, clients: int) -> Slices:
+        """The share of one client, in the order in which it is done."""
+        return Share(self, phase, port, client, clients).slices()
+
+
+class Share:
+    """One client's part of one phase."""
+
+    def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int) -> None:
+        self.work, self.port, self.client, self.clients = work, port, client, clients
+        self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
+        self._phase = phase
+        # Neither the engine nor the trial: the inputs are the same for all of them.
+        number = [known.name for known in PHASES].index(phase)
+        self.rng = np.random.default_rng([work.dataset.seed, 2, client, number])
+
+    def slices(self) -> Slices:
+        if self._phase == "mixed":
+            # Imported here because it builds on this module.
+            from dyno.suites.records.mixed import mixed
+
+            return mixed(self)
+        if self._phase in KEYS_PER_RECORD:
+            return self._insert()
+        builders = {
+            "rand-key": self._rand_key,
+            "rand-index": self._rand_index,
+            "scan": self._scan,
+            "update": self._update,
+            "delete": self._delete,
+        }
+        return builders[self._phase]()
+
+    # -- which records ------------------------------------------------------------------------------------
+
+    def own_count(self) -> int:
+        return self.share_of(self.dataset.records)
+
+    def share_of(self, operations: int) -> int:
+        """How many of all operations are this client's."""
+        return len(range(self.client, operations, self.clients))
+
+    def _shuffled(self) -> list[int]:
+        """This client's records in random order."""
+        numbers = np.arange(self.client, self.dataset.records, self.clients)
+        self.rng.shuffle(numbers)
+        return list(numbers.tolist())
+
+    def draw_own(self, distribution: str, draws: int) -> list[int]:
+        """Numbers of this client's records, by the key distribution."""
+        places = draw(distribution, self.own_count(), draws, self.rng)
+        return [self.client + place * self.clients for place in places]
+
+    # -- checks -------------------------------------------------------------------------------------------
+
+    def same(self, got: Any, expected: Any, what: str) -> None:
+        if self.judged and got != expected:
+            raise Wrong(f"{what}: got {shorten(got)}, expected {shorten(expected)}")
+
+    def current(self, number: int) -> Record | None:
+        """Record `number` as the store must hold it now."""
+        version = int(self.model.versions[number])
+        return None if version == ABSENT else self.dataset.record(number, version)
+
+    def is_current(self, number: int, answer: Any) -> int:
+        if self.judged:
+            self.same(answer, self.current(number), f"{self._phase}, record {number}")
+        return int(self.judged)
+
+    # -- writes -------------------------------------------------------------------------------------------
+
+    def _transactions(
+        self,
+        numbers: list[int],
+        build: Callable[[list[int]], list[Any]],
+        call: Callable[[Iterable[Any]], Any],
+        stored: Callable[[list[int], Any], int],
+        items: int = 1,
+    ) -> Slices:
+        """Writes in transactions of `txn` records: one bulk call, or an operation per transaction."""
+        if self.work.txn == "all":
+            feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
+            yield Bulk(call, feed, items, lambda answer, taken: stored(numbers[:taken], answer))
+            return
+        size = int(self.work.txn)
+        step = max(SLICE // size, 1) * size
+        for start in range(0, len(numbers), step):
+            part = numbers[start : start + step]
+            batches = [part[at : at + size] for at in range(0, len(part), size)]
+            yield _batched(call, batches, [build(batch) for batch in batches], stored, items)
+
+    def _insert(self) -> Slices:
+        blind = "-noblind-" not in self._phase
+
+        def build(batch: list[int]) -> list[Record]:
+            return [self.dataset.record(number) for number in batch]
+
+        def stored(batch: list[int], olds: Any) -> int:
+            if not blind:
+                self.same(olds, [None] * len(batch), "old values of new records")
+            self.model.versions[batch] = 0
+            return 0 if blind else len(batch)
+
+        call = self.port.insert if blind else self.port.replace
+        return self._transactions(self._shuffled(), build, call, stored, KEYS_PER_RECORD[self._phase])
+
+    def _update(self) -> Slices:
+        versions = NextVersion(self.model)
+
+        def build(batch: list[int]) -> list[Record]:
+            return [self.dataset.record(number, versions.of(number)) for number in batch]
+
+        def stored(batch: list[int], olds: Any) -> int:
+            self.same(len(olds), len(batch), "number of old values")
+            for number, old in zip(batch, olds, strict=True):
+                self.is_current(number, old)
+                self.model.versions[number] += 1
+            return len(batch)
+
+        distribution = self.work.distribution
+        numbers = self.draw_own(distribution, self.share_of(min(self.work.operations, self.dataset.records)))
+        return self._transactions(numbers, build, self.port.replace, stored)
+
+    def _delete(self) -> Slices:
+        def build(batch: list[int]) -> list[Key]:
+            return [self.dataset.key(number) for number in batch]
+
+        def stored(batch: list[int], found: Any) -> int:
+            self.same(found, [True] * len(batch), "whether deleted records were there")
+            self.model.versions[batch] = ABSENT
+            return len(batch)
+
+        share = self.share_of(min(self.work.operations, self.dataset.records))
+        return self._transactions(self._shuffled()[:share], build, self.port.delete, stored)
+
+    # -- reads --------------------------------------------------------------------------------------------
+
+    def _reads(
+        self,
+        numbers: list[int],
+        bind: Calls,
+        argument: Callable[[int, int], Any],
+        check: Callable[[int, Any], int],
+        most: int = SLICE,
+    ) -> Slices:
+        """Reads in read transactions of `txn` operations (at most a slice), or each on its own where it is 1."""
+        size = most if self.work.txn == "all" else min(int(self.work.txn), most)
+        alone = self.port.reader()
+        step = most if size == 1 else size
+        for start in range(0, len(numbers), step):
+            part = numbers[start : start + step]
+            arguments = [argument(place, number) for place, number in enumerate(part)]
+            if size == 1:
+                yield Operations(lambda _: bind(alone), arguments, _each(part, check))
+            else:
+                yield Operations(bind, arguments, _each(part, check), around=self.port.reading)
+
+    def _rand_key(self) -> Slices:
+        key = self.dataset.key
+        return self._reads(
+            self._shuffled(),
+            lambda reader: repeat(reader.get),
+            lambda _, number: key(number),
+            self.is_current,
+        )
+
+    def _rand_index(self) -> Slices:
+        """Every record once, by its reversed name and its reversed location in turn."""
+
+        def bind(reader: Any) -> Iterator[Callable[[Any], Any]]:
+            by_name, by_location = (reader.finder(index) for index in INDEXES)
+            while True:
+                yield by_name
+                yield by_location
+
+        def argument(place: int, number: int) -> str:
+            name, location = self.dataset.key(number)
+            return (location if place % 2 else name)[::-1]
+
+        return self._reads(self._shuffled(), bind, argument, self.is_current)
+
+    def _scan(self) -> Slices:
+        count = self.share_of(max(self.dataset.records // 20, 1))
+        numbers = self.rng.integers(0, self.dataset.records, count).tolist()
+        key = self.dataset.key
+        return self._reads(
+            numbers,
+            lambda reader: repeat(reader.scanner(SCAN_LENGTH)),
+            lambda _, number: key(number),
+            self.is_stretch,
+            SCAN_SLICE,
+        )
+
+    def is_stretch(self, number: int, answer: Any) -> int:
+        """The answer of a scan from record `number` on is complete, in order, and has nothing else."""
+        if not self.judged:
+            return 0
+        expected = [self.current(n) for n in self.model.following(self.dataset, number, SCAN_LENGTH)]
+        self.same(len(answer), len(expected), f"{self._phase} from record {number}, number of records")
+        for got, wanted in zip(answer, expected, strict=True):
+            self.same(got, wanted, f"{self._phase} from record {number}")
+        return len(expected)
+
+
+class NextVersion:
+    """The version that each further replacement of a record makes, counted while a slice is built."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._coming: dict[int, int] = {}
+
+    def of(self, number: int) -> int:
+        version = self._coming.get(number, int(self._model.versions[number])) + 1
+        self._coming[number] = version
+        return version
+
+
+def _batched(
+    call: Callable[[Iterable[Any]], Any],
+    batches: list[list[int]],
+    arguments: list[list[Any]],
+    stored: Callable[[list[int], Any], int],
+    items: int,
+) -> Operations:
+    return Operations(
+        calls=lambda _: repeat(call),
+        arguments=arguments,
+        check=_each(batches, stored),
+        weights=[items * len(batch) for batch in batches],
+    )
+
+
+def _each(asked: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[Sequence[Any]], int]:
+    """Checks every answer in turn, and passes over operations that raised."""
+
+    def check_all(answers: Sequence[Any]) -> int:
+        pairs = zip(asked, answers, strict=False)
+        return sum(check(what, answer) for what, answer in pairs if not isinstance(answer, Failure))
+
+    return check_all
+
+
+def shorten(value: Any, width: int = 90) -> str:
+    """A value for a message of one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,175 @@
+"""One trial of the records suite: its stores, what each phase needs before the clock starts, and what must be
+true afterwards. The phases' operations are in `work`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dyno.model import Caveat, Engine, Phase, Wrong
+from dyno.suite import Bulk, Job, Operations
+from dyno.suites.records import conformance
+from dyno.suites.records.dataset import ABSENT, Dataset
+from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.params import SCAN_LENGTH, mix_of
+from dyno.suites.records.port import INDEXES, Record, Records
+from dyno.suites.records.work import Work, shorten
+
+VERIFIED = 200
+STRETCHES = 5
+LOAD_BATCH = 50_000
+
+
+def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
+    """The engine's `records` port, or the record layer over its `ordered-kv` port."""
+    if "records" in job.spec.ports:
+        port: Records = job.spec.ports["records"](engine, indexed)
+        return port
+    return LayeredRecords(job.spec.ports["ordered-kv"](engine), ENCODERS[str(job.params["encoder"])], indexed)
+
+
+class RecordsWorkload:
+    """See `dyno.suite.Workload`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        params = job.params
+        records, operations = int(params["records"]), params["operations"]
+        mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
+        self._work = Work(
+            dataset=Dataset(records, self._spare(records, operations), int(params["value_size"]), job.seed),
+            mix=mix,
+            distribution=mix.distribution if distribution == "mix" else distribution,
+            txn=params["txn"],
+            operations=records if operations == "all" else int(operations),
+            judged=not job.spec.floor,
+        )
+        self._dataset, self._model = self._work.dataset, self._work.model
+        self._store: Path | None = None
+        self._indexed = False
+        self._engine: Engine | None = None
+
+    def _spare(self, records: int, operations: Any) -> int:
+        """Names kept for records that a mix inserts; each client's share is rounded up."""
+        if mix_of(str(self._job.params["mix"])).write != "insert":
+            return 0
+        return (records if operations == "all" else int(operations)) + self._job.clients
+
+    def conformance(self) -> None:
+        if self._job.spec.floor:
+            return
+        home = self._job.home / "conformance"
+
+        @contextmanager
+        def opened(name: str, indexed: bool) -> Iterator[Records]:
+            (home / name).mkdir(parents=True, exist_ok=True)
+            with (
+                closing(self._open(home / name)) as engine,
+                closing(open_port(self._job, engine, indexed)) as port,
+            ):
+                yield port
+
+        gaps = frozenset(gap.check for gap in self._job.spec.gaps)
+        conformance.brief(opened, self._job.tier, gaps)
+        shutil.rmtree(home, ignore_errors=True)
+
+    def _open(self, home: Path) -> Engine:
+        return self._job.spec.opener(home, self._job.tier, self._job.options)
+
+    def engine(self) -> Engine:
+        if self._engine is None:
+            if self._store is None:
+                raise RuntimeError("no phase has been prepared")
+            self._engine = self._open(self._store)
+        return self._engine
+
+    def release(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def close(self) -> None:
+        self.release()
+
+    @contextmanager
+    def connect(self) -> Iterator[Records]:
+        with closing(open_port(self._job, self.engine(), self._indexed)) as port:
+            yield port
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+    def prepare(self, phase: Phase) -> None:
+        if phase.name.startswith("insert-"):
+            self._start_store(phase.name, indexed=not phase.name.endswith("-noindices"))
+        elif self._store is None or not self._indexed:
+            self._start_store("loaded", indexed=True)
+        if not phase.name.startswith("insert-"):
+            self._load_missing()
+
+    def _start_store(self, name: str, indexed: bool) -> None:
+        self.release()
+        if self._store is not None:
+            shutil.rmtree(self._store, ignore_errors=True)
+        self._store, self._indexed = self._job.home / name, indexed
+        self._store.mkdir(parents=True)
+        self._model.clear()
+        with self.connect():
+            pass
+
+    def _load_missing(self) -> None:
+        """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""
+        base = self._model.versions[: self._dataset.records]
+        missing = np.flatnonzero(base == ABSENT).tolist()
+        with self.connect() as port:
+            for start in range(0, len(missing), LOAD_BATCH):
+                batch = missing[start : start + LOAD_BATCH]
+                port.insert([self._dataset.record(number) for number in batch])
+                self._model.versions[batch] = 0
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations | Bulk]:
+        return self._work.slices(phase.name, port, client, clients)
+
+    def verify(self, phase: Phase) -> int:
+        """A sample of what was written, by key and by index; stretches in key order; absent keys."""
+        if self._job.spec.floor or not phase.writes:
+            return 0
+        rng = np.random.default_rng([self._job.seed, 99])
+        numbers = rng.integers(0, len(self._dataset.names), VERIFIED).tolist()
+        checked = 0
+        with self.connect() as port, port.reading() as reader:
+            for number in numbers:
+                checked += _same(phase, reader.get(self._dataset.key(number)), self._expected(number))
+            for index, function in INDEXES.items() if self._indexed else ():
+                find = reader.finder(index)
+                for number in self._worth_finding(numbers):
+                    found = find(function(self._dataset.record(number)))
+                    checked += _same(phase, found, self._expected(number))
+            scan = reader.scanner(SCAN_LENGTH)
+            for number in numbers[:STRETCHES]:
+                following = self._model.following(self._dataset, number, SCAN_LENGTH)
+                expected = [self._expected(n) for n in following]
+                checked += _same(phase, scan(self._dataset.key(number)), expected)
+        return checked
+
+    def _worth_finding(self, numbers: list[int]) -> list[int]:
+        """The present ones, and few absent: after deletes, a log-structured engine may walk over everything
+        that it has yet to forget for each of those."""
+        absent = [number for number in numbers if self._model.versions[number] == ABSENT]
+        return [number for number in numbers if self._model.versions[number] != ABSENT] + absent[:STRETCHES]
+
+    def _expected(self, number: int) -> Record | None:
+        version = int(self._model.versions[number])
+        return None if version == ABSENT else self._dataset.record(number, version)
+
+
+def _same(phase: Phase, got: Any, expected: Any) -> int:
+    if got != expected:
+        raise Wrong(f"after {phase.name} the store holds {shorten(got)} where {shorten(expected)} was expected")
+    return len(expected) if isinstance(expected, list) else 1
