@@ -1,0 +1,105 @@
+"""LevelDB by plyvel: a log-structured merge tree inside the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, choice, integer
+from dyno.suites.records.overlay import Overlay, Pending, overlay
+
+MIB = 1 << 20
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # LevelDB has no cheaper write than its unsynced log, which reaches the kernel before a write returns.
+    Tier.VOLATILE: {"sync": False},
+    Tier.PROCESS: {"sync": False},
+    Tier.POWER: {"sync": True},
+}
+
+
+class LevelDB:
+    """One database in its directory; threads share it."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import plyvel
+
+        self._home, self._options = home, options
+        self.sync = bool(TIERS[tier]["sync"])
+        self.db: Any = plyvel.DB(
+            str(home),
+            create_if_missing=True,
+            lru_cache_size=int(options["cache_mib"]) * MIB,
+            write_buffer_size=int(options["write_buffer_mib"]) * MIB,
+            bloom_filter_bits=int(options["bloom_bits"]),
+            compression=None if options["compression"] == "none" else options["compression"],
+        )
+
+    def close(self) -> None:
+        self.db.close()
+
+    def version(self) -> str:
+        import plyvel
+
+        return f"LevelDB {plyvel.__leveldb_version__} (plyvel {version('plyvel')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"sync": self.sync, **self._options}
+
+    def files(self) -> Iterable[Path]:
+        return (path for path in self._home.iterdir() if path.is_file())
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+class Keys:
+    """The `ordered-kv` port; `get` is plyvel's own."""
+
+    def __init__(self, engine: LevelDB) -> None:
+        self._db, self._sync = engine.db, engine.sync
+        self.get = engine.db.get
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        found: Iterator[tuple[bytes, bytes]] = self._db.iterator(start=key)
+        return found
+
+    def reading(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    def writing(self) -> AbstractContextManager[Overlay]:
+        return overlay(self.get, self._commit)
+
+    def _commit(self, pending: Pending) -> None:
+        with self._db.write_batch(transaction=True, sync=self._sync) as batch:
+            put, delete = batch.put, batch.delete
+            for key, value in pending.items():
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="leveldb",
+    title="LevelDB, a log-structured merge tree (plyvel)",
+    opener=LevelDB,
+    ports={"ordered-kv": Keys},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("plyvel",),
+    install="pip install plyvel",
+    options=(
+        Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
+        Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),
+        Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (LevelDB's default)"),
+        Setting("compression", choice("snappy", "none"), "snappy", "block compression"),
+    ),
+    clients="threads",
+)

@@ -1,0 +1,79 @@
+"""The null engine: it stores nothing and answers nothing, so its figure is what the harness itself costs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from dyno.model import Caveat, EngineSpec, Tier, Value
+from dyno.suites.records.port import Key, Record
+
+
+class Null:
+    """Nothing to open."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def version(self) -> str:
+        return "does nothing"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
+
+
+class Records:
+    """Takes every record and has none."""
+
+    def __init__(self, engine: Null, indexed: bool) -> None:
+        pass
+
+    def reading(self) -> AbstractContextManager[Records]:
+        return nullcontext(self)
+
+    def reader(self) -> Records:
+        return self
+
+    def get(self, key: Key) -> Record | None:
+        return None
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        return lambda value: None
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        return lambda key: []
+
+    def insert(self, records: Iterable[Record]) -> None:
+        deque(records, maxlen=0)
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        return [None for _ in records]
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        return [False for _ in keys]
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="null",
+    title="Nothing: the floor, what the harness itself costs",
+    opener=Null,
+    ports={"records": Records},
+    tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
+    default_tier=Tier.VOLATILE,
+    clients="processes",
+    floor=True,
+)

@@ -1,0 +1,112 @@
+"""RocksDB by rocksdict: a log-structured merge tree inside the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, choice, integer
+from dyno.suites.records.overlay import Overlay, Pending, overlay
+
+MIB = 1 << 20
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"disable_wal": True, "sync": False},
+    # The log is handed to the kernel before a write returns.
+    Tier.PROCESS: {"disable_wal": False, "sync": False},
+    Tier.POWER: {"disable_wal": False, "sync": True},
+}
+
+
+class RocksDB:
+    """One database in its directory; threads share it."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import rocksdict
+
+        self._home, self._options = home, options
+        self._tier = TIERS[tier]
+        # Its type stubs take attributes for methods.
+        self.library: Any = rocksdict
+        settings = rocksdict.Options(raw_mode=True)
+        settings.create_if_missing(True)
+        settings.set_write_buffer_size(int(options["write_buffer_mib"]) * MIB)
+        settings.set_compression_type(getattr(rocksdict.DBCompressionType, str(options["compression"]))())
+        table = rocksdict.BlockBasedOptions()
+        table.set_block_cache(rocksdict.Cache(int(options["cache_mib"]) * MIB))
+        if options["bloom_bits"]:
+            table.set_bloom_filter(int(options["bloom_bits"]), False)
+        settings.set_block_based_table_factory(table)
+        self.db: Any = rocksdict.Rdict(str(home), settings)
+        self.write_options = self.library.WriteOptions()
+        self.write_options.sync = bool(self._tier["sync"])
+        self.write_options.disable_wal = bool(self._tier["disable_wal"])
+
+    def close(self) -> None:
+        self.db.close()
+
+    def version(self) -> str:
+        return f"RocksDB of rocksdict {version('rocksdict')}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {**self._tier, **self._options}
+
+    def files(self) -> Iterable[Path]:
+        return (path for path in self._home.iterdir() if path.is_file())
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+class Keys:
+    """The `ordered-kv` port; `get` is rocksdict's own."""
+
+    def __init__(self, engine: RocksDB) -> None:
+        self._db, self._write_options = engine.db, engine.write_options
+        self._batch = engine.library.WriteBatch
+        self.get = engine.db.get
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        found: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=key)
+        return found
+
+    def reading(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    def writing(self) -> AbstractContextManager[Overlay]:
+        return overlay(self.get, self._commit)
+
+    def _commit(self, pending: Pending) -> None:
+        batch = self._batch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in pending.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        self._db.write(batch, self._write_options)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="rocksdb",
+    title="RocksDB, a log-structured merge tree (rocksdict)",
+    opener=RocksDB,
+    ports={"ordered-kv": Keys},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("rocksdict",),
+    install="pip install rocksdict",
+    options=(
+        Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
+        Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),
+        Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (RocksDB's default)"),
+        Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
+    ),
+    clients="threads",
+)
