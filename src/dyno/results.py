@@ -1,0 +1,157 @@
+"""The run file: every trial's outcome and samples, and all that is needed to judge and to repeat them.
+
+Lines of JSON. The first describes the run (schema, plan, cells, machine); every later one is a trial, appended and
+flushed to the device as soon as it has ended. A last line that a killed process left torn is passed over, and cut
+off before the file is appended to. Docs: docs/run-file.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, Cell, Sample, Tier, UsageError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One execution of a trial: how it ended, and what it measured up to there."""
+
+    cell: int
+    block: int
+    attempt: int
+    outcome: str
+    """'ok', 'wrong' (voided by an answer outside a phase), 'crash', 'timeout', 'out-of-memory', 'refused' or
+    'error'."""
+    why: str | None
+    phase: str | None
+    """Where it ended, for an outcome other than 'ok'."""
+    samples: tuple[Sample, ...]
+    started: str
+    """UTC, ISO 8601."""
+    duration_ns: int
+    version: str | None
+    settings: Mapping[str, Any] | None
+    caveats: tuple[Caveat, ...]
+    resources: Mapping[str, int | None]
+    output: str | None
+    """The end of what the trial printed; kept only where it did not end well."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run file, read."""
+
+    path: Path
+    header: Mapping[str, Any]
+    cells: tuple[Cell, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        plan: Mapping[str, Any] = self.header["plan"]
+        return plan
+
+    def final(self) -> list[Attempt]:
+        """The last attempt of every trial that has ended."""
+        return list({(a.cell, a.block): a for a in self.attempts}.values())
+
+    @property
+    def complete(self) -> bool:
+        return len(self.final()) >= len(self.cells) * int(self.plan["samples"])
+
+
+def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:
+    """Writes a new run file with no trials. Raises UsageError if it is there and may not be replaced."""
+    line = {"kind": "run", "schema": SCHEMA, **header, "cells": [_cell_data(cell) for cell in cells]}
+    if replace:
+        path.unlink(missing_ok=True)
+    try:
+        with path.open("x") as file:
+            _write(file, line)
+    except FileExistsError:
+        hint = "--resume continues it, --overwrite replaces it, -o names another"
+        raise UsageError(f"{path} exists: {hint}") from None
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
+
+
+def append(path: Path, attempt: Attempt) -> None:
+    """Adds one attempt, flushed to the device."""
+    with path.open("a") as file:
+        _write(file, {"kind": "trial", **asdict(attempt)})
+
+
+def _write(file: Any, line: Mapping[str, Any]) -> None:
+    file.write(json.dumps(line, separators=(",", ":")) + "\n")
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def mend(path: Path) -> None:
+    """Cuts off a torn last line, so that the next one starts on a line of its own."""
+    whole = path.read_bytes()
+    end = whole.rfind(b"\n") + 1
+    if end != len(whole):
+        with path.open("r+b") as file:
+            file.truncate(end)
+
+
+def load(path: Path) -> Run:
+    """Reads a run file. Raises UsageError, in one line, for anything that is not one."""
+    try:
+        lines = list(_lines(path))
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a run file of dyno") from None
+    if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
+        raise UsageError(f"{path} is not a run file of dyno")
+    header = lines[0]
+    if header.get("schema") != SCHEMA:
+        raise UsageError(f"{path} has schema {header.get('schema')}; this dyno reads {SCHEMA}")
+    try:
+        cells = tuple(_cell(data) for data in header["cells"])
+        attempts = tuple(_attempt(line) for line in lines[1:] if line.get("kind") == "trial")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+    return Run(path, header, cells, attempts)
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with path.open() as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                if line.endswith("\n"):
+                    raise UsageError(f"{path} is damaged in line {number}") from None
+                return
+
+
+def _cell_data(cell: Cell) -> dict[str, Any]:
+    return asdict(cell)
+
+
+def _cell(data: Mapping[str, Any]) -> Cell:
+    return Cell(**{**data, "tier": Tier(data["tier"])})
+
+
+def _attempt(data: Mapping[str, Any]) -> Attempt:
+    known = {field.name for field in fields(Attempt)}
+    values = {name: value for name, value in data.items() if name in known}
+    values["samples"] = tuple(sample(found) for found in data["samples"])
+    values["caveats"] = tuple(Caveat(**caveat) for caveat in data["caveats"])
+    return Attempt(**values)
+
+
+def sample(data: Mapping[str, Any]) -> Sample:
+    """A sample from its JSON; fields of a later schema are passed over."""
+    known = {field.name for field in fields(Sample)}
+    return Sample(**{name: value for name, value in data.items() if name in known})

@@ -1,0 +1,291 @@
+"""Facts about the machine: recorded in every run file, shown by `dyno doctor`.
+
+Only facts stand here, as plain JSON-able data; what they mean for a measurement is said in
+`dyno.stats.machine`. Unknown is None. Nothing that names the machine or its users may be recorded. No file of
+/proc or /sys has to exist, and none may make this module raise.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from dyno.run.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
+from dyno.run.procfs import difference, read_lines, read_text, to_float, to_int
+
+__all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
+
+
+def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
+    """What this machine is, as a nested dict of plain values; None is unknown.
+
+    `work` is where the engines' data will live; where it does not exist yet, its nearest existing parent
+    stands for it. Takes up to a second, on a device that is slow to flush. `root` is where /proc, /sys and
+    /etc are looked for.
+    """
+    work = nearest_existing(work)
+    memory = _memory(root)
+    ticks = _Ticks.read(root)
+    return {
+        "cpu": _cpu(root),
+        "memory": memory | {"cgroup_limit_bytes": _memory_limit(root, memory["total_bytes"])},
+        "system": {
+            "os": _os_name(root),
+            "kernel": platform.release() or None,
+            "architecture": platform.machine() or None,
+            "libc": _libc(),
+        },
+        "python": {"version": platform.python_version(), "implementation": platform.python_implementation()},
+        "filesystem": filesystem(work, root=root) | {"fsync_ns": fsync_ns(work)},
+        "clock": {
+            "source": read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            "cost_ns": clock_cost_ns(),
+            "resolution_ns": max(1, round(time.get_clock_info("perf_counter").resolution * 1e9)),
+        },
+        "load": _load(root),
+        "steal_percent": _percent(ticks.steal, ticks.total) if ticks else None,
+        "psi": _psi(root),
+    }
+
+
+def pressure(
+    seconds: float, *, root: Path = ROOT, sleep: Callable[[float], None] = time.sleep
+) -> dict[str, float | int | None]:
+    """What others did to this machine during the next `seconds`: steal, CPU time, and swapping.
+
+    `others_busy_percent` is of all cores together, without this process (but with its running children).
+    """
+    before, own_before, swap_before = _Ticks.read(root), _own_ticks(root), _swapped(root)
+    sleep(seconds)
+    after, own_after, swap_after = _Ticks.read(root), _own_ticks(root), _swapped(root)
+    steal: float | None = None
+    others: float | None = None
+    if before and after:
+        total = after.total - before.total
+        steal = _percent(after.steal - before.steal, total)
+        own = difference(own_before, own_after)
+        others = None if own is None else _percent(after.busy - before.busy - own, total)
+    return {
+        "seconds": seconds,
+        "steal_percent": steal,
+        "others_busy_percent": others,
+        "swapped_in_bytes": difference(swap_before[0], swap_after[0]),
+        "swapped_out_bytes": difference(swap_before[1], swap_after[1]),
+    }
+
+
+def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
+    """What one call of `time.perf_counter_ns` costs Python: the median of batches, the loop included."""
+    clock = time.perf_counter_ns
+    costs = []
+    for _ in range(batches):
+        start = clock()
+        for _ in repeat(None, calls):
+            clock()
+        costs.append((clock() - start) / calls)
+    return round(statistics.median(costs))
+
+
+# --- processor ----------------------------------------------------------------------------------------------
+
+
+def _cpu(root: Path) -> dict[str, Any]:
+    info: dict[str, str] = {}
+    processors = 0
+    for line in read_lines(root / "proc/cpuinfo"):
+        name, _, value = (part.strip() for part in line.partition(":"))
+        processors += name == "processor"
+        info.setdefault(name, value)
+    cpus = root / "sys/devices/system/cpu"
+    governors = {read_text(file) for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {None}
+    mhz = to_float(info.get("cpu MHz"))
+    return {
+        "model": info.get("model name") or info.get("Model") or info.get("cpu model"),
+        "logical_cores": processors or None,
+        "available_cores": _allowed_cores(root),
+        "quota_cores": _quota_cores(root),
+        "governor": ", ".join(sorted(str(g) for g in governors)) or None,
+        "mhz": round(mhz) if mhz else _mhz(cpus / "cpu0/cpufreq/scaling_cur_freq"),
+        "max_mhz": _mhz(cpus / "cpu0/cpufreq/cpuinfo_max_freq"),
+        "turbo": _turbo(cpus),
+        "virtualised": _virtualised(root, info),
+    }
+
+
+def _allowed_cores(root: Path) -> int | None:
+    """The cores that this process may run on: its affinity, which a cpuset narrows too."""
+    for line in read_lines(root / "proc/self/status"):
+        if line.startswith("Cpus_allowed_list:"):
+            count = 0
+            for span in line.partition(":")[2].split(","):
+                low, _, high = span.partition("-")
+                first, last = to_int(low), to_int(high or low)
+                if first is None or last is None:
+                    return None
+                count += last - first + 1
+            return count
+    return None
+
+
+def _mhz(file: Path) -> int | None:
+    khz = to_int(read_text(file))
+    return round(khz / 1000) if khz else None
+
+
+def _turbo(cpus: Path) -> bool | None:
+    no_turbo, boost = read_text(cpus / "intel_pstate/no_turbo"), read_text(cpus / "cpufreq/boost")
+    if no_turbo is not None:
+        return no_turbo == "0"
+    return None if boost is None else boost == "1"
+
+
+def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
+    """Only x86 tells by a processor flag; elsewhere silence proves nothing."""
+    if "flags" in info:
+        return "hypervisor" in info["flags"].split()
+    return True if read_text(root / "sys/hypervisor/type") else None
+
+
+# --- control groups -----------------------------------------------------------------------------------------
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """The directories of this process's control group and of all above it: version 1, 2 and both mixed."""
+    mounted = root / "sys/fs/cgroup"
+    for line in read_lines(root / "proc/self/cgroup"):
+        _, controllers, group = ([*line.split(":", 2), "", ""])[:3]
+        if not controllers:
+            tops = [mounted, mounted / "unified"]
+        elif controller in controllers.split(","):
+            tops = [mounted / controllers, mounted / controller]
+        else:
+            continue
+        # A container may be told its path on the host while it sees only its own part, mounted at the top:
+        # the levels that are not there are passed over.
+        path = PurePosixPath(group)
+        for top in tops:
+            for level in (path, *path.parents):
+                yield top / str(level).lstrip("/")
+
+
+def _quota_cores(root: Path) -> float | None:
+    """The CPU time that the tightest control group allows, in cores; None where nothing limits it."""
+    quotas = []
+    for group in _groups(root, "cpu"):
+        both = (read_text(group / "cpu.max") or "").split()
+        if len(both) != 2:
+            both = [read_text(group / f"cpu.cfs_{part}_us") or "" for part in ("quota", "period")]
+        quota, period = to_int(both[0]), to_int(both[1])
+        if quota and period and quota > 0 and period > 0:
+            quotas.append(quota / period)
+    return round(min(quotas), 3) if quotas else None
+
+
+def _memory_limit(root: Path, total: int | None) -> int | None:
+    """The tightest control group's limit; None where there is none (version 1 gives a huge number then)."""
+    limits = []
+    for group in _groups(root, "memory"):
+        limit = to_int(read_text(group / "memory.max") or read_text(group / "memory.limit_in_bytes"))
+        if limit is not None and limit < (total or 2**60):
+            limits.append(limit)
+    return min(limits, default=None)
+
+
+# --- memory, load, and what others take ---------------------------------------------------------------------
+
+
+def _memory(root: Path) -> dict[str, int | None]:
+    sizes: dict[str, int] = {}
+    for line in read_lines(root / "proc/meminfo"):
+        name, _, value = line.partition(":")
+        kib = to_int(value.replace("kB", ""))
+        if kib is not None:
+            sizes[name] = kib * 1024
+    return {
+        "total_bytes": sizes.get("MemTotal"),
+        "available_bytes": sizes.get("MemAvailable"),
+        "swap_total_bytes": sizes.get("SwapTotal"),
+        "swap_used_bytes": difference(sizes.get("SwapFree"), sizes.get("SwapTotal")),
+    }
+
+
+def _load(root: Path) -> dict[str, float | None]:
+    words = [*(read_text(root / "proc/loadavg") or "").split(), "", "", ""]
+    return {f"minutes_{m}": to_float(word) for m, word in zip((1, 5, 15), words, strict=False)}
+
+
+def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
+    """Pressure stall information: the share of the last 10 s in which some task, or all of them, waited."""
+    stalls: dict[str, dict[str, float | None]] = {}
+    for what in ("cpu", "memory", "io"):
+        found = [re.match(r"(some|full) avg10=([\d.]+)", line) for line in read_lines(root / "proc/pressure" / what)]
+        if any(found):
+            stalls[what] = {f"{m[1]}_avg10_percent": to_float(m[2]) for m in found if m}
+    return stalls or None
+
+
+@dataclass(frozen=True)
+class _Ticks:
+    """CPU time of all cores since boot, in the kernel's ticks; waiting for disks counts as idle."""
+
+    total: int
+    busy: int
+    steal: int
+
+    @staticmethod
+    def read(root: Path) -> _Ticks | None:
+        words = (read_lines(root / "proc/stat") or [""])[0].split()
+        ticks = [n for n in map(to_int, words[1:9]) if n is not None]
+        if words[:1] != ["cpu"] or len(ticks) < 8:
+            return None
+        # The two columns after these, the guests', are counted in user and nice already.
+        user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
+        return _Ticks(sum(ticks), user + nice + system + irq + softirq, steal)
+
+
+def _percent(part: int, total: int) -> float | None:
+    return round(100 * max(0, part) / total, 2) if total > 0 else None
+
+
+def _own_ticks(root: Path) -> int | None:
+    """This process's CPU time, in the ticks of /proc/stat."""
+    # The program's name stands in parentheses and may hold anything, a parenthesis too.
+    words = (read_text(root / "proc/self/stat") or "").rpartition(")")[2].split()
+    own = [n for n in map(to_int, words[11:13]) if n is not None]
+    return sum(own) if len(own) == 2 else None
+
+
+def _swapped(root: Path) -> tuple[int | None, int | None]:
+    """Bytes swapped in and out since boot."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    counters = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))
+    inward, outward = (to_int(counters.get(name)) for name in ("pswpin", "pswpout"))
+    return None if inward is None else inward * page, None if outward is None else outward * page
+
+
+# --- software -----------------------------------------------------------------------------------------------
+
+
+def _os_name(root: Path) -> str | None:
+    for file in ("etc/os-release", "usr/lib/os-release"):
+        for line in read_lines(root / file):
+            if line.startswith("PRETTY_NAME="):
+                return line.partition("=")[2].strip("\"'") or None
+    return None
+
+
+def _libc() -> str | None:
+    try:
+        # The one that runs; platform.libc_ver() tells the oldest that the interpreter would accept.
+        name = os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, OSError, ValueError):
+        name = None
+    return name or " ".join(platform.libc_ver()).strip() or None

@@ -1,0 +1,98 @@
+"""Carries a plan out: trial after trial, each result on disk before the next begins. It never imports an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+import dyno
+from dyno import results
+from dyno.model import Cell, Trial, UsageError
+from dyno.results import Attempt, Run
+from dyno.run import host, work
+from dyno.run.plan import Plan
+from dyno.run.resources import default_limit
+from dyno.run.trial import run_trial
+
+# Ends that another attempt would not change.
+SETTLED = ("ok", "wrong", "refused")
+WATCHED_SECONDS = 0.3
+
+
+class Observer(Protocol):
+    """Who wants to know how the run is going: a progress display, or nobody."""
+
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
+
+
+def execute(plan: Plan, path: Path, root: Path, observer: Observer, resume: bool, overwrite: bool) -> Run:
+    """Runs what is not yet in the run file, and returns the run. Raises UsageError before anything is started.
+
+    An interruption leaves the file readable, with every trial that had ended.
+    """
+    with work.directory(root) as home:
+        attempts = _open(plan, path, home, resume, overwrite)
+        observer.begin(plan, attempts)
+        limit = plan.memory or default_limit()
+        for block in plan.blocks():
+            for trial in block:
+                _until_settled(plan, trial, path, home, limit, observer, attempts)
+    return results.load(path)
+
+
+def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:
+    """The attempts that are already in the file, which is made if it is not there."""
+    if not (resume and path.exists()):
+        results.create(path, _header(plan, home), list(plan.cells), replace=overwrite)
+        return []
+    run = results.load(path)
+    if why := _difference(plan, run):
+        raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
+    results.mend(path)
+    return list(run.attempts)
+
+
+def _header(plan: Plan, home: Path) -> dict[str, Any]:
+    facts = host.facts(home)
+    facts["pressure"] = host.pressure(WATCHED_SECONDS)
+    return {
+        "dyno": dyno.__version__,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "plan": plan.data(),
+        "host": facts,
+    }
+
+
+def _difference(plan: Plan, run: Run) -> str | None:
+    if run.cells != plan.cells:
+        return "other engines, tiers or parameters"
+    old, new = run.plan, plan.data()
+    changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]
+    return ", ".join(changed) or None
+
+
+def _until_settled(
+    plan: Plan, trial: Trial, path: Path, home: Path, limit: int, observer: Observer, attempts: list[Attempt]
+) -> None:
+    """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
+    cell = plan.cells[trial.cell]
+    earlier = [a for a in attempts if (a.cell, a.block) == (trial.cell, trial.block)]
+    if earlier and earlier[-1].outcome in SETTLED:
+        return
+    for number in range(len(earlier), plan.retries + 1):
+        observer.trial(cell, trial, number)
+        place = home / f"trial-{trial.block}-{trial.cell}-{number}"
+        attempt = run_trial(plan, cell, trial, number, place, limit, observer.phase)
+        results.append(path, attempt)
+        attempts.append(attempt)
+        observer.ended(cell, attempt)
+        if attempt.outcome in SETTLED:
+            return

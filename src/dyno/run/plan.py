@@ -1,0 +1,203 @@
+"""The plan: what was asked for, made whole. Flags and plan files come in, cells and trials in shuffled order go out.
+
+It reads declarations by the registry; it starts nothing and measures nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import Any
+
+from dyno import registry
+from dyno.model import Cell, EngineSpec, Setting, Tier, Trial, UsageError, Value, integer, nearest, unknown
+from dyno.suite import Suite
+
+DEFAULT_PRESET = "quick"
+# Every suite has it, so no suite declares it.
+CLIENTS = Setting("clients", integer(1, 1024), 1, "clients at work at the same time")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asked for, from flags or a plan file; None is 'not said'."""
+
+    suite: str
+    engines: Sequence[str | Mapping[str, Any]] = ()
+    """As on the command line, 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
+    params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    samples: int | None = None
+    preset: str | None = None
+    tier: str | None = None
+    clients: Sequence[Any] = ()
+    phases: Sequence[str] = ()
+    seed: int | None = None
+    budget: float | None = None
+    timeout: float | None = None
+    memory: int | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be run. Two plans that are equal make the same run."""
+
+    suite: str
+    phases: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    samples: int
+    seed: int
+    budget: float
+    """Seconds of measuring for each phase of a trial."""
+    timeout: float
+    """Seconds for a whole trial."""
+    memory: int | None
+    """Bytes for a trial; None for what the machine can spare."""
+    retries: int
+
+    def blocks(self) -> Iterator[list[Trial]]:
+        """One trial of every cell a block, in an order shuffled by the seed."""
+        for block in range(self.samples):
+            trials = [Trial(cell, block) for cell in range(len(self.cells))]
+            random.Random(f"{self.seed}:{block}").shuffle(trials)
+            yield trials
+
+    def data(self) -> dict[str, Any]:
+        """As it stands in the run file, where the cells have a place of their own."""
+        whole = asdict(self)
+        del whole["cells"]
+        return {**whole, "phases": list(self.phases)}
+
+
+def make(asked: Asked) -> Plan:
+    """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
+    suite = registry.suite(asked.suite)
+    name = asked.preset or DEFAULT_PRESET
+    if name not in suite.presets:
+        raise UsageError(unknown(f"preset of suite {suite.name}", name, suite.presets))
+    preset = suite.presets[name]
+    combinations = list(_combinations(suite, preset.params, asked))
+    rows = _rows(suite, asked)
+    _check_clients(rows, max(int(params["clients"]) for params in combinations))
+    return Plan(
+        suite=suite.name,
+        phases=_phases(suite, asked.phases),
+        cells=tuple(
+            Cell(suite.name, spec.name, options, tier, params)
+            for spec, options, tier in rows
+            for params in combinations
+        ),
+        samples=preset.samples if asked.samples is None else asked.samples,
+        seed=1 if asked.seed is None else asked.seed,
+        budget=preset.budget if asked.budget is None else asked.budget,
+        timeout=preset.timeout if asked.timeout is None else asked.timeout,
+        memory=asked.memory,
+        retries=1 if asked.retries is None else asked.retries,
+    )
+
+
+def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
+    known = [phase.name for phase in suite.phases]
+    for name in asked:
+        if name not in known:
+            raise UsageError(unknown(f"phase of suite {suite.name}", name, known))
+    return tuple(name for name in known if not asked or name in asked)
+
+
+def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> Iterator[dict[str, Value]]:
+    """The product of all parameters' values, the last one named varying fastest."""
+    settings = {setting.name: setting for setting in (*suite.params, CLIENTS)}
+    given = dict(asked.params)
+    if asked.clients:
+        if "clients" in given:
+            raise UsageError("clients are given twice: by --clients and by -p clients=")
+        given["clients"] = asked.clients
+    for name in given:
+        if name not in settings:
+            raise UsageError(unknown(f"parameter of suite {suite.name}", name, settings))
+    values: dict[str, list[Value]] = {}
+    for name, setting in settings.items():
+        if name in given:
+            read = [setting.read(text, f"suite {suite.name}: parameter") for text in given[name]]
+            values[name] = list(dict.fromkeys(read))
+        else:
+            values[name] = [defaults.get(name, setting.default)]
+    for chosen in product(*values.values()):
+        yield dict(zip(values, chosen, strict=True))
+
+
+Row = tuple[EngineSpec, dict[str, Value], Tier]
+
+
+def _rows(suite: Suite, asked: Asked) -> list[Row]:
+    """Engines with the options that were asked for, and a null engine for each tier among them."""
+    tier = None if asked.tier is None else _tier(asked.tier)
+    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier)
+    if not rows:
+        raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
+    floor = next((s for s in registry.engines_for(suite) if s.floor), None)
+    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
+    if floor is not None and not any(spec.floor for spec, _, _ in rows):
+        rows += [(floor, {}, tier) for tier in tiers]
+    return rows
+
+
+def _tier(name: str) -> Tier:
+    try:
+        return Tier(name)
+    except ValueError:
+        raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
+
+
+def _default(suite: Suite, tier: Tier | None) -> list[Row]:
+    """Those that run without being named: installed, not a null engine, able to give the tier."""
+    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.missing()]
+    return [(s, {}, tier or s.default_tier) for s in specs if tier is None or tier in s.tiers]
+
+
+def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
+    rows: list[Row] = []
+    for text in asked.engines:
+        name, given = split_engine(text)
+        spec = registry.engine(name)
+        if registry.port_of(suite, spec) is None:
+            able = [s.name for s in registry.engines_for(suite)]
+            raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
+        if missing := spec.missing():
+            raise UsageError(f"engine {name} needs {', '.join(missing)}: {spec.install}")
+        resolved = spec.resolve(given)
+        row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
+        _check_tier(spec, row[2], resolved)
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def _check_tier(spec: EngineSpec, tier: Tier, options: Mapping[str, Value]) -> None:
+    if tier not in spec.tiers:
+        gives = ", ".join(given.value for given in spec.tiers)
+        raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
+    if why := spec.refuse(tier, options):
+        raise UsageError(f"engine {spec.name}: {why}")
+
+
+def _check_clients(rows: Sequence[Row], most: int) -> None:
+    for spec, _, _ in rows:
+        if most > 1 and spec.clients == "one":
+            raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
+
+
+def split_engine(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options. Raises UsageError."""
+    if not isinstance(text, str):
+        return text["name"], {option: value for option, value in text.items() if option != "name"}
+    name, colon, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for part in rest.split("+") if colon else ():
+        option, equals, value = part.partition("=")
+        if not equals or not option:
+            raise UsageError(f"engine {text}: options are written {name}:option=value+option=value")
+        options[option] = value
+    return name, options

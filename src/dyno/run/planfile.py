@@ -1,0 +1,82 @@
+"""Plan files: TOML with the same names as the flags, for what one wants to keep or can't write in a shell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.model import UsageError, unknown
+from dyno.run.plan import Asked
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# The key of the file, which is the long name of the flag, to the field of Asked and the type that it wants.
+KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
+    "suite": ("suite", str),
+    "engine": ("engines", list),
+    "param": ("params", dict),
+    "samples": ("samples", int),
+    "preset": ("preset", str),
+    "tier": ("tier", str),
+    "clients": ("clients", (int, list)),
+    "phases": ("phases", list),
+    "seed": ("seed", int),
+    "budget": ("budget", (int, float)),
+    "timeout": ("timeout", (int, float)),
+    "retries": ("retries", int),
+}
+
+
+def read(path: Path) -> Asked:
+    """What the file asks for. Raises UsageError, in one line, with the nearest right name."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    if "suite" not in data:
+        raise UsageError(f'{path}: suite is missing; say suite = "records"')
+    fields: dict[str, Any] = {}
+    for key, value in data.items():
+        if key not in KEYS:
+            raise UsageError(unknown(f"{path}: key", key, KEYS))
+        name, kind = KEYS[key]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise UsageError(f"{path}: {key} = {value!r} has the wrong type; {_wanted(kind)}")
+        fields[name] = value
+    return Asked(**_whole(path, fields))
+
+
+def _whole(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    if "engines" in fields:
+        fields["engines"] = [_engine(path, entry) for entry in fields["engines"]]
+    if "params" in fields:
+        fields["params"] = {name: _listed(value) for name, value in fields["params"].items()}
+    if "clients" in fields:
+        fields["clients"] = _listed(fields["clients"])
+    return fields
+
+
+def _engine(path: Path, entry: Any) -> str | Mapping[str, Any]:
+    """'sqlite:journal_mode=wal', or a table whose key `name` stands beside the options."""
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+        return entry
+    raise UsageError(f"{path}: engine {entry!r} is neither a name nor a table with a name")
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _wanted(kind: type | tuple[type, ...]) -> str:
+    names = {str: "a string", list: "a list", dict: "a table", int: "a whole number", float: "a number"}
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return "it wants " + " or ".join(names[k] for k in kinds)

@@ -1,0 +1,191 @@
+"""Executes one trial in a fresh process and says how it ended, whatever the engine does to that process."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, Cell, Sample, Trial
+from dyno.results import Attempt, sample
+from dyno.run.plan import Plan
+from dyno.run.resources import INTERVAL, Watch
+
+OUTPUT_KEPT = 4_000
+CLOSING_TIME = 10.0
+
+
+@dataclass
+class _Story:
+    """What a worker has told so far, and how its process ended."""
+
+    on_phase: Callable[[str], None]
+    phase: str | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    outcome: str | None = None
+    why: str | None = None
+    resources: dict[str, int | None] = field(default_factory=dict)
+
+    def hear(self, line: bytes) -> None:
+        event = json.loads(line)
+        kind = event.pop("event")
+        if kind == "phase":
+            self.phase = event["phase"]
+            self.on_phase(event["phase"])
+        elif kind == "engine":
+            self.about = event
+        elif kind == "sample":
+            self.samples.append(sample(event["sample"]))
+        elif kind == "end":
+            self.outcome, self.why, self.resources = event["outcome"], event["why"], event["resources"]
+
+    def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
+        """Settles the outcome from the watch's verdict and the exit status."""
+        if verdict == "timeout":
+            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s"
+        elif verdict == "out-of-memory":
+            self.outcome, self.why = verdict, f"took more than {limit / (1 << 30):.2f} GiB of memory"
+        elif self.outcome in (None, "ok") and status != 0:
+            self.outcome, self.why = "crash", _died(status)
+        elif self.outcome is None:
+            self.outcome, self.why = "crash", "ended without a result"
+
+
+def _died(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "killed by SIGKILL, perhaps by the kernel for want of memory"
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"exited with status {status} before it was done"
+
+
+def run_trial(
+    plan: Plan, cell: Cell, trial: Trial, number: int, home: Path, limit: int, on_phase: Callable[[str], None]
+) -> Attempt:
+    """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
+    started, begin = datetime.now(timezone.utc), time.monotonic_ns()
+    story = _Story(on_phase)
+    home.mkdir()
+    output = home.with_suffix(".output")
+    try:
+        with _worker(home, output, _job(plan, cell, home)) as (process, pipe):
+            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout, int(cell.params["clients"]) > 1)
+            verdict = _listen(process, pipe, watch, story)
+            status = process.wait()
+        story.conclude(verdict, status, plan, limit)
+        printed = None if story.outcome == "ok" else _tail(output)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+        output.unlink(missing_ok=True)
+    return Attempt(
+        cell=trial.cell,
+        block=trial.block,
+        attempt=number,
+        outcome=story.outcome or "error",
+        why=story.why,
+        phase=None if story.outcome == "ok" else story.phase,
+        samples=tuple(story.samples),
+        started=started.isoformat(timespec="seconds"),
+        duration_ns=time.monotonic_ns() - begin,
+        version=story.about.get("version"),
+        settings=story.about.get("settings"),
+        caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
+        resources={**story.resources, "peak_anonymous_bytes": watch.peak_bytes or None},
+        output=printed,
+    )
+
+
+def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
+    params = dict(cell.params)
+    return {
+        "suite": cell.suite,
+        "engine": cell.engine,
+        "options": dict(cell.options),
+        "tier": cell.tier.value,
+        "clients": params.pop("clients"),
+        "params": params,
+        "phases": list(plan.phases),
+        "seed": plan.seed,
+        "budget": plan.budget,
+        "home": str(home),
+    }
+
+
+@contextmanager
+def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards."""
+    reading, writing = os.pipe()
+    # The worker's directory is its own, so relative entries would point elsewhere.
+    paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+    with output.open("wb") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "dyno.run.worker", str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            cwd=home,
+            env=environment,
+            pass_fds=[writing],
+            start_new_session=True,
+        )
+    os.close(writing)
+    try:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(job).encode() + b"\n")
+            process.stdin.close()
+        yield process, reading
+    finally:
+        os.close(reading)
+        # Also whatever the engine started and left behind in this session.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _Story) -> str | None:
+    """Hears the worker out. Returns the watch's verdict if it had to be killed."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if selector.select(INTERVAL):
+                chunk = os.read(pipe, 1 << 16)
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    story.hear(line)
+                if not chunk:
+                    return _closing(process, watch)
+            elif process.poll() is not None:
+                # A child that it left behind may hold the pipe open.
+                return None
+            if verdict := watch.verdict():
+                os.killpg(process.pid, signal.SIGKILL)
+                return verdict
+
+
+def _closing(process: subprocess.Popen[bytes], watch: Watch) -> str | None:
+    """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
+    try:
+        process.wait(min(CLOSING_TIME, max(watch.deadline - time.monotonic(), 0.1)))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return "timeout"
+    return None
+
+
+def _tail(output: Path) -> str:
+    return output.read_bytes()[-OUTPUT_KEPT:].decode(errors="replace")
