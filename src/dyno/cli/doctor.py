@@ -1,0 +1,65 @@
+"""`dyno doctor`: this machine, how quiet it is, what would spoil a measurement. Parses and delegates."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from dyno.model import UsageError
+from dyno.report.machine import render
+from dyno.run import host
+from dyno.stats.machine import machine_doubts
+
+WATCH_SECONDS = 0.5
+
+
+@click.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print facts and findings as JSON.")
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the engines' data will live (default: where `dyno run` puts it).",
+)
+def command(as_json: bool, work: Path | None) -> None:
+    """This machine, how quiet it is, and what would spoil a measurement.
+
+    Exit status: 0, or 1 if something would make figures false.
+    """
+    place = _writable(work if work is not None else _default_root())
+    # Watched first: the facts cost a flush or two, which would count as other people's work.
+    watched = host.pressure(WATCH_SECONDS)
+    facts = host.facts(place) | {"pressure": watched}
+    findings = machine_doubts(facts)
+    if as_json:
+        click.echo(json.dumps({"facts": facts, "findings": [asdict(f) for f in findings]}, indent=2))
+    else:
+        render(facts, findings, Console(highlight=False))
+    if any(finding.severity == "bad" for finding in findings):
+        raise SystemExit(1)
+
+
+def _default_root() -> Path:
+    # Not at the top: who names a directory doesn't need the rest of the running machinery.
+    from dyno.run.work import default_root
+
+    return default_root()
+
+
+def _writable(work: Path) -> Path:
+    """`work` or its nearest existing parent, where data could be written. Raises UsageError."""
+    place = host.nearest_existing(work)
+    if not place.is_dir():
+        raise UsageError(f"{place} is a file; --work wants a directory")
+    try:
+        # Tried, not asked: by its permissions root may write everywhere, and still not in /proc.
+        with tempfile.TemporaryFile(dir=place):
+            return place
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"can't write in {place} ({why}); --work wants a directory to write in") from None

@@ -1,0 +1,111 @@
+"""How a run is going: a bar on standard error if that is a terminal, and nothing otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dyno.cli.console import progress as progress_console
+from dyno.model import Cell, Trial
+from dyno.results import Attempt
+from dyno.run.plan import Plan
+
+
+class Quiet:
+    """Observes and says nothing."""
+
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
+
+
+class Estimate:
+    """The time left: what each cell's trials took so far, for those that it still has to do."""
+
+    def __init__(self, cells: int, samples: int) -> None:
+        self._left = dict.fromkeys(range(cells), samples)
+        self._took: dict[int, list[float]] = defaultdict(list)
+
+    def add(self, attempt: Attempt) -> None:
+        self._took[attempt.cell].append(attempt.duration_ns / 1e9)
+        self._left[attempt.cell] = max(self._left[attempt.cell] - 1, 0)
+
+    def seconds_left(self) -> float | None:
+        """None until a trial has ended."""
+        if not self._took:
+            return None
+        overall = fmean(fmean(times) for times in self._took.values())
+        means = {cell: fmean(times) for cell, times in self._took.items()}
+        return sum(count * means.get(cell, overall) for cell, count in self._left.items())
+
+
+class Display:
+    """A line with a bar, the trial and phase at work, and the time left."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=None, left="")
+        self._what = ""
+        self._estimate = Estimate(0, 0)
+
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
+        self._estimate = Estimate(len(plan.cells), plan.samples)
+        trials = {(attempt.cell, attempt.block): attempt for attempt in done}
+        for attempt in trials.values():
+            self._estimate.add(attempt)
+        self._bar.update(self._task, total=len(plan.cells) * plan.samples, completed=len(trials))
+        self._since = time.monotonic()
+
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
+        again = f", attempt {attempt + 1}" if attempt else ""
+        self._what = f"{cell.asked} ({cell.tier.value}), block {trial.block + 1}{again}"
+        self._show(self._what)
+
+    def phase(self, name: str) -> None:
+        self._show(f"{self._what}: {name}")
+
+    def ended(self, cell: Cell, attempt: Attempt) -> None:
+        if attempt.outcome != "ok":
+            self._bar.console.print(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
+        if attempt.attempt == 0:
+            self._estimate.add(attempt)
+            self._bar.advance(self._task)
+
+    def _show(self, what: str) -> None:
+        left = self._estimate.seconds_left()
+        text = "" if left is None else f"about {_clock(left)} left"
+        self._bar.update(self._task, description=what, left=text)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def observer(path: Path) -> Iterator[Quiet | Display]:
+    """Who is to be told: a display that goes away at the end, where there is a terminal for it."""
+    console = progress_console()
+    if not console.is_terminal:
+        yield Quiet()
+        return
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield Display(bar)

@@ -1,0 +1,130 @@
+"""`dyno run`: a suite or a plan file, from flags to a run file and its table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dyno import results
+from dyno.cli.console import output
+from dyno.cli.progress import observer
+from dyno.model import UsageError
+from dyno.report import text
+from dyno.report.table import groups
+from dyno.results import Run
+from dyno.run import parent, plan, planfile, work
+from dyno.run.plan import Asked
+
+FAILED, NOTHING = 1, 3
+
+
+@click.command(name="run")
+@click.argument("what", metavar="SUITE|PLAN.toml")
+@click.option(
+    "-e",
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
+    help="Engines to compare.",
+)
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Values of a parameter.")
+@click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option("--preset", metavar="NAME", help="Named size: quick (the default), standard or full.")
+@click.option(
+    "--tier",
+    metavar="TIER",
+    help="Durability of all: volatile, process or power. Default: each engine's own.",
+)
+@click.option("--clients", metavar="N[,N...]", help="Clients at work at the same time.")
+@click.option("--phases", metavar="NAME[,NAME...]", help="Only these phases.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the data and of the order of trials. Default: 1.")
+@click.option("--budget", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Longest measuring of a phase.")
+@click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help="Longest trial; then it is killed.")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0.05),
+    metavar="GIB",
+    help="Most memory of a trial; then it is killed.",
+)
+@click.option("--retries", type=click.IntRange(min=0), help="Further attempts at a trial that died. Default: 1.")
+@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
+@click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
+@click.option("--overwrite", is_flag=True, help="Replace the run file.")
+@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
+def command(what: str, path: Path | None, resume: bool, overwrite: bool, root: Path | None, **given: Any) -> int:
+    """Measure engines doing the work of SUITE, or what a plan file says.
+
+    \b
+    dyno run records
+    dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
+    dyno run records -e sqlite -p txn=1,100,all
+    """
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    if resume and path is None:
+        raise UsageError("--resume needs -o RUN, the file to continue")
+    made = plan.make(_asked(what, given))
+    path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    try:
+        with observer(path) as watching:
+            run = parent.execute(made, path, root or work.default_root(), watching, resume, overwrite)
+    except KeyboardInterrupt:
+        _interrupted(path)
+        raise
+    text.render(run, output())
+    print(f"Written to {path}", file=sys.stderr)
+    return _status(run)
+
+
+def _asked(what: str, given: dict[str, Any]) -> Asked:
+    """The plan file's wishes, if one is named, overridden by the flags that were given."""
+    asked = planfile.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
+    flags: dict[str, Any] = {
+        **{name: given[name] for name in ("samples", "preset", "tier", "seed", "budget", "timeout", "retries")},
+        "memory": None if given["memory"] is None else int(given["memory"] * (1 << 30)),
+        "engines": _split(given["engines"]),
+        "clients": _split([given["clients"]] if given["clients"] else []),
+        "phases": _split([given["phases"]] if given["phases"] else []),
+    }
+    said = {field.name: flags[field.name] for field in fields(Asked) if flags.get(field.name) not in (None, [])}
+    return replace(asked, **said, params={**asked.params, **_params(given["params"])})
+
+
+def _split(texts: Sequence[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _params(texts: Sequence[str]) -> dict[str, list[str]]:
+    params: dict[str, list[str]] = {}
+    for text_ in texts:
+        name, equals, values = text_.partition("=")
+        if not equals or not _split([values]):
+            raise UsageError(f"-p {text_}: parameters are written NAME=VALUE[,VALUE...]")
+        params.setdefault(name.strip(), []).extend(_split([values]))
+    return params
+
+
+def _interrupted(path: Path) -> None:
+    if path.exists():
+        run = results.load(path)
+        planned = len(run.cells) * int(run.plan["samples"])
+        print(
+            f"{len(run.final())} of {planned} trials are kept in {path}; the same command with"
+            f" -o {path} --resume goes on from there",
+            file=sys.stderr,
+        )
+
+
+def _status(run: Run) -> int:
+    rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.floor]
+    valid = [row for row in rows if row.valid]
+    if rows and not valid:
+        return NOTHING
+    return 0 if len(valid) == len(rows) else FAILED

@@ -1,0 +1,91 @@
+"""The rows of a run as every report shows them: grouped by phase and tier, best first, the floor last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from dyno.model import Tier
+from dyno.results import Run
+from dyno.stats.doubts import MEANINGS, Doubt, doubts
+from dyno.stats.summary import CellSummary, summarize
+
+
+@dataclass(frozen=True)
+class Row:
+    """A summary and what is to be said beside it."""
+
+    summary: CellSummary
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def name(self) -> str:
+        return self.summary.cell.asked + (" (floor)" if self.summary.floor else "")
+
+    def remarks(self) -> list[str]:
+        """What stands in the row's last column: caveats by code, doubts with their figure."""
+        codes = [caveat.code for caveat in self.summary.caveats if caveat.code != "floor"]
+        return [doubt.short for doubt in self.doubts] + codes
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that may be compared: one phase at one tier."""
+
+    phase: str
+    tier: Tier
+    rows: tuple[Row, ...]
+
+    @property
+    def best(self) -> float | None:
+        """The highest throughput, the floor's left out."""
+        rates = [
+            row.summary.throughput.median
+            for row in self.rows
+            if row.summary.throughput is not None and not row.summary.floor
+        ]
+        return max(rates, default=None)
+
+
+def groups(run: Run) -> list[Group]:
+    """Phases in the plan's order; tiers from volatile to power."""
+    order = list(run.plan["phases"])
+    tiers = list(Tier)
+    rows = [Row(summary, tuple(doubts(summary, run))) for summary in summarize(run)]
+    rows.sort(key=lambda row: (order.index(row.summary.phase), tiers.index(row.summary.cell.tier), _rank(row)))
+    grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier))
+    return [Group(phase, tier, tuple(found)) for (phase, tier), found in grouped]
+
+
+def _rank(row: Row) -> tuple[bool, bool, float]:
+    found = row.summary.throughput
+    return row.summary.floor, found is None, -(found.median if found else 0.0)
+
+
+def varying(run: Run) -> list[str]:
+    """The parameters that are not the same in every cell."""
+    first = run.cells[0].params
+    return [name for name in first if any(cell.params[name] != first[name] for cell in run.cells)]
+
+
+def legend(found: Iterable[Group]) -> list[str]:
+    """One line for every doubt and caveat that stands in a row."""
+    rows = [row for group in found for row in group.rows]
+    codes = {doubt.code for row in rows for doubt in row.doubts}
+    caveats = {
+        f"{caveat.code}: {row.summary.cell.engine} {caveat.text}": None
+        for row in rows
+        for caveat in row.summary.caveats
+    }
+    return [text for code, text in MEANINGS.items() if code in codes] + list(caveats)
+
+
+def failures(found: Iterable[Group]) -> list[str]:
+    """One line for every row that has no number, with the whole reason."""
+    lines: dict[str, None] = {}
+    for group in found:
+        for row in group.rows:
+            if not row.summary.valid:
+                lines[f"{row.name}, {group.phase}, tier {group.tier.value}: {row.summary.why}"] = None
+    return list(lines)

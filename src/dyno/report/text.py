@@ -1,0 +1,142 @@
+"""The run as a table on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dyno.report import units
+from dyno.report.table import Group, Row, failures, groups, legend, varying
+from dyno.results import Run
+from dyno.stats.doubts import machine
+
+BAR = 12
+EIGHTHS = " ▏▎▍▌▋▊▉"
+COLUMNS = (
+    "engine",
+    "parameters",
+    "counted",
+    "time",
+    "rate",
+    "bar",
+    "interval",
+    "p50",
+    "p99",
+    "on disk",
+    "remarks",
+)
+LEFT = ("engine", "parameters", "bar", "remarks")
+
+
+def render(run: Run, console: Console) -> None:
+    """Prints the run: what was asked, a table for each phase and tier, and what speaks against the numbers."""
+    found = groups(run)
+    changing = varying(run)
+    rows = {(group.phase, group.tier): [_cells(row, group, changing) for row in group.rows] for group in found}
+    widths = _widths([cells for group in rows.values() for cells in group])
+    _header(run, changing, console)
+    for group in found:
+        console.print()
+        console.print(Text.assemble((group.phase, "bold"), f"  tier {group.tier.value}: {group.tier.meaning}"))
+        console.print(_table(group, rows[group.phase, group.tier], widths), soft_wrap=False)
+    _footer(run, found, console)
+
+
+def _header(run: Run, changing: list[str], console: Console) -> None:
+    plan = run.plan
+    fixed = {name: value for name, value in run.cells[0].params.items() if name not in changing}
+    console.print(Text(f"{plan['suite']}: {units.params(fixed)}", "bold"))
+    seen = max((len({a.block for a in run.final() if a.cell == at}) for at in range(len(run.cells))), default=0)
+    console.print(
+        f"{seen} of {plan['samples']} trials of each row; median and 95 % interval over trials;"
+        f" {plan['budget']:g} s at most a phase; seed {plan['seed']}"
+    )
+    cpu, memory = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory"))
+    filesystem = run.header.get("host", {}).get("filesystem") or {}
+    machine_line = (
+        f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
+        f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
+    )
+    console.print(machine_line)
+
+
+def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
+    summary = row.summary
+    found = summary.throughput
+    cells = {
+        "engine": row.name,
+        "parameters": units.params({name: summary.cell.params[name] for name in changing}),
+        "remarks": ", ".join(row.remarks()),
+    }
+    if found is None:
+        why = summary.why or "not measured"
+        return {**cells, "rate": why.split(":", 1)[0].split(" ", 1)[0], "unit": summary.unit}
+    return {
+        **cells,
+        "unit": summary.unit,
+        "counted": units.count(summary.items),
+        "time": units.duration(summary.elapsed_ns),
+        "rate": units.rate(found.median),
+        "bar": "" if summary.floor else _bar(found.median, group.best),
+        "interval": units.interval(found.low, found.high),
+        "p50": units.duration(summary.latency_ns["p50"]),
+        "p99": units.duration(summary.latency_ns["p99"]),
+        "on disk": units.size(summary.bytes_on_disk),
+    }
+
+
+def _bar(value: float, best: float | None) -> str:
+    eighths = round(value / best * BAR * 8) if best else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _widths(rows: list[dict[str, str]]) -> dict[str, int]:
+    """One width for a column in all tables, so that they line up; 0 for a column that is always empty."""
+    widths = {}
+    for column in COLUMNS:
+        longest = max((len(cells.get(column, "")) for cells in rows), default=0)
+        widths[column] = max(longest, len(_heading(column, "key"))) if longest else 0
+    return widths
+
+
+def _heading(column: str, unit: str) -> str:
+    return {"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"}.get(column, column)
+
+
+def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    shown = [column for column in COLUMNS if widths[column]]
+    for column in shown:
+        table.add_column(
+            _heading(column, rows[0]["unit"]),
+            justify="left" if column in LEFT else "right",
+            min_width=0 if column == "remarks" else widths[column],
+            no_wrap=column != "remarks",
+            style={"bar": "cyan", "remarks": "yellow"}.get(column, ""),
+        )
+    for row, cells in zip(group.rows, rows, strict=True):
+        style = "dim" if row.summary.floor else "" if row.summary.valid else "red"
+        table.add_row(*(cells.get(column, "") for column in shown), style=style)
+    return table
+
+
+def _footer(run: Run, found: list[Group], console: Console) -> None:
+    parts = (
+        ("No number", failures(found)),
+        ("Remarks", legend(found)),
+        ("This machine", [f"{finding.text} ({finding.remedy})" for finding in machine(run)]),
+    )
+    for title, lines in parts:
+        if lines:
+            console.print()
+            console.print(Text(title, "bold"))
+            for line in lines:
+                console.print(Text("  " + line), soft_wrap=True)
+    if not run.complete:
+        console.print()
+        console.print(Text(f"Not complete: {len(run.final())} trials of {_planned(run)} have ended", "bold red"))
+
+
+def _planned(run: Run) -> int:
+    return len(run.cells) * int(run.plan["samples"])

@@ -1,0 +1,54 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+UNKNOWN = "–"
+
+
+def rate(per_second: float | None) -> str:
+    """A throughput: whole from 100 up, three digits below."""
+    if per_second is None:
+        return UNKNOWN
+    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    return UNKNOWN if low is None or high is None else f"{rate(low)} – {rate(high)}"
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds in the unit that leaves one to three digits before the point."""
+    if ns is None:
+        return UNKNOWN
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        # What would round up to 1000 of a unit is 1 of the next.
+        if ns >= size * 0.9995:
+            return f"{_digits(ns / size)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(number: int | None) -> str:
+    """Bytes in binary units."""
+    if number is None:
+        return UNKNOWN
+    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 999.5 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{_digits(value) if units[0] != 'B' else number} {units[0]}"
+
+
+def count(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def _digits(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def params(values: Mapping[str, object]) -> str:
+    """'records=20000 txn=all'."""
+    return " ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,135 @@
+"""What a run says about each cell and phase: a median over trials, an interval, percentiles, and why not.
+
+The interval. Throughputs of trials are taken as independent draws from one log-normal distribution: trials are
+separate processes on fresh data, noise on a machine multiplies (a trial is slowed down by a share of its time),
+and nothing is assumed of the draws inside a trial. The interval is Student's t on the logarithms, with n - 1
+degrees of freedom, at 95 %. Fewer than two trials have none. It speaks of this machine on this day: a drift
+between runs is not in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+from typing import Any
+
+from dyno.histogram import percentiles
+from dyno.model import Caveat, Cell, Sample
+from dyno.results import Attempt, Run
+
+# Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; 1.96 beyond is at most 4 % too narrow.
+T_95 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median over trials and its 95 % interval, None where there are too few trials for one."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One row of the table: a cell and a phase."""
+
+    cell: Cell
+    phase: str
+    floor: bool
+    valid: bool
+    why: str | None
+    """Why there is no number: void, crash, errors; None for a valid row."""
+    samples: tuple[Sample, ...]
+    """The samples that count: none for a row that is not valid."""
+    unit: str
+    throughput: Estimate | None
+    items: int | None
+    elapsed_ns: int | None
+    latency_ns: dict[str, int | None]
+    operations: int | None
+    bytes_on_disk: int | None
+    version: str | None
+    settings: dict[str, Any] | None
+    caveats: tuple[Caveat, ...]
+    attempts: tuple[Attempt, ...]
+    """Every attempt at the cell, failed ones included."""
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The median and the 95 % interval of positive values; see the module's docstring for the method."""
+    middle = float(median(values))
+    if len(values) < 2:
+        return Estimate(middle, None, None)
+    logs = [math.log(value) for value in values]
+    degrees = len(logs) - 1
+    t = T_95[degrees - 1] if degrees <= len(T_95) else 1.96
+    half = t * stdev(logs) / math.sqrt(len(logs))
+    center = fmean(logs)
+    # The median is the headline; with few, skewed trials it may lie outside an interval around the mean.
+    low, high = math.exp(center - half), math.exp(center + half)
+    return Estimate(middle, min(low, middle), max(high, middle))
+
+
+def summarize(run: Run) -> list[CellSummary]:
+    """A summary of every cell and phase of the plan, in the plan's order, measured or not."""
+    return [_summary(run, at, phase) for phase in run.plan["phases"] for at in range(len(run.cells))]
+
+
+def _summary(run: Run, at: int, phase: str) -> CellSummary:
+    attempts = tuple(a for a in run.attempts if a.cell == at)
+    last = {a.block: a for a in attempts}.values()
+    every = [sample for a in last for sample in a.samples if sample.phase == phase]
+    why = _why_not(list(last), every, phase)
+    counted = tuple(every) if why is None else ()
+    rates = [rate for sample in counted if (rate := sample.per_second) is not None]
+    about = next((a for a in last if a.version is not None), None)
+    sizes = [s.bytes_on_disk for s in counted if s.bytes_on_disk is not None]
+    caveats = about.caveats if about else ()
+    return CellSummary(
+        cell=run.cells[at],
+        phase=phase,
+        floor=any(caveat.code == "floor" for caveat in caveats),
+        valid=why is None,
+        why=why,
+        samples=counted,
+        unit=every[0].unit if every else "op",
+        throughput=estimate(rates) if rates else None,
+        items=int(median(s.items for s in counted)) if counted else None,
+        elapsed_ns=int(median(s.elapsed_ns for s in counted)) if counted else None,
+        latency_ns=percentiles(s.histogram for s in counted),
+        operations=sum(s.operations for s in counted) if counted else None,
+        bytes_on_disk=int(median(sizes)) if sizes else None,
+        version=about.version if about else None,
+        settings=dict(about.settings) if about and about.settings is not None else None,
+        caveats=caveats,
+        attempts=attempts,
+    )
+
+
+def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
+    """Why the cell shows no number for the phase; None where it does.
+
+    One wrong answer in one trial voids it. A trial that never got there by crashing, only if all of them did.
+    """
+    for sample in samples:
+        if sample.void is not None:
+            return f"void: {sample.void}"
+    for attempt in last:
+        if attempt.outcome == "wrong":
+            return f"void: {attempt.why}"
+    if not last:
+        return "not measured yet"
+    if not samples:
+        ended = last[0]
+        where = f" in {ended.phase}" if ended.phase else ""
+        return f"{ended.outcome}{where}: {ended.why}"
+    if all(sample.items <= 0 for sample in samples):
+        return f"error: {samples[0].first_error or 'nothing was done'}"
+    return None

@@ -1,0 +1,212 @@
+"""A doubt is raised by the fact that deserves it, and a quiet machine raises none."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from dyno.cli import doctor as command
+from dyno.model import UsageError
+from dyno.report.machine import render
+from dyno.stats.machine import Finding, machine_doubts
+
+GIB = 2**30
+QUIET: dict[str, Any] = {
+    "cpu": {
+        "model": "Some CPU",
+        "logical_cores": 8,
+        "available_cores": 8,
+        "quota_cores": None,
+        "governor": "performance",
+        "mhz": 3000,
+        "max_mhz": 3000,
+        "turbo": False,
+        "virtualised": False,
+    },
+    "memory": {
+        "total_bytes": 32 * GIB,
+        "available_bytes": 30 * GIB,
+        "swap_total_bytes": 8 * GIB,
+        "swap_used_bytes": 0,
+        "cgroup_limit_bytes": None,
+    },
+    "system": {"os": "Debian", "kernel": "6.1", "architecture": "x86_64", "libc": "glibc 2.36"},
+    "python": {"version": "3.11.7", "implementation": "CPython"},
+    "filesystem": {
+        "mount_point": "/data",
+        "type": "xfs",
+        "device": "/dev/nvme0n1p1",
+        "options": ["rw", "noatime"],
+        "ram_backed": False,
+        "network": False,
+        "rotational": False,
+        "write_cache": "write back",
+        "total_bytes": 1000 * GIB,
+        "free_bytes": 500 * GIB,
+        "fsync_ns": 800_000,
+    },
+    "clock": {"source": "tsc", "cost_ns": 40, "resolution_ns": 1},
+    "load": {"minutes_1": 0.2, "minutes_5": 0.1, "minutes_15": 0.1},
+    "steal_percent": 0.0,
+    "psi": None,
+    "pressure": {
+        "seconds": 0.5,
+        "steal_percent": 0.0,
+        "others_busy_percent": 1.0,
+        "swapped_in_bytes": 0,
+        "swapped_out_bytes": 0,
+    },
+}
+
+
+def planted(changes: dict[str, Any]) -> dict[str, Any]:
+    """A quiet machine's facts with some changed: {'cpu.governor': 'powersave'}."""
+    facts = copy.deepcopy(QUIET)
+    for path, value in changes.items():
+        *parts, last = path.split(".")
+        at = facts
+        for part in parts:
+            at = at[part]
+        at[last] = value
+    return facts
+
+
+def test_a_quiet_machine_raises_no_doubt() -> None:
+    assert machine_doubts(QUIET) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "severity", "number"),
+    [
+        ({"cpu.governor": "powersave"}, "governor", "warn", "powersave"),
+        ({"cpu.governor": "performance, powersave"}, "governor", "warn", "powersave"),
+        ({"cpu.governor": None, "cpu.virtualised": True}, "virtual-machine", "ok", "virtual"),
+        ({"filesystem.ram_backed": True, "filesystem.type": "tmpfs"}, "ram-filesystem", "bad", "tmpfs"),
+        ({"filesystem.network": True, "filesystem.type": "nfs4"}, "network-filesystem", "warn", "nfs4"),
+        ({"filesystem.free_bytes": 3 * GIB}, "low-disk", "warn", "3.0 GiB"),
+        ({"filesystem.fsync_ns": 5_000}, "fast-flush", "bad", "5.0 µs"),
+        ({"load.minutes_1": 4.5}, "load", "warn", "4.5"),
+        ({"load.minutes_1": 8.5}, "load", "bad", "8.5"),
+        ({"pressure.others_busy_percent": 25.0}, "others-busy", "warn", "25 %"),
+        ({"steal_percent": 2.5}, "steal", "warn", "2.5 %"),
+        ({"pressure.steal_percent": 20.0}, "steal", "bad", "20.0 %"),
+        ({"memory.swap_used_bytes": GIB}, "swap-used", "warn", "1.0 GiB"),
+        ({"pressure.swapped_in_bytes": 2**20}, "swapping", "bad", "1.0 MiB"),
+        ({"memory.available_bytes": GIB}, "low-memory", "warn", "1.0 GiB"),
+        ({"memory.cgroup_limit_bytes": GIB // 2}, "low-memory", "warn", "0.5 GiB"),
+        ({"cpu.available_cores": 1}, "few-cores", "warn", "1 core"),
+        ({"cpu.quota_cores": 2.5}, "cpu-quota", "warn", "2.5 cores"),
+        ({"clock.source": "hpet", "clock.cost_ns": 1200}, "clock-source", "warn", "1200 ns"),
+        ({"clock.cost_ns": 250}, "slow-clock", "warn", "250 ns"),
+    ],
+)
+def test_a_planted_fact_raises_its_doubt_and_no_other(
+    changes: dict[str, Any], code: str, severity: str, number: str
+) -> None:
+    [finding] = machine_doubts(planted(changes))
+    assert (finding.code, finding.severity) == (code, severity)
+    assert number in finding.text
+    assert "\n" not in finding.text + finding.remedy
+    assert finding.remedy or severity == "ok"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"memory.swap_used_bytes": 20 * 2**20}, id="a few pages in swap that nobody missed"),
+        pytest.param({"cpu.quota_cores": 8.0}, id="a quota of all the cores"),
+        pytest.param({"memory.cgroup_limit_bytes": 16 * GIB}, id="a generous memory limit"),
+        pytest.param({"clock.source": "arch_sys_counter"}, id="another processor's own counter"),
+        pytest.param({"cpu.governor": None}, id="a governor that is not told"),
+        pytest.param({"filesystem.ram_backed": None}, id="a file system that does not tell its store"),
+    ],
+)
+def test_what_spoils_nothing_raises_no_doubt(changes: dict[str, Any]) -> None:
+    assert machine_doubts(planted(changes)) == []
+
+
+def test_a_fast_flush_in_memory_is_said_once() -> None:
+    changes = {"filesystem.ram_backed": True, "filesystem.fsync_ns": 900}
+    assert [f.code for f in machine_doubts(planted(changes))] == ["ram-filesystem"]
+
+
+def test_a_quota_below_two_cores_is_few_cores_too() -> None:
+    assert {f.code for f in machine_doubts(planted({"cpu.quota_cores": 1.5}))} == {"cpu-quota", "few-cores"}
+
+
+def test_the_worst_stands_first() -> None:
+    changes = {"cpu.governor": None, "cpu.virtualised": True, "clock.cost_ns": 250, "filesystem.fsync_ns": 1}
+    assert [f.severity for f in machine_doubts(planted(changes))] == ["bad", "warn", "ok"]
+
+
+@pytest.mark.parametrize("facts", [{}, dict.fromkeys(QUIET), {key: {} for key in QUIET}])
+def test_unknown_facts_raise_no_doubt(facts: dict[str, Any]) -> None:
+    assert machine_doubts(facts) == []
+    assert "quiet" in shown(facts, [])
+
+
+def shown(facts: dict[str, Any], findings: list[Finding]) -> str:
+    out = io.StringIO()
+    render(facts, findings, Console(file=out, width=100))
+    return out.getvalue()
+
+
+def test_a_person_reads_the_facts_and_one_verdict() -> None:
+    text = shown(QUIET, [])
+    assert "32.0 GiB" in text and "/dev/nvme0n1p1" in text and "800.0 µs" in text
+    assert text.splitlines()[-1] == "quiet: ready to measure"
+
+
+def test_a_person_reads_what_to_do() -> None:
+    facts = planted({"cpu.governor": "powersave", "clock.cost_ns": 250})
+    text = shown(facts, machine_doubts(facts))
+    assert "sudo cpupower frequency-set -g performance" in text
+    assert text.splitlines()[-1] == "2 things would spoil a measurement"
+
+
+def test_a_remark_spoils_nothing() -> None:
+    assert shown(QUIET, [Finding("x", "ok", "[a] remark", "")]).splitlines()[-2:] == [
+        "ok    [a] remark",
+        "quiet: ready to measure",
+    ]
+
+
+def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: str) -> Any:
+    monkeypatch.setattr("dyno.run.host.pressure", lambda seconds: facts["pressure"])
+    monkeypatch.setattr("dyno.run.host.facts", lambda work: facts)
+    return CliRunner().invoke(command.command, arguments)
+
+
+def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = doctor(monkeypatch, planted({"clock.cost_ns": 250}), "--json", "--work", str(tmp_path))
+    told = json.loads(result.stdout)
+    assert told["facts"]["clock"]["cost_ns"] == 250
+    assert [f["code"] for f in told["findings"]] == ["slow-clock"]
+    assert result.exit_code == 0
+
+
+def test_doctor_fails_on_what_makes_figures_false(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = doctor(monkeypatch, planted({"filesystem.fsync_ns": 5}), "--work", str(tmp_path / "to" / "be"))
+    assert result.exit_code == 1
+    assert "1 thing would spoil a measurement" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_refuses_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = doctor(monkeypatch, QUIET, "--work", str(tmp_path / "file" / "below"))
+    assert isinstance(result.exception, UsageError)
+    assert str(tmp_path / "file") in str(result.exception)
+
+
+def test_doctor_refuses_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = doctor(monkeypatch, QUIET, "--work", "/proc")
+    assert isinstance(result.exception, UsageError)
+    assert "\n" not in str(result.exception)
