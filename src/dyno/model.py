@@ -214,6 +214,8 @@ class Cell:
     """Only the options that were asked for: they are part of the row's name."""
     tier: Tier
     params: Mapping[str, Value]
+    floor: bool = False
+    """A null engine's cell, which no other is ranked against."""
 
     @property
     def asked(self) -> str:

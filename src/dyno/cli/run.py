@@ -88,7 +88,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
     asked = planfile.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
     flags: dict[str, Any] = {
         **{name: given[name] for name in ("samples", "preset", "tier", "seed", "budget", "timeout", "retries")},
-        "memory": None if given["memory"] is None else int(given["memory"] * (1 << 30)),
+        "memory": None if given["memory"] is None else int(given["memory"] * planfile.GIB),
         "engines": _split(given["engines"]),
         "clients": _split([given["clients"]] if given["clients"] else []),
         "phases": _split([given["phases"]] if given["phases"] else []),
@@ -123,7 +123,7 @@ def _interrupted(path: Path) -> None:
 
 
 def _status(run: Run) -> int:
-    rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.floor]
+    rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     valid = [row for row in rows if row.valid]
     if rows and not valid:
         return NOTHING

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, choice, integer
-from dyno.suites.records.overlay import Overlay, Pending, overlay
+from dyno.suites.records.overlay import Overlay, Pending, fill, overlay
 
 MIB = 1 << 20
 
@@ -75,12 +75,7 @@ class Keys:
 
     def _commit(self, pending: Pending) -> None:
         with self._db.write_batch(transaction=True, sync=self._sync) as batch:
-            put, delete = batch.put, batch.delete
-            for key, value in pending.items():
-                if value is None:
-                    delete(key)
-                else:
-                    put(key, value)
+            fill(batch, pending)
 
     def close(self) -> None:
         pass

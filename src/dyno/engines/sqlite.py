@@ -19,7 +19,16 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # In WAL mode, NORMAL flushes at checkpoints only; FULL flushes the log at every commit.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
+PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 SYNCHRONOUS = ("off", "normal", "full", "extra")
+
+
+def page_size(text: str) -> Value:
+    """SQLite passes over a page size that it does not take, so it is refused here."""
+    number = int(text) if text.isdigit() else 0
+    if number not in PAGE_SIZES:
+        raise ValueError(f"wants one of {', '.join(map(str, PAGE_SIZES))}")
+    return number
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
@@ -150,7 +159,7 @@ ENGINE = EngineSpec(
             "journal mode; by default the tier's own (wal, or memory for volatile)",
         ),
         Setting("cache_mib", integer(1), 64, "page cache of each connection, in MiB"),
-        Setting("page_size", integer(512, 65_536), 4096, "page size, in bytes"),
+        Setting("page_size", page_size, 4096, "page size, in bytes"),
         Setting("mmap_mib", integer(0), 0, "how much of the file to map, in MiB (SQLite's default: none)"),
     ),
     clients="processes",

@@ -43,7 +43,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "phase": summary.phase,
         "params": dict(summary.cell.params),
         "tier": summary.cell.tier.value,
-        "floor": summary.floor,
+        "floor": summary.cell.floor,
         "valid": summary.valid,
         "why": summary.why,
         "samples": len(summary.samples),

@@ -21,7 +21,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return self.summary.cell.asked + (" (floor)" if self.summary.floor else "")
+        return self.summary.cell.asked + (" (floor)" if self.summary.cell.floor else "")
 
     def remarks(self) -> list[str]:
         """What stands in the row's last column: caveats by code, doubts with their figure."""
@@ -43,7 +43,7 @@ class Group:
         rates = [
             row.summary.throughput.median
             for row in self.rows
-            if row.summary.throughput is not None and not row.summary.floor
+            if row.summary.throughput is not None and not row.summary.cell.floor
         ]
         return max(rates, default=None)
 
@@ -60,7 +60,7 @@ def groups(run: Run) -> list[Group]:
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
     found = row.summary.throughput
-    return row.summary.floor, found is None, -(found.median if found else 0.0)
+    return row.summary.cell.floor, found is None, -(found.median if found else 0.0)
 
 
 def varying(run: Run) -> list[str]:

@@ -27,6 +27,10 @@ COLUMNS = (
     "remarks",
 )
 LEFT = ("engine", "parameters", "bar", "remarks")
+# What a narrow terminal goes without, first to last; the JSON has it all.
+DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "p99")
+GAP = 2
+REMARKS_MIN = 14
 
 
 def render(run: Run, console: Console) -> None:
@@ -34,7 +38,7 @@ def render(run: Run, console: Console) -> None:
     found = groups(run)
     changing = varying(run)
     rows = {(group.phase, group.tier): [_cells(row, group, changing) for row in group.rows] for group in found}
-    widths = _widths([cells for group in rows.values() for cells in group])
+    widths = _widths([cells for group in rows.values() for cells in group], console.width)
     _header(run, changing, console)
     for group in found:
         console.print()
@@ -78,7 +82,7 @@ def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
         "counted": units.count(summary.items),
         "time": units.duration(summary.elapsed_ns),
         "rate": units.rate(found.median),
-        "bar": "" if summary.floor else _bar(found.median, group.best),
+        "bar": "" if summary.cell.floor else _bar(found.median, group.best),
         "interval": units.interval(found.low, found.high),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
@@ -91,12 +95,18 @@ def _bar(value: float, best: float | None) -> str:
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
-def _widths(rows: list[dict[str, str]]) -> dict[str, int]:
-    """One width for a column in all tables, so that they line up; 0 for a column that is always empty."""
+def _widths(rows: list[dict[str, str]], room: int) -> dict[str, int]:
+    """One width for a column in all tables, so that they line up; without columns that are always empty, and
+    without what `room` has no place for."""
     widths = {}
     for column in COLUMNS:
         longest = max((len(cells.get(column, "")) for cells in rows), default=0)
-        widths[column] = max(longest, len(_heading(column, "key"))) if longest else 0
+        if longest:
+            widths[column] = max(longest, len(_heading(column, "key")))
+    for column in DISPENSABLE:
+        if sum(min(w, REMARKS_MIN) if c == "remarks" else w for c, w in widths.items()) + GAP * len(widths) <= room:
+            break
+        widths.pop(column, None)
     return widths
 
 
@@ -105,19 +115,18 @@ def _heading(column: str, unit: str) -> str:
 
 
 def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    shown = [column for column in COLUMNS if widths[column]]
-    for column in shown:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for column, width in widths.items():
         table.add_column(
             _heading(column, rows[0]["unit"]),
             justify="left" if column in LEFT else "right",
-            min_width=0 if column == "remarks" else widths[column],
+            min_width=0 if column == "remarks" else width,
             no_wrap=column != "remarks",
             style={"bar": "cyan", "remarks": "yellow"}.get(column, ""),
         )
     for row, cells in zip(group.rows, rows, strict=True):
-        style = "dim" if row.summary.floor else "" if row.summary.valid else "red"
-        table.add_row(*(cells.get(column, "") for column in shown), style=style)
+        style = "dim" if row.summary.cell.floor else "" if row.summary.valid else "red"
+        table.add_row(*(cells.get(column, "") for column in widths), style=style)
     return table
 
 

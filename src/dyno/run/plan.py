@@ -85,7 +85,7 @@ def make(asked: Asked) -> Plan:
         suite=suite.name,
         phases=_phases(suite, asked.phases),
         cells=tuple(
-            Cell(suite.name, spec.name, options, tier, params)
+            Cell(suite.name, spec.name, options, tier, params, spec.floor)
             for spec, options, tier in rows
             for params in combinations
         ),

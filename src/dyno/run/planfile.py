@@ -15,6 +15,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+GIB = 1 << 30
 # The key of the file, which is the long name of the flag, to the field of Asked and the type that it wants.
 KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "suite": ("suite", str),
@@ -28,6 +29,7 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "seed": ("seed", int),
     "budget": ("budget", (int, float)),
     "timeout": ("timeout", (int, float)),
+    "memory": ("memory", (int, float)),
     "retries": ("retries", int),
 }
 
@@ -54,6 +56,8 @@ def read(path: Path) -> Asked:
 
 
 def _whole(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    if "memory" in fields:
+        fields["memory"] = int(fields["memory"] * GIB)
     if "engines" in fields:
         fields["engines"] = [_engine(path, entry) for entry in fields["engines"]]
     if "params" in fields:

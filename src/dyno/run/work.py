@@ -12,8 +12,9 @@ from pathlib import Path
 
 from dyno.model import UsageError
 
-PREFIX = "run-"
-LOCK = "lock"
+# Not a name that anyone else would give: what bears it and is not locked is removed.
+PREFIX = "dyno-run-"
+LOCK = ".dyno-run-lock"
 
 
 def default_root() -> Path:
@@ -33,11 +34,11 @@ def directory(root: Path) -> Iterator[Path]:
     try:
         root.mkdir(parents=True, exist_ok=True)
         sweep(root)
-        made = Path(tempfile.mkdtemp(prefix="new-", dir=root))
+        made = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
         lock = (made / LOCK).open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Named so that a sweep sees it only now that it is locked.
-        path = made.rename(root / (PREFIX + made.name))
+        path = made.rename(root / made.name.replace("dyno-new-", PREFIX))
     except OSError as error:
         raise UsageError(f"can't use {root} as the work directory: {error.strerror}") from None
     with lock:

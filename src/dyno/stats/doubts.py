@@ -70,7 +70,7 @@ def _time(row: CellSummary) -> Iterator[Doubt]:
         done = min(sample.operations for sample in ended)
         where = f"in {len(ended)} of {len(row.samples)} trials, after {done:,} operations or more"
         yield Doubt("budget", "budget", f"the time budget ended it {where}")
-    if row.floor or not row.samples:
+    if row.cell.floor or not row.samples:
         return
     share = max(_harness_percent(sample) for sample in row.samples)
     if share > HARNESS_PERCENT:
@@ -102,7 +102,7 @@ def _failures(row: CellSummary) -> Iterator[Doubt]:
 
 def _machine(row: CellSummary, run: Run) -> Iterator[Doubt]:
     filesystem = run.header.get("host", {}).get("filesystem") or {}
-    if filesystem.get("ram_backed") and row.cell.tier is not Tier.VOLATILE and not row.floor:
+    if filesystem.get("ram_backed") and row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
         yield Doubt("ram", "ram", f"the work directory is on {filesystem.get('type')}, which is memory")
 
 

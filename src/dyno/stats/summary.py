@@ -42,7 +42,6 @@ class CellSummary:
 
     cell: Cell
     phase: str
-    floor: bool
     valid: bool
     why: str | None
     """Why there is no number: void, crash, errors; None for a valid row."""
@@ -95,7 +94,6 @@ def _summary(run: Run, at: int, phase: str) -> CellSummary:
     return CellSummary(
         cell=run.cells[at],
         phase=phase,
-        floor=any(caveat.code == "floor" for caveat in caveats),
         valid=why is None,
         why=why,
         samples=counted,

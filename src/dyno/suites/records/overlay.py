@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 Pending = Mapping[bytes, "bytes | None"]
 _UNSEEN = object()
@@ -32,3 +33,13 @@ def overlay(get: Callable[[bytes], bytes | None], commit: Callable[[Pending], No
     writer = Overlay(get)
     yield writer
     commit(writer.pending)
+
+
+def fill(batch: Any, pending: Pending) -> None:
+    """Puts what waits into an engine's own batch, which has `put` and `delete`."""
+    put, delete = batch.put, batch.delete
+    for key, value in pending.items():
+        if value is None:
+            delete(key)
+        else:
+            put(key, value)

@@ -45,10 +45,6 @@ class Work:
     def __post_init__(self) -> None:
         self.model = Model(len(self.dataset.names))
 
-    def slices(self, phase: str, port: Records, client: int, clients: int) -> Slices:
-        """The share of one client, in the order in which it is done."""
-        return Share(self, phase, port, client, clients).slices()
-
 
 class Share:
     """One client's part of one phase."""
@@ -62,11 +58,7 @@ class Share:
         self.rng = np.random.default_rng([work.dataset.seed, 2, client, number])
 
     def slices(self) -> Slices:
-        if self._phase == "mixed":
-            # Imported here because it builds on this module.
-            from dyno.suites.records.mixed import mixed
-
-            return mixed(self)
+        """The operations of any phase but `mixed`, in the order in which they are done."""
         if self._phase in KEYS_PER_RECORD:
             return self._insert()
         builders = {

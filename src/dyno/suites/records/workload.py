@@ -17,9 +17,10 @@ from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.mixed import mixed
 from dyno.suites.records.params import SCAN_LENGTH, mix_of
 from dyno.suites.records.port import INDEXES, Record, Records
-from dyno.suites.records.work import Work, shorten
+from dyno.suites.records.work import Share, Work, shorten
 
 VERIFIED = 200
 STRETCHES = 5
@@ -134,7 +135,8 @@ class RecordsWorkload:
                 self._model.versions[batch] = 0
 
     def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations | Bulk]:
-        return self._work.slices(phase.name, port, client, clients)
+        share = Share(self._work, phase.name, port, client, clients)
+        return mixed(share) if phase.name == "mixed" else share.slices()
 
     def verify(self, phase: Phase) -> int:
         """A sample of what was written, by key and by index; stretches in key order; absent keys."""
