@@ -6,7 +6,7 @@ import enum
 import importlib.util
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
@@ -256,6 +256,8 @@ class Sample:
     first_error: str | None = None
     histogram: str | None = None
     """Latency per operation, in ns: HdrHistogram's interchange format. None for a bulk phase."""
+    by_kind: Mapping[str, str | None] = field(default_factory=dict)
+    """The same, apart for each kind of operation, where a phase mixes kinds."""
     bytes_on_disk: int | None = None
     void: str | None = None
     """Why the phase counts for nothing; None where every answer was right."""

@@ -25,6 +25,8 @@ class Operations:
     check: Callable[[Sequence[Any]], int]
     weights: Sequence[int] | None = None
     """What the throughput counts for each operation (the keys of an insert); None for one each."""
+    kinds: Sequence[str] | None = None
+    """What kind each operation is, where a slice mixes kinds: their latencies are kept apart as well."""
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
     """A transaction that holds the slice: entered and left inside the timed region, in nobody's latency."""
 

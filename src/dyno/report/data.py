@@ -52,6 +52,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "elapsed_ns": summary.elapsed_ns,
         "throughput": None if found is None else {**asdict(found), "unit": f"{summary.unit}/s"},
         "latency_ns": summary.latency_ns,
+        "latency_by_kind_ns": summary.latency_by_kind_ns,
         "bytes_on_disk": summary.bytes_on_disk,
         "version": summary.version,
         "settings": summary.settings,

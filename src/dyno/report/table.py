@@ -1,4 +1,5 @@
-"""The rows of a run as every report shows them: grouped by phase and tier, best first, the floor last."""
+"""The rows of a run as every report shows them: grouped by phase and tier, then by parameters; best first, the
+floor last."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dyno.model import Tier
+from dyno.report import units
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS, Doubt, doubts
 from dyno.stats.summary import CellSummary, summarize
@@ -26,7 +28,9 @@ class Row:
     def remarks(self) -> list[str]:
         """What stands in the row's last column: caveats by code, doubts with their figure."""
         codes = [caveat.code for caveat in self.summary.caveats if caveat.code != "floor"]
-        return [doubt.short for doubt in self.doubts] + codes
+        kinds = self.summary.latency_by_kind_ns
+        apart = [f"{kind} {units.duration(found['p50'])}" for kind, found in kinds.items() if len(kinds) > 1]
+        return [doubt.short for doubt in self.doubts] + codes + ([f"p50 of {', '.join(apart)}"] if apart else [])
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,16 @@ def groups(run: Run) -> list[Group]:
     order = list(run.plan["phases"])
     tiers = list(Tier)
     rows = [Row(summary, tuple(doubts(summary, run))) for summary in summarize(run)]
-    rows.sort(key=lambda row: (order.index(row.summary.phase), tiers.index(row.summary.cell.tier), _rank(row)))
+    combinations: list[object] = []
+    for cell in run.cells:
+        if cell.params not in combinations:
+            combinations.append(cell.params)
+
+    def place(row: Row) -> tuple[object, ...]:
+        cell = row.summary.cell
+        return order.index(row.summary.phase), tiers.index(cell.tier), combinations.index(cell.params), _rank(row)
+
+    rows.sort(key=place)
     grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier))
     return [Group(phase, tier, tuple(found)) for (phase, tier), found in grouped]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -30,6 +30,7 @@ class Tally:
     void: str | None = None
     bulk: bool = False
     latency: Recorder = field(default_factory=Recorder)
+    by_kind: dict[str, Recorder] = field(default_factory=dict)
 
     def merge(self, other: Tally) -> None:
         """Takes in another client's tally, clients having run side by side."""
@@ -44,6 +45,8 @@ class Tally:
         self.void = self.void or other.void
         self.bulk = self.bulk or other.bulk
         self.latency.merge(other.latency)
+        for kind, recorder in other.by_kind.items():
+            self.by_kind.setdefault(kind, Recorder()).merge(recorder)
 
 
 def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable[[], object]) -> Tally:
@@ -82,9 +85,19 @@ def _operations(work: Operations, tally: Tally, budget_ns: int) -> None:
     tally.items -= sum(1 if weights is None else weights[at] for at in failed)
     _count(tally, timed.elapsed_ns, sum(timed.spans), [timed.answers[at] for at in failed])
     tally.latency.add(timed.spans)
+    if work.kinds is not None:
+        _by_kind(tally, work.kinds, timed.spans)
     if timed.out_of_time or timed.elapsed_ns >= budget_ns:
         tally.ended_by = "budget"
     tally.checked += work.check(timed.answers)
+
+
+def _by_kind(tally: Tally, kinds: Sequence[str], spans: Sequence[int]) -> None:
+    apart: dict[str, list[int]] = {}
+    for kind, span in zip(kinds, spans, strict=False):
+        apart.setdefault(kind, []).append(span)
+    for kind, own in apart.items():
+        tally.by_kind.setdefault(kind, Recorder()).add(own)
 
 
 def _bulk(work: Bulk, tally: Tally, budget_ns: int) -> None:

@@ -130,6 +130,7 @@ def _sample(workload: Workload, phase: Phase, job: Job, tally: Tally, void: str 
         clients=job.clients,
         bulk=tally.bulk,
         histogram=tally.latency.encode(),
+        by_kind={kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
         bytes_on_disk=_size_on_disk(workload),
         void=void,
     )

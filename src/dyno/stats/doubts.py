@@ -9,15 +9,14 @@ from itertools import chain
 from dyno.model import Sample, Tier
 from dyno.results import Run
 from dyno.stats.machine import Finding, machine_doubts
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import FEWEST_TRIALS, CellSummary
 
-FEWEST_TRIALS = 3
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
 SHORT_NS = 10_000_000
 
 MEANINGS = {
-    "few": "few trials: under 3, too few for an interval to mean much",
+    "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
     "wide": f"wide: the 95 % interval reaches more than {WIDE_PERCENT:g} % from the median; more samples narrow it",
     "budget": "budget: the time budget ended the phase before all its operations were done",
     "harness": f"harness: Dyno's own loop took over {HARNESS_PERCENT:g} % of the measured time; the latencies are"

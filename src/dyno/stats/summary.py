@@ -3,7 +3,7 @@
 The interval. Throughputs of trials are taken as independent draws from one log-normal distribution: trials are
 separate processes on fresh data, noise on a machine multiplies (a trial is slowed down by a share of its time),
 and nothing is assumed of the draws inside a trial. The interval is Student's t on the logarithms, with n - 1
-degrees of freedom, at 95 %. Fewer than two trials have none. It speaks of this machine on this day: a drift
+degrees of freedom, at 95 %. Fewer than three trials have none: that of two reaches over orders of magnitude. It speaks of this machine on this day: a drift
 between runs is not in it.
 """
 
@@ -25,6 +25,9 @@ T_95 = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
+
+
+FEWEST_TRIALS = 3
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class CellSummary:
     items: int | None
     elapsed_ns: int | None
     latency_ns: dict[str, int | None]
+    latency_by_kind_ns: dict[str, dict[str, int | None]]
+    """For a phase that mixes kinds of operations: one median of reads and writes says little of either."""
     operations: int | None
     bytes_on_disk: int | None
     version: str | None
@@ -64,7 +69,7 @@ class CellSummary:
 def estimate(values: Sequence[float]) -> Estimate:
     """The median and the 95 % interval of positive values; see the module's docstring for the method."""
     middle = float(median(values))
-    if len(values) < 2:
+    if len(values) < FEWEST_TRIALS:
         return Estimate(middle, None, None)
     logs = [math.log(value) for value in values]
     degrees = len(logs) - 1
@@ -102,6 +107,10 @@ def _summary(run: Run, at: int, phase: str) -> CellSummary:
         items=int(median(s.items for s in counted)) if counted else None,
         elapsed_ns=int(median(s.elapsed_ns for s in counted)) if counted else None,
         latency_ns=percentiles(s.histogram for s in counted),
+        latency_by_kind_ns={
+            kind: percentiles(s.by_kind.get(kind) for s in counted)
+            for kind in sorted({kind for s in counted for kind in s.by_kind})
+        },
         operations=sum(s.operations for s in counted) if counted else None,
         bytes_on_disk=int(median(sizes)) if sizes else None,
         version=about.version if about else None,

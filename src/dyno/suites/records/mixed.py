@@ -37,6 +37,7 @@ def mixed(share: Share) -> Slices:
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
             arguments=[_argument(share, step) for step in steps],
             check=_Replay(share, steps),
+            kinds=[step.kind for step in steps],
         )
 
 
