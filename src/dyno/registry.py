@@ -87,6 +87,12 @@ def broken() -> list[str]:
     return [line for line in found if isinstance(line, str)]
 
 
+def runs_here(name: str) -> bool:
+    """Whether there is such an engine and nothing that it needs is missing."""
+    found = attempt("engine", name)
+    return isinstance(found, EngineSpec) and not found.missing()
+
+
 def engines_for(wanted: Suite) -> list[EngineSpec]:
     """The engines that implement one of the suite's ports."""
     return [spec for spec in engines() if port_of(wanted, spec) is not None]

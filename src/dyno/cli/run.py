@@ -19,7 +19,7 @@ from dyno.report import text
 from dyno.report.table import groups
 from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
-from dyno.run.plan import Asked
+from dyno.run.plan import Asked, Plan
 
 FAILED, NOTHING = 1, 3
 
@@ -66,11 +66,17 @@ def command(what: str, path: Path | None, resume: bool, overwrite: bool, root: P
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
+    run = carry_out(plan.make(_asked(what, given)), path, root, resume, overwrite)
+    text.render(run, output())
+    return status(run)
+
+
+def carry_out(made: Plan, path: Path | None, root: Path | None, resume: bool, overwrite: bool) -> Run:
+    """Executes the plan with a progress display, and says where the run file is. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
-    made = plan.make(_asked(what, given))
     path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer(path) as watching:
@@ -78,9 +84,8 @@ def command(what: str, path: Path | None, resume: bool, overwrite: bool, root: P
     except KeyboardInterrupt:
         _interrupted(path)
         raise
-    text.render(run, output())
     print(f"Written to {path}", file=sys.stderr)
-    return _status(run)
+    return run
 
 
 def _asked(what: str, given: dict[str, Any]) -> Asked:
@@ -122,7 +127,8 @@ def _interrupted(path: Path) -> None:
         )
 
 
-def _status(run: Run) -> int:
+def status(run: Run) -> int:
+    """The exit status that the run deserves."""
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     valid = [row for row in rows if row.valid]
     if rows and not valid:

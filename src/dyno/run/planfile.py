@@ -42,24 +42,29 @@ def read(path: Path) -> Asked:
         raise UsageError(f"can't read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
+    return parse(data, str(path))
+
+
+def parse(data: Mapping[str, Any], where: str) -> Asked:
+    """What a plan's table asks for; `where` names its place in messages."""
     if "suite" not in data:
-        raise UsageError(f'{path}: suite is missing; say suite = "records"')
+        raise UsageError(f'{where}: suite is missing; say suite = "records"')
     fields: dict[str, Any] = {}
     for key, value in data.items():
         if key not in KEYS:
-            raise UsageError(unknown(f"{path}: key", key, KEYS))
+            raise UsageError(unknown(f"{where}: key", key, KEYS))
         name, kind = KEYS[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise UsageError(f"{path}: {key} = {value!r} has the wrong type; {_wanted(kind)}")
+            raise UsageError(f"{where}: {key} = {value!r} has the wrong type; {_wanted(kind)}")
         fields[name] = value
-    return Asked(**_whole(path, fields))
+    return Asked(**_whole(where, fields))
 
 
-def _whole(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
     if "memory" in fields:
         fields["memory"] = int(fields["memory"] * GIB)
     if "engines" in fields:
-        fields["engines"] = [_engine(path, entry) for entry in fields["engines"]]
+        fields["engines"] = [_engine(where, entry) for entry in fields["engines"]]
     if "params" in fields:
         fields["params"] = {name: _listed(value) for name, value in fields["params"].items()}
     if "clients" in fields:
@@ -67,13 +72,13 @@ def _whole(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _engine(path: Path, entry: Any) -> str | Mapping[str, Any]:
+def _engine(where: str, entry: Any) -> str | Mapping[str, Any]:
     """'sqlite:journal_mode=wal', or a table whose key `name` stands beside the options."""
     if isinstance(entry, str):
         return entry
     if isinstance(entry, dict) and isinstance(entry.get("name"), str):
         return entry
-    raise UsageError(f"{path}: engine {entry!r} is neither a name nor a table with a name")
+    raise UsageError(f"{where}: engine {entry!r} is neither a name nor a table with a name")
 
 
 def _listed(value: Any) -> list[Any]:

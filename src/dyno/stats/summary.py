@@ -3,8 +3,8 @@
 The interval. Throughputs of trials are taken as independent draws from one log-normal distribution: trials are
 separate processes on fresh data, noise on a machine multiplies (a trial is slowed down by a share of its time),
 and nothing is assumed of the draws inside a trial. The interval is Student's t on the logarithms, with n - 1
-degrees of freedom, at 95 %. Fewer than three trials have none: that of two reaches over orders of magnitude. It speaks of this machine on this day: a drift
-between runs is not in it.
+degrees of freedom, at 95 %. Fewer than three trials have none: that of two reaches over orders of magnitude.
+It speaks of this machine on this day: a drift between runs is not in it.
 """
 
 from __future__ import annotations

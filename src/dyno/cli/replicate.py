@@ -1,0 +1,52 @@
+"""`dyno replicate`: a published experiment, its table and ours side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dyno import published, registry
+from dyno.cli.console import output
+from dyno.cli.run import carry_out, status
+from dyno.model import UsageError
+from dyno.report import replica
+from dyno.run import plan, planfile
+
+
+@click.command(name="replicate")
+@click.argument("experiment", required=False)
+@click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
+@click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
+@click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
+@click.option("--overwrite", is_flag=True, help="Replace the run file.")
+@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
+def command(
+    experiment: str | None,
+    preset: str | None,
+    samples: int | None,
+    path: Path | None,
+    resume: bool,
+    overwrite: bool,
+    root: Path | None,
+) -> int:
+    """Run a published EXPERIMENT on this machine; without a name, list them."""
+    console = output()
+    if experiment is None:
+        replica.listing([published.experiment(name) for name in published.names()], console)
+        return 0
+    found = published.experiment(experiment)
+    asked = planfile.parse(found.plan, found.name)
+    here = [name for name in asked.engines if isinstance(name, str) and registry.runs_here(name)]
+    if not here:
+        raise UsageError(f"no engine of {found.name} can run here; `dyno list` says what to install")
+    said: dict[str, Any] = {
+        name: value for name, value in (("preset", preset), ("samples", samples)) if value is not None
+    }
+    made = plan.make(replace(asked, engines=here, **said))
+    run = carry_out(made, path, root, resume, overwrite)
+    replica.render(found, run, console)
+    return status(run)

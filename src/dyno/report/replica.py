@@ -1,0 +1,80 @@
+"""A published table and ours, line by line. No ratio of the two is drawn: they are of different machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dyno.published import Experiment, PublishedRow
+from dyno.report import units
+from dyno.results import Run
+from dyno.stats.doubts import doubts
+from dyno.stats.summary import CellSummary, summarize
+
+
+def listing(experiments: Iterable[Experiment], console: Console) -> None:
+    """Name and source of each."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("experiment", style="bold", no_wrap=True)
+    table.add_column("published")
+    for experiment in experiments:
+        table.add_row(experiment.name, experiment.citation)
+    console.print(table)
+
+
+def render(experiment: Experiment, run: Run, console: Console) -> None:
+    """The published figures on the left, this run's on the right: medians over trials."""
+    console.print(Text(experiment.citation, "bold"))
+    console.print(f"published on: {experiment.machine}")
+    ours = {(row.cell.engine, row.phase): row for row in summarize(run)}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in ("published", "mode"):
+        table.add_column(head, no_wrap=True)
+    for head in ("keys", "time", "op/s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("│ ours", no_wrap=True)
+    for head in ("keys", "time", "per second", "[95 %]"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("remarks", style="yellow")
+    previous = None
+    for row in experiment.rows:
+        if previous not in (None, row.engine):
+            table.add_row("", "", "", "", "", "│")
+        previous = row.engine
+        found = ours.get((row.engine, row.phase))
+        remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
+        table.add_row(*_published(row), *_ours(row, found), remarks)
+    console.print()
+    console.print(table)
+    console.print()
+    for note in experiment.notes:
+        console.print(Text(f"  {note}"), soft_wrap=True)
+
+
+def _published(row: PublishedRow) -> list[str]:
+    return [
+        row.published_as,
+        row.phase,
+        units.count(row.items),
+        units.duration(row.seconds * 1e9),
+        units.rate(row.per_second),
+    ]
+
+
+def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
+    if found is None:
+        return [f"│ {row.engine}: not here", "", "", "", ""]
+    name = f"│ {found.cell.asked}, {found.cell.tier.value}"
+    if found.throughput is None:
+        return [name, "", "", (found.why or "").split(":", 1)[0], ""]
+    rate = found.throughput
+    return [
+        name,
+        units.count(found.items),
+        units.duration(found.elapsed_ns),
+        units.rate(rate.median),
+        units.interval(rate.low, rate.high),
+    ]
