@@ -69,5 +69,6 @@ def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
             merged.decode_and_add(text)
     if not merged.get_total_count():
         return {**dict.fromkeys(PERCENTILES), "max": None}
-    found = {name: int(merged.get_value_at_percentile(at)) for name, at in PERCENTILES.items()}
+    at = merged.get_percentile_to_value_dict(list(PERCENTILES.values()))
+    found = {name: int(at[percentile]) for name, percentile in PERCENTILES.items()}
     return {**found, "max": int(merged.get_max_value())}
