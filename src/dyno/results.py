@@ -70,8 +70,10 @@ class Run:
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:
     """Writes a new run file with no trials. Raises UsageError if it is there and may not be replaced."""
     line = {"kind": "run", "schema": SCHEMA, **header, "cells": [_cell_data(cell) for cell in cells]}
-    if replace:
-        path.unlink(missing_ok=True)
+    if replace and path.exists():
+        # Only what was written by Dyno is removed; anything else is refused by its reading.
+        load(path)
+        path.unlink()
     try:
         with path.open("x") as file:
             _write(file, line)
@@ -130,6 +132,8 @@ def _lines(path: Path) -> Iterator[Any]:
             try:
                 yield json.loads(line)
             except ValueError:
+                if number == 1:
+                    raise UsageError(f"{path} is not a run file of dyno") from None
                 if line.endswith("\n"):
                     raise UsageError(f"{path} is damaged in line {number}") from None
                 return

@@ -39,10 +39,18 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, message="dyno %(version)s")
-def dyno() -> None:
+@click.pass_context
+def dyno(context: click.Context) -> None:
     """A dynamometer for data engines: the same work, on your machine, with the doubt beside the number."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -54,8 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except UsageError as error:
         _fail(str(error), 2)
-    except click.ClickException as error:
-        _fail(" ".join(error.format_message().split()), 2)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "dyno"
+        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}; see {where} --help", 2)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:

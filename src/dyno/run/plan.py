@@ -76,7 +76,7 @@ def make(asked: Asked) -> Plan:
     suite = registry.suite(asked.suite)
     name = asked.preset or DEFAULT_PRESET
     if name not in suite.presets:
-        raise UsageError(unknown(f"preset of suite {suite.name}", name, suite.presets))
+        raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset.params, asked))
     rows = _rows(suite, asked)
@@ -102,7 +102,7 @@ def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
     known = [phase.name for phase in suite.phases]
     for name in asked:
         if name not in known:
-            raise UsageError(unknown(f"phase of suite {suite.name}", name, known))
+            raise UsageError(unknown(f"suite {suite.name}: phase", name, known))
     return tuple(name for name in known if not asked or name in asked)
 
 
@@ -116,7 +116,7 @@ def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> 
         given["clients"] = asked.clients
     for name in given:
         if name not in settings:
-            raise UsageError(unknown(f"parameter of suite {suite.name}", name, settings))
+            raise UsageError(unknown(f"suite {suite.name}: parameter", name, settings))
     values: dict[str, list[Value]] = {}
     for name, setting in settings.items():
         if name in given:
