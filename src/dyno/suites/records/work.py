@@ -45,6 +45,11 @@ class Work:
     def __post_init__(self) -> None:
         self.model = Model(len(self.dataset.names))
 
+    def current(self, number: int) -> Record | None:
+        """Record `number` as the store must hold it now; None where it must be absent."""
+        version = int(self.model.versions[number])
+        return None if version == ABSENT else self.dataset.record(number, version)
+
 
 class Share:
     """One client's part of one phase."""
@@ -96,14 +101,9 @@ class Share:
         if self.judged and got != expected:
             raise Wrong(f"{what}: got {shorten(got)}, expected {shorten(expected)}")
 
-    def current(self, number: int) -> Record | None:
-        """Record `number` as the store must hold it now."""
-        version = int(self.model.versions[number])
-        return None if version == ABSENT else self.dataset.record(number, version)
-
     def is_current(self, number: int, answer: Any) -> int:
         if self.judged:
-            self.same(answer, self.current(number), f"{self._phase}, record {number}")
+            self.same(answer, self.work.current(number), f"{self._phase}, record {number}")
         return int(self.judged)
 
     # -- writes -------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Share:
         """The answer of a scan from record `number` on is complete, in order, and has nothing else."""
         if not self.judged:
             return 0
-        expected = [self.current(n) for n in self.model.following(self.dataset, number, SCAN_LENGTH)]
+        expected = [self.work.current(n) for n in self.model.following(self.dataset, number, SCAN_LENGTH)]
         self.same(len(answer), len(expected), f"{self._phase} from record {number}, number of records")
         for got, wanted in zip(answer, expected, strict=True):
             self.same(got, wanted, f"{self._phase} from record {number}")

@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from dyno.model import Caveat, Engine, Phase, Wrong
+from dyno.model import Caveat, Engine, Phase
 from dyno.suite import Bulk, Job, Operations
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
-from dyno.suites.records.params import SCAN_LENGTH, mix_of
-from dyno.suites.records.port import INDEXES, Record, Records
-from dyno.suites.records.work import Share, Work, shorten
+from dyno.suites.records.params import mix_of
+from dyno.suites.records.port import Records
+from dyno.suites.records.verify import verify
+from dyno.suites.records.work import Share, Work
 
-VERIFIED = 200
-STRETCHES = 5
 LOAD_BATCH = 50_000
 
 
@@ -139,39 +138,7 @@ class RecordsWorkload:
         return mixed(share) if phase.name == "mixed" else share.slices()
 
     def verify(self, phase: Phase) -> int:
-        """A sample of what was written, by key and by index; stretches in key order; absent keys."""
         if self._job.spec.floor or not phase.writes:
             return 0
-        rng = np.random.default_rng([self._job.seed, 99])
-        numbers = rng.integers(0, len(self._dataset.names), VERIFIED).tolist()
-        checked = 0
-        with self.connect() as port, port.reading() as reader:
-            for number in numbers:
-                checked += _same(phase, reader.get(self._dataset.key(number)), self._expected(number))
-            for index, function in INDEXES.items() if self._indexed else ():
-                find = reader.finder(index)
-                for number in self._worth_finding(numbers):
-                    found = find(function(self._dataset.record(number)))
-                    checked += _same(phase, found, self._expected(number))
-            scan = reader.scanner(SCAN_LENGTH)
-            for number in numbers[:STRETCHES]:
-                following = self._model.following(self._dataset, number, SCAN_LENGTH)
-                expected = [self._expected(n) for n in following]
-                checked += _same(phase, scan(self._dataset.key(number)), expected)
-        return checked
-
-    def _worth_finding(self, numbers: list[int]) -> list[int]:
-        """The present ones, and few absent: after deletes, a log-structured engine may walk over everything
-        that it has yet to forget for each of those."""
-        absent = [number for number in numbers if self._model.versions[number] == ABSENT]
-        return [number for number in numbers if self._model.versions[number] != ABSENT] + absent[:STRETCHES]
-
-    def _expected(self, number: int) -> Record | None:
-        version = int(self._model.versions[number])
-        return None if version == ABSENT else self._dataset.record(number, version)
-
-
-def _same(phase: Phase, got: Any, expected: Any) -> int:
-    if got != expected:
-        raise Wrong(f"after {phase.name} the store holds {shorten(got)} where {shorten(expected)} was expected")
-    return len(expected) if isinstance(expected, list) else 1
+        with self.connect() as port:
+            return verify(self._work, port, phase.name, self._indexed)
