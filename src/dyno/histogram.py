@@ -66,7 +66,11 @@ def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
     merged = _empty()
     for text in encoded:
         if text is not None:
-            merged.decode_and_add(text)
+            try:
+                merged.decode_and_add(text)
+            # The library raises another exception for each way in which text is no histogram.
+            except Exception as error:
+                raise ValueError(f"not a histogram: {error}") from None
     if not merged.get_total_count():
         return {**dict.fromkeys(PERCENTILES), "max": None}
     at = merged.get_percentile_to_value_dict(list(PERCENTILES.values()))

@@ -173,7 +173,7 @@ class EngineSpec:
 
     def missing(self) -> tuple[str, ...]:
         """The modules that it needs and that are not installed, found without importing them."""
-        return tuple(m for m in self.modules if importlib.util.find_spec(m) is None)
+        return tuple(module for module in self.modules if not _importable(module))
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""
@@ -270,6 +270,14 @@ class Sample:
         return self.items / self.elapsed_ns * 1e9
 
 
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        # The package that it would be a part of is not there.
+        return False
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """'did you mean X?' where a name is near, or the whole list."""
     names = list(names)
@@ -286,9 +294,9 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
     return {name: s.read(given[name], owner) if name in given else s.default for name, s in known.items()}
 
 
-def unknown(what: str, word: str, names: Iterable[str]) -> str:
+def unknown(what: str, word: object, names: Iterable[str]) -> str:
     """The line for a name that is not known."""
-    names = list(names)
+    names, word = list(names), str(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
     return f"{what} {shlex.quote(word)} is not known; {nearest(word, names)}"

@@ -45,7 +45,8 @@ def _load(kind: str, name: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:
         where = f"{kind} {name} ({known[name]})"
-        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {error}") from error
+        said = " ".join(str(error).split())
+        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {said}") from error
 
 
 @cache

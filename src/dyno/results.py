@@ -17,6 +17,7 @@ from typing import Any
 from dyno.model import Caveat, Cell, Sample, Tier, UsageError
 
 SCHEMA = 1
+OPENING = b'{"kind":"run"'
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,9 @@ class Run:
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:
     """Writes a new run file with no trials. Raises UsageError if it is there and may not be replaced."""
     line = {"kind": "run", "schema": SCHEMA, **header, "cells": [_cell_data(cell) for cell in cells]}
-    if replace and path.exists():
-        # Only what was written by Dyno is removed; anything else is refused by its reading.
-        load(path)
-        path.unlink()
     try:
+        if replace:
+            _remove(path)
         with path.open("x") as file:
             _write(file, line)
     except FileExistsError:
@@ -82,6 +81,16 @@ def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bo
         raise UsageError(f"{path} exists: {hint}") from None
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from None
+
+
+def _remove(path: Path) -> None:
+    """Removes a run file, even one that was killed in its first line; anything else is refused by its reading."""
+    if path.exists():
+        with path.open("rb") as file:
+            ours = file.read(len(OPENING)) == OPENING
+        if not ours:
+            load(path)
+        path.unlink()
 
 
 def append(path: Path, attempt: Attempt) -> None:
@@ -119,24 +128,43 @@ def load(path: Path) -> Run:
     if header.get("schema") != SCHEMA:
         raise UsageError(f"{path} has schema {header.get('schema')}; this dyno reads {SCHEMA}")
     try:
+        _check_header(header)
         cells = tuple(_cell(data) for data in header["cells"])
         attempts = tuple(_attempt(line) for line in lines[1:] if line.get("kind") == "trial")
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path, error) from None
     return Run(path, header, cells, attempts)
+
+
+def damaged(path: Path, error: Exception) -> UsageError:
+    """For what can't be made sense of."""
+    return UsageError(f"{path} is damaged: {type(error).__name__}: {error}")
+
+
+def _check_header(header: Mapping[str, Any]) -> None:
+    """Raises TypeError, KeyError or ValueError for a header that no run can have."""
+    if not header["cells"]:
+        raise ValueError("no cells")
+    plan, host = header["plan"], header["host"]
+    if not (isinstance(plan, dict) and isinstance(host, dict) and isinstance(plan["phases"], list)):
+        raise TypeError("the plan and the host are tables")
+    for name in ("samples", "seed", "budget", "suite"):
+        if plan[name] is None:
+            raise ValueError(f"the plan has no {name}")
 
 
 def _lines(path: Path) -> Iterator[Any]:
     with path.open() as file:
         for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                # Torn by a kill; `mend` cuts it off, even where only the end of line is missing.
+                return
             try:
                 yield json.loads(line)
             except ValueError:
                 if number == 1:
                     raise UsageError(f"{path} is not a run file of dyno") from None
-                if line.endswith("\n"):
-                    raise UsageError(f"{path} is damaged in line {number}") from None
-                return
+                raise UsageError(f"{path} is damaged in line {number}") from None
 
 
 def _cell_data(cell: Cell) -> dict[str, Any]:
@@ -158,4 +186,7 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
 def sample(data: Mapping[str, Any]) -> Sample:
     """A sample from its JSON; fields of a later schema are passed over."""
     known = {field.name for field in fields(Sample)}
+    for name in ("operations", "items", "elapsed_ns", "busy_ns", "errors"):
+        if not isinstance(data[name], int):
+            raise TypeError(f"{name} is {data[name]!r}")
     return Sample(**{name: value for name, value in data.items() if name in known})

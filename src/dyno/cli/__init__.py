@@ -58,8 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        status = dyno.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        # Not by `dyno.main`, which takes an output that nobody reads any more for a failure.
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        with dyno.make_context("dyno", given) as context:
+            status = dyno.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
     except UsageError as error:
         _fail(str(error), 2)
     except click.UsageError as error:

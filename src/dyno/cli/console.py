@@ -8,10 +8,17 @@ from rich.console import Console
 PIPE_WIDTH = 200
 
 
+class _Output(Console):
+    """Says that nobody reads any more by BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    console = _Output(highlight=False)
+    return console if console.is_terminal else _Output(highlight=False, width=PIPE_WIDTH)
 
 
 def progress() -> Console:

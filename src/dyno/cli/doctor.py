@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from dyno.cli.console import output
 from dyno.model import UsageError
 from dyno.report.machine import render
 from dyno.run import host
@@ -39,7 +39,7 @@ def command(as_json: bool, work: Path | None) -> None:
     if as_json:
         click.echo(json.dumps({"facts": facts, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
-        render(facts, findings, Console(highlight=False))
+        render(facts, findings, output())
     if any(finding.severity == "bad" for finding in findings):
         raise SystemExit(1)
 

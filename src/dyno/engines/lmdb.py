@@ -10,6 +10,8 @@ from typing import Any
 from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer, yes_no
 
 GIB = 1 << 30
+# More than there can be clients; LMDB's default of 126 is less.
+READERS = 2048
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A writable map is changed in place: the fastest, and a process that dies inside a commit may tear it.
@@ -32,6 +34,7 @@ class Lmdb:
             str(home),
             map_size=int(options["map_size_gib"]) * GIB,
             readahead=bool(options["readahead"]),
+            max_readers=READERS,
             **TIERS[tier],
         )
 

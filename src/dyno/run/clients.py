@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Any
 
 from dyno.model import Phase
@@ -21,6 +24,16 @@ class ClientDied(Exception):
 
 def run_phase(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:
     """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'."""
+    # Here for the threads of one process, the first of which to end would switch it on for the others.
+    gc.collect()
+    gc.disable()
+    try:
+        return _run(workload, phase, clients, how, budget_ns)
+    finally:
+        gc.enable()
+
+
+def _run(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:
     if clients == 1:
         return _client(workload, phase, 0, 1, budget_ns, lambda: None)
     if how == "threads":
@@ -59,50 +72,73 @@ def _threads(workload: Workload, phase: Phase, clients: int, budget_ns: int) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    return [_tally(result, client) for client, result in enumerate(results)]
+    return _tallies(results)
 
 
 def _processes(workload: Workload, phase: Phase, clients: int, budget_ns: int) -> list[Tally]:
     # Forked, so that the dataset and the model's shared memory are there; the engine is not: it is closed first.
     context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(clients)
+    barrier, parent = context.Barrier(clients), os.getpid()
     workload.release()
     receivers, processes = [], []
     for client in range(clients):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
-            target=_child, args=(workload, phase, client, clients, budget_ns, barrier, sender), daemon=True
+            target=_child, args=(workload, phase, client, clients, budget_ns, barrier, sender, parent), daemon=True
         )
         process.start()
         sender.close()
         receivers.append(receiver)
         processes.append(process)
-    results = [_receive(receiver) for receiver in receivers]
+    results = _hear_out(receivers, barrier)
     for process in processes:
         process.join()
-    return [_tally(result, client) for client, result in enumerate(results)]
+    return _tallies(results)
 
 
 def _child(
-    workload: Workload, phase: Phase, client: int, clients: int, budget_ns: int, barrier: Any, sender: Any
+    workload: Workload,
+    phase: Phase,
+    client: int,
+    clients: int,
+    budget_ns: int,
+    barrier: Any,
+    sender: Any,
+    parent: int,
 ) -> None:
-    die_with_parent()
+    die_with_parent(parent)
     try:
         ready = lambda: barrier.wait(START_TIMEOUT)  # noqa: E731
         result: Tally | BaseException = _client(workload, phase, client, clients, budget_ns, ready)
         workload.release()
     except BaseException as error:
         barrier.abort()
-        result = ClientDied(f"{type(error).__name__}: {error}")
+        kept = isinstance(error, (MemoryError, threading.BrokenBarrierError))
+        result = error if kept else ClientDied(f"{type(error).__name__}: {error}")
     sender.send(result)
 
 
-def _receive(receiver: Any) -> Tally | BaseException | None:
-    try:
-        result: Tally | BaseException = receiver.recv()
-        return result
-    except EOFError:
-        return None
+def _hear_out(receivers: list[Any], barrier: Any) -> list[Tally | BaseException | None]:
+    """What each client sends; None for one that died, in which case nobody is to wait for it at the barrier."""
+    results: list[Tally | BaseException | None] = [None] * len(receivers)
+    waiting = dict(zip(receivers, range(len(receivers)), strict=True))
+    while waiting:
+        receiver: Any
+        for receiver in wait(list(waiting)):
+            client = waiting.pop(receiver)
+            try:
+                results[client] = receiver.recv()
+            except EOFError:
+                barrier.abort()
+    return results
+
+
+def _tallies(results: list[Tally | BaseException | None]) -> list[Tally]:
+    """The tallies of all clients. Raises what went wrong with one, before what it only spoiled for the others."""
+    told = sorted(enumerate(results), key=lambda pair: isinstance(pair[1], threading.BrokenBarrierError))
+    for client, result in told:
+        _tally(result, client)
+    return [result for result in results if isinstance(result, Tally)]
 
 
 def _tally(result: Tally | BaseException | None, client: int) -> Tally:

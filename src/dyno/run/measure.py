@@ -57,11 +57,15 @@ def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable
     """
     tally = Tally()
     first = next(slices, None)
+    was_on = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         ready()
         for work in chain(() if first is None else (first,), slices):
+            if tally.elapsed_ns >= budget_ns:
+                tally.ended_by = "budget"
+                break
             if isinstance(work, Bulk):
                 _bulk(work, tally, budget_ns - tally.elapsed_ns)
             else:
@@ -71,7 +75,8 @@ def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable
     except Wrong as wrong:
         tally.void = str(wrong)
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
     return tally
 
 
@@ -87,9 +92,9 @@ def _operations(work: Operations, tally: Tally, budget_ns: int) -> None:
     tally.latency.add(timed.spans)
     if work.kinds is not None:
         _by_kind(tally, work.kinds, timed.spans)
-    if timed.out_of_time or timed.elapsed_ns >= budget_ns:
+    if timed.out_of_time:
         tally.ended_by = "budget"
-    tally.checked += work.check(timed.answers)
+    tally.checked += judged(lambda: work.check(timed.answers))
 
 
 def _by_kind(tally: Tally, kinds: Sequence[str], spans: Sequence[int]) -> None:
@@ -112,7 +117,17 @@ def _bulk(work: Bulk, tally: Tally, budget_ns: int) -> None:
     if timed.out_of_time:
         tally.ended_by = "budget"
     if not failed:
-        tally.checked += work.check(answer, feed.taken)
+        tally.checked += judged(lambda: work.check(answer, feed.taken))
+
+
+def judged(check: Callable[[], int]) -> int:
+    """What a check compared. An answer of a shape that it can't even look at is wrong too: raises `Wrong`."""
+    try:
+        return check()
+    except (Wrong, MemoryError):
+        raise
+    except Exception as error:
+        raise Wrong(f"an answer that can't be checked: {type(error).__name__}: {error}") from error
 
 
 def _count(tally: Tally, elapsed_ns: int, busy_ns: int, failed: list[Failure]) -> None:

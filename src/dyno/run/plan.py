@@ -5,6 +5,7 @@ It reads declarations by the registry; it starts nothing and measures nothing.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -73,14 +74,14 @@ class Plan:
 
 def make(asked: Asked) -> Plan:
     """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
+    _check_numbers(asked)
     suite = registry.suite(asked.suite)
     name = asked.preset or DEFAULT_PRESET
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset.params, asked))
-    rows = _rows(suite, asked)
-    _check_clients(rows, max(int(params["clients"]) for params in combinations))
+    rows = _rows(suite, asked, max(int(params["clients"]) for params in combinations))
     return Plan(
         suite=suite.name,
         phases=_phases(suite, asked.phases),
@@ -96,6 +97,15 @@ def make(asked: Asked) -> Plan:
         memory=asked.memory,
         retries=1 if asked.retries is None else asked.retries,
     )
+
+
+def _check_numbers(asked: Asked) -> None:
+    """Here for flags and plan files alike."""
+    least = {"samples": 1, "seed": 0, "budget": 0.01, "timeout": 1, "memory": 50 << 20, "retries": 0}
+    for name, low in least.items():
+        value = getattr(asked, name)
+        if value is not None and not low <= value < math.inf:
+            raise UsageError(f"{name} is out of range: it wants {'50 MiB' if name == 'memory' else low} or more")
 
 
 def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
@@ -120,6 +130,8 @@ def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> 
     values: dict[str, list[Value]] = {}
     for name, setting in settings.items():
         if name in given:
+            if not given[name]:
+                raise UsageError(f"suite {suite.name}: parameter {name} has no value")
             read = [setting.read(text, f"suite {suite.name}: parameter") for text in given[name]]
             values[name] = list(dict.fromkeys(read))
         else:
@@ -131,10 +143,11 @@ def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> 
 Row = tuple[EngineSpec, dict[str, Value], Tier]
 
 
-def _rows(suite: Suite, asked: Asked) -> list[Row]:
+def _rows(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     """Engines with the options that were asked for, and a null engine for each tier among them."""
     tier = None if asked.tier is None else _tier(asked.tier)
-    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier)
+    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
+    _check_clients(rows, clients)
     if not rows:
         raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
     floor = next((s for s in registry.engines_for(suite) if s.floor), None)
@@ -151,10 +164,11 @@ def _tier(name: str) -> Tier:
         raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
 
 
-def _default(suite: Suite, tier: Tier | None) -> list[Row]:
-    """Those that run without being named: installed, not a null engine, able to give the tier."""
+def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
+    """Those that run without being named: installed, not a null engine, able to give the tier and to serve."""
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.missing()]
-    return [(s, {}, tier or s.default_tier) for s in specs if tier is None or tier in s.tiers]
+    able = [s for s in specs if clients == 1 or s.clients != "one"]
+    return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
 def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:

@@ -6,17 +6,42 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with_parent() -> None:
-    """Asks the kernel for SIGKILL when the parent dies, so that no engine outlives a killed run.
+def die_with_parent(parent: int) -> None:
+    """Asks the kernel for SIGKILL when the process `parent` dies, so that no engine outlives a killed run.
 
     Only Linux has it; elsewhere a killed run leaves its trial to end by itself.
     """
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent or parent == 1:
+        # It may have died before the kernel was asked.
+        if os.getppid() != parent:
             os._exit(1)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Kills whatever was started in the block and is still there at its end, however far it has gone.
+
+    On Linux orphans are made children of this process, so that one which took a session of its own is found too.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    here = psutil.Process()
+    before = set(here.children(recursive=True))
+    try:
+        yield
+    finally:
+        left = [process for process in here.children(recursive=True) if process not in before]
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=5)

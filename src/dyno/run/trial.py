@@ -20,6 +20,7 @@ from typing import Any
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.results import Attempt, sample
 from dyno.run.plan import Plan
+from dyno.run.process import nothing_left
 from dyno.run.resources import INTERVAL, Watch
 
 OUTPUT_KEPT = 4_000
@@ -38,8 +39,15 @@ class _Story:
     why: str | None = None
     resources: dict[str, int | None] = field(default_factory=dict)
 
-    def hear(self, line: bytes) -> None:
-        event = json.loads(line)
+    def hear(self, line: bytes) -> bool:
+        """Takes in a line of the worker's; False for one that it can't have written."""
+        try:
+            self._take(json.loads(line))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return False
+        return True
+
+    def _take(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
         if kind == "phase":
             self.phase = event["phase"]
@@ -57,6 +65,8 @@ class _Story:
             self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s"
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"took more than {limit / (1 << 30):.2f} GiB of memory"
+        elif verdict == "garbled":
+            self.outcome, self.why = "error", "something other than Dyno wrote on the pipe of the results"
         elif self.outcome in (None, "ok") and status != 0:
             self.outcome, self.why = "crash", _died(status)
         elif self.outcome is None:
@@ -80,7 +90,7 @@ def run_trial(
     home.mkdir()
     output = home.with_suffix(".output")
     try:
-        with _worker(home, output, _job(plan, cell, home)) as (process, pipe):
+        with nothing_left(), _worker(home, output, _job(plan, cell, home)) as (process, pipe):
             watch = Watch(process.pid, limit, time.monotonic() + plan.timeout, int(cell.params["clients"]) > 1)
             verdict = _listen(process, pipe, watch, story)
             status = process.wait()
@@ -132,7 +142,7 @@ def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
     with output.open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dyno.run.worker", str(writing)],
+            [sys.executable, "-X", "faulthandler", "-m", "dyno.run.worker", str(writing), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=subprocess.STDOUT,
@@ -165,8 +175,9 @@ def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _S
             if selector.select(INTERVAL):
                 chunk = os.read(pipe, 1 << 16)
                 *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    story.hear(line)
+                if not all(story.hear(line) for line in lines):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return "garbled"
                 if not chunk:
                     return _closing(process, watch)
             elif process.poll() is not None:

@@ -1,7 +1,7 @@
 """One trial, in a process of its own: suite + engine + measuring loop, told by a pipe and telling by a pipe.
 
-Started by the parent as `python -m dyno.run.worker FD`. It reads its job, one line of JSON, from standard input,
-and writes one line of JSON per event to file descriptor FD. Standard output belongs to the engine.
+Started by the process PARENT as `python -m dyno.run.worker FD PARENT`. It reads its job, one line of JSON, from
+standard input, and writes one line of JSON per event to file descriptor FD. Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from dyno import registry
 from dyno.model import Phase, Refused, Sample, Tier, Wrong
 from dyno.run.clients import run_phase
-from dyno.run.measure import Tally
+from dyno.run.measure import Tally, judged
 from dyno.run.process import die_with_parent
 from dyno.suite import Job, Workload
 
@@ -28,7 +28,7 @@ BLOCK_BYTES = 512
 
 def main() -> None:
     """Reads the job, executes it, and reports how it ended."""
-    die_with_parent()
+    die_with_parent(int(sys.argv[2]))
     # Not inherited by what the engine starts, which could hold the pipe open after this process is gone.
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
@@ -109,7 +109,7 @@ def _measure(workload: Workload, phase: Phase, job: Job, budget_ns: int) -> Samp
     void = tally.void
     if void is None:
         try:
-            tally.checked += workload.verify(phase)
+            tally.checked += judged(lambda: workload.verify(phase))
         except Wrong as wrong:
             void = str(wrong)
     return _sample(workload, phase, job, tally, void)

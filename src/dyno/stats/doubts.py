@@ -47,7 +47,8 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if not row.valid:
         return
-    have, planned = len(row.samples), int(run.plan["samples"])
+    # A trial in which every operation raised has a sample and no throughput.
+    have, planned = sum(s.items > 0 for s in row.samples), int(run.plan["samples"])
     if have < FEWEST_TRIALS:
         yield Doubt("few", f"{have} trial{'s' * (have != 1)}", f"only {have} of the {FEWEST_TRIALS} trials it takes")
     if have < planned:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dyno.histogram import percentiles
 from dyno.model import Caveat, Cell, Sample
-from dyno.results import Attempt, Run
+from dyno.results import Attempt, Run, damaged
 
 # Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; 1.96 beyond is at most 4 % too narrow.
 T_95 = (
@@ -82,15 +82,22 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def summarize(run: Run) -> list[CellSummary]:
-    """A summary of every cell and phase of the plan, in the plan's order, measured or not."""
-    return [_summary(run, at, phase) for phase in run.plan["phases"] for at in range(len(run.cells))]
+    """A summary of every cell and phase of the plan, in the plan's order, measured or not.
+
+    Raises UsageError for a run file that is damaged.
+    """
+    try:
+        return [_summary(run, at, phase) for phase in run.plan["phases"] for at in range(len(run.cells))]
+    except (TypeError, ValueError) as error:
+        # A histogram that can't be decoded: it is not looked at before.
+        raise damaged(run.path, error) from None
 
 
 def _summary(run: Run, at: int, phase: str) -> CellSummary:
     attempts = tuple(a for a in run.attempts if a.cell == at)
     last = {a.block: a for a in attempts}.values()
     every = [sample for a in last for sample in a.samples if sample.phase == phase]
-    why = _why_not(list(last), every, phase)
+    why = _void(attempts, phase) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     about = next((a for a in last if a.version is not None), None)
@@ -120,14 +127,17 @@ def _summary(run: Run, at: int, phase: str) -> CellSummary:
     )
 
 
+def _void(attempts: Sequence[Attempt], phase: str) -> str | None:
+    """A wrong answer, whatever came of the trial that got it."""
+    found = (s.void for a in attempts for s in a.samples if s.phase == phase and s.void is not None)
+    return next((f"void: {void}" for void in found), None)
+
+
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
     """Why the cell shows no number for the phase; None where it does.
 
     One wrong answer in one trial voids it. A trial that never got there by crashing, only if all of them did.
     """
-    for sample in samples:
-        if sample.void is not None:
-            return f"void: {sample.void}"
     for attempt in last:
         if attempt.outcome == "wrong":
             return f"void: {attempt.why}"

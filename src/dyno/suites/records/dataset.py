@@ -23,19 +23,21 @@ VERSION_DIGITS = 7
 
 _CONSONANTS = "bcdfghjklmnprstvwxyz"
 _SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")
-_ENDINGS = np.array(["", "", "", "", *"lnrs"], dtype="S1")
+_ENDINGS = np.array(["", "", "", "n"], dtype="S1")
 
 
-def pseudo_words(count: int, seed: int) -> NDArray[np.bytes_]:
-    """`count` different pronounceable words of 8 to 11 letters (mean 10), in random order, as dtype 'S11'.
+def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None) -> NDArray[np.bytes_]:
+    """`count` different pronounceable words of 9 to 11 letters (mean 10), in random order, as dtype 'S11'.
 
-    Five syllables of a consonant and a vowel, one in four words without the last vowel, some with a final
-    consonant: over 10^10 possible words, so that doubles are rare and are drawn again.
+    Five syllables of a consonant and a vowel, one in four words without the last vowel, one in four with a final
+    consonant: over 10^10 possible words, so that doubles, among them or with those `taken`, are rare and are drawn
+    again.
     """
-    rng = np.random.default_rng([seed, 1])
-    words = np.empty(0, dtype="S11")
-    while len(words) < count:
-        drawn = rng.integers(0, len(_SYLLABLES), size=(count - len(words) + 64, 5))
+    words = np.empty(0, dtype="S11") if taken is None else taken
+    start = len(words)
+    rng = np.random.default_rng([seed, 1, start])
+    while len(words) < start + count:
+        drawn = rng.integers(0, len(_SYLLABLES), size=(start + count - len(words) + 64, 5))
         parts = [_SYLLABLES[drawn[:, column]] for column in range(5)]
         parts[4] = np.where(rng.random(len(drawn)) < 0.25, parts[4].astype("S1"), parts[4])
         parts.append(_ENDINGS[rng.integers(0, len(_ENDINGS), len(drawn))])
@@ -45,7 +47,7 @@ def pseudo_words(count: int, seed: int) -> NDArray[np.bytes_]:
         # Sorted uniques would come out in key order: the order of insertion must stay random.
         every, first = np.unique(np.concatenate([words, word.astype("S11")]), return_index=True)
         words = every[np.argsort(first)]
-    return words[:count]
+    return words[start : start + count]
 
 
 class Dataset:
@@ -53,7 +55,9 @@ class Dataset:
 
     def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
         self.records, self.seed = records, seed
-        self.names = pseudo_words(records + spare, seed)
+        names = pseudo_words(records, seed)
+        # Apart, so that the records are the same whether or not there are spare ones.
+        self.names = np.concatenate([names, pseudo_words(spare, seed, names)])
         self._random_chars = value_size - VERSION_DIGITS
         self._digest_bytes = (self._random_chars * 3 + 3) // 4
 
@@ -72,6 +76,11 @@ class Dataset:
     def order(self) -> NDArray[np.intp]:
         """Record numbers in key order, spare ones included."""
         return np.argsort(self.names, kind="stable")
+
+    @cached_property
+    def in_order(self) -> NDArray[np.bytes_]:
+        """All names, sorted."""
+        return self.names[self.order]
 
     @cached_property
     def place(self) -> NDArray[np.intp]:
@@ -94,14 +103,15 @@ class Model:
     def clear(self) -> None:
         self.versions[:] = ABSENT
 
-    def following(self, dataset: Dataset, number: int, count: int) -> list[int]:
-        """The numbers of up to `count` present records in key order, from record `number` on."""
-        start, found = int(dataset.place[number]), list[int]()
-        while len(found) < count and start < len(dataset.order):
-            stretch = dataset.order[start : start + 2 * count]
-            found += stretch[self.versions[stretch] != ABSENT][: count - len(found)].tolist()
-            start += len(stretch)
-        return found
+
+def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
+    """The numbers of up to `count` records that are present by `versions`, in key order from `number` on."""
+    start, found = int(dataset.place[number]), list[int]()
+    while len(found) < count and start < len(dataset.order):
+        stretch = dataset.order[start : start + 2 * count]
+        found += stretch[versions[stretch] != ABSENT][: count - len(found)].tolist()
+        start += len(stretch)
+    return found
 
 
 def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dyno.model import Wrong
 from dyno.suite import Failure, Operations
-from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw
+from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw, following
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import Record
 from dyno.suites.records.work import SCAN_SLICE, SLICE, NextVersion, Share, Slices, shorten
@@ -112,11 +112,14 @@ class _Replay:
         if step.kind == "get":
             return self._read(step.number, answer)
         if step.kind == "scan":
-            return share.is_stretch(step.number, answer) if self._known is None else self._scanned(answer)
+            return (
+                share.is_stretch(step.number, answer) if self._known is None else self._scanned(step.number, answer)
+            )
         if step.kind == "modify":
             found, answer = answer
             share.is_current(step.number, found)
         if step.kind != "insert":
+            share.same(len(answer), 1, f"mixed, record {step.number}, number of old values")
             share.is_current(step.number, answer[0])
         share.model.versions[step.number] = step.version
         return int(step.kind != "insert")
@@ -135,15 +138,23 @@ class _Replay:
         if version < known or answer != self._share.dataset.record(number, version):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
-    def _scanned(self, answer: Any) -> int:
-        """With other clients inserting, what a scan must return is not known; that it is in order and whole is."""
-        if not self._share.judged:
+    def _scanned(self, number: int, answer: Any) -> int:
+        """A scan while other clients insert: in order, from the right place, each record whole, and none left out
+        that was known before the slice began. What was inserted since may be there."""
+        share, dataset = self._share, self._share.dataset
+        if not share.judged or self._known is None:
             return 0
-        dataset = self._share.dataset
         names = [record["name"] for record in answer]
-        if names != sorted(set(names)):
-            raise Wrong(f"mixed: a scan is out of order: {shorten(names)}")
-        in_order = dataset.names[dataset.order]
+        first = dataset.key(number)[0]
+        if names != sorted(set(names)) or len(names) > SCAN_LENGTH or (names and names[0] < first):
+            raise Wrong(f"mixed: a scan from {first!r} is out of order or too long: {shorten(names)}")
+        for known in following(self._known, dataset, number, SCAN_LENGTH):
+            name = dataset.key(known)[0]
+            if len(names) == SCAN_LENGTH and name > names[-1]:
+                break
+            if name not in names:
+                raise Wrong(f"mixed: a scan from {first!r} lacks {name!r}: {shorten(names)}")
+        in_order = dataset.in_order
         for name, record in zip(names, answer, strict=True):
             at = int(np.searchsorted(in_order, name.encode()))
             self._plausible(int(dataset.order[min(at, len(in_order) - 1)]), record)

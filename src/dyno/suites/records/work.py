@@ -16,7 +16,7 @@ import numpy as np
 
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
-from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw
+from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
 from dyno.suites.records.params import KEYS_PER_RECORD, PHASES, SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
@@ -82,7 +82,7 @@ class Share:
 
     def share_of(self, operations: int) -> int:
         """How many of all operations are this client's."""
-        return len(range(self.client, operations, self.clients))
+        return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
 
     def _shuffled(self) -> list[int]:
         """This client's records in random order."""
@@ -92,6 +92,8 @@ class Share:
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
         """Numbers of this client's records, by the key distribution."""
+        if not self.own_count():
+            return []
         places = draw(distribution, self.own_count(), draws, self.rng)
         return [self.client + place * self.clients for place in places]
 
@@ -110,10 +112,10 @@ class Share:
 
     def _transactions(
         self,
-        numbers: list[int],
-        build: Callable[[list[int]], list[Any]],
+        numbers: list[Any],
+        build: Callable[[list[Any]], list[Any]],
         call: Callable[[Iterable[Any]], Any],
-        stored: Callable[[list[int], Any], int],
+        stored: Callable[[list[Any], Any], int],
         items: int = 1,
     ) -> Slices:
         """Writes in transactions of `txn` records: one bulk call, or an operation per transaction."""
@@ -146,19 +148,19 @@ class Share:
     def _update(self) -> Slices:
         versions = NextVersion(self.model)
 
-        def build(batch: list[int]) -> list[Record]:
-            return [self.dataset.record(number, versions.of(number)) for number in batch]
+        def build(batch: list[Any]) -> list[Record]:
+            return [self.dataset.record(number, version) for number, version in batch]
 
-        def stored(batch: list[int], olds: Any) -> int:
+        def stored(batch: list[Any], olds: Any) -> int:
             self.same(len(olds), len(batch), "number of old values")
-            for number, old in zip(batch, olds, strict=True):
+            for (number, version), old in zip(batch, olds, strict=True):
                 self.is_current(number, old)
-                self.model.versions[number] += 1
+                self.model.versions[number] = version
             return len(batch)
 
         distribution = self.work.distribution
         numbers = self.draw_own(distribution, self.share_of(min(self.work.operations, self.dataset.records)))
-        return self._transactions(numbers, build, self.port.replace, stored)
+        return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, stored)
 
     def _delete(self) -> Slices:
         def build(batch: list[int]) -> list[Key]:
@@ -234,7 +236,7 @@ class Share:
         """The answer of a scan from record `number` on is complete, in order, and has nothing else."""
         if not self.judged:
             return 0
-        expected = [self.work.current(n) for n in self.model.following(self.dataset, number, SCAN_LENGTH)]
+        expected = [self.work.current(n) for n in following(self.model.versions, self.dataset, number, SCAN_LENGTH)]
         self.same(len(answer), len(expected), f"{self._phase} from record {number}, number of records")
         for got, wanted in zip(answer, expected, strict=True):
             self.same(got, wanted, f"{self._phase} from record {number}")
@@ -256,9 +258,9 @@ class NextVersion:
 
 def _batched(
     call: Callable[[Iterable[Any]], Any],
-    batches: list[list[int]],
+    batches: list[list[Any]],
     arguments: list[list[Any]],
-    stored: Callable[[list[int], Any], int],
+    stored: Callable[[list[Any], Any], int],
     items: int,
 ) -> Operations:
     return Operations(

@@ -1,0 +1,126 @@
+"""The process that the durability tests kill: it commits transaction after transaction to one store, and tells each
+acknowledged one on a pipe. Also the history that it writes, so that the tests know what the store must hold.
+
+Started as `python committer.py JOB ACKS`: JOB is JSON, ACKS the pipe's file descriptor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from stores import Store
+
+from dyno import registry
+from dyno.engines import null
+from dyno.model import EngineSpec, Tier
+from dyno.suites.records.port import Key, Record, Records
+
+ENOUGH = 100_000
+SIZES = (1, 2, 40)
+BEGIN, END = "/dyno-marker-begin", "/dyno-marker-end"
+
+Step = tuple[str, list[Any]]
+"""A method of the port that writes, and its argument."""
+
+
+class Forgetful(null.Records):
+    """Acknowledges what it has put into a buffer, and never writes the buffer."""
+
+    def __init__(self, engine: Any, indexed: bool) -> None:
+        super().__init__(engine, indexed)
+        self.buffer: list[Record] = []
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self.buffer.extend(records)
+
+
+FORGETFUL = replace(
+    null.ENGINE,
+    name="forgetful",
+    ports={"records": Forgetful},
+    tiers={Tier.PROCESS: {"sync": False}, Tier.POWER: {"sync": True}},
+    floor=False,
+)
+
+
+def engine(name: str) -> EngineSpec:
+    return FORGETFUL if name == FORGETFUL.name else registry.engine(name)
+
+
+def record(number: int, version: int = 0) -> Record:
+    # The digits backwards, so that the order of the keys is not the order of insertion.
+    name = f"{number:06}"[::-1] + "n"
+    return {"name": name, "location": name.upper(), "stub": f"{number}-{version}-" + "x" * 120}
+
+
+def key(number: int) -> Key:
+    found = record(number)
+    return found["name"], found["location"]
+
+
+def history() -> Iterator[Step]:
+    """Transactions without end: inserts of one record and of many, replacements, deletions."""
+    numbers: list[int] = []
+    step = 0
+    while True:
+        if step % 5 == 3:
+            # The last two are replaced, one is new.
+            fresh = len(numbers)
+            numbers.append(fresh)
+            yield "replace", [record(fresh - 2, step), record(fresh - 1, step), record(fresh, step)]
+        elif step % 5 == 4:
+            yield "delete", [key(len(numbers) - 3)]
+        else:
+            new = range(len(numbers), len(numbers) + SIZES[step % 3])
+            numbers.extend(new)
+            yield "insert", [record(number) for number in new]
+        step += 1
+
+
+def after(steps: int) -> dict[Key, Record]:
+    """What a store must hold after so many transactions."""
+    held: dict[Key, Record] = {}
+    for kind, items in islice(history(), steps):
+        for item in items:
+            if kind == "delete":
+                del held[item]
+            else:
+                held[item["name"], item["location"]] = item
+    return held
+
+
+def commit(port: Records, start: int, acks: int) -> None:
+    """The history from transaction `start` on, each acknowledged by a line with its number."""
+    for number, (kind, items) in enumerate(islice(history(), start, ENOUGH), start):
+        getattr(port, kind)(items)
+        os.write(acks, b"%d\n" % number)
+
+
+def commit_marked(port: Records, count: int) -> None:
+    """So many transactions of one record, between two system calls that a tracer recognises."""
+    # What the first transaction does once only (a table, a log file) is not counted.
+    port.insert([record(0)])
+    os.access(BEGIN, os.F_OK)
+    for number in range(1, count + 1):
+        port.insert([record(number)])
+    os.access(END, os.F_OK)
+
+
+def main(job: Mapping[str, Any], acks: int) -> None:
+    store = Store(engine(job["engine"]), Tier(job["tier"]), job["given"])
+    with store.open(Path(job["home"])) as port:
+        if job["marked"]:
+            commit_marked(port, job["marked"])
+        else:
+            commit(port, job["start"], acks)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), int(sys.argv[2]))

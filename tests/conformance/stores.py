@@ -1,0 +1,95 @@
+"""What the conformance tests of the records suite share: which stores there are to test, and how one is opened.
+
+A store is an engine with a tier, options and an encoder. No check may be put here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dyno import registry
+from dyno.model import EngineSpec, Tier
+from dyno.suite import Job
+from dyno.suites.records.conformance import Opened
+from dyno.suites.records.port import Records
+from dyno.suites.records.workload import open_port
+
+PORTS = {"records", "ordered-kv"}
+JOURNALS = ("wal", "delete", "truncate", "persist", "memory")
+
+
+@dataclass(frozen=True)
+class Store:
+    """One engine, one tier, one set of options."""
+
+    spec: EngineSpec
+    tier: Tier
+    given: Mapping[str, str] = field(default_factory=dict)
+    encoder: str = "msgpack"
+
+    def __str__(self) -> str:
+        options = "".join(f"-{value}" for value in self.given.values())
+        encoder = "" if self.encoder == "msgpack" else f"-{self.encoder}"
+        return f"{self.spec.name}-{self.tier.value}{options}{encoder}"
+
+    @contextmanager
+    def open(self, home: Path, indexed: bool = True) -> Iterator[Records]:
+        """A port on the store in `home`, which is made if it is not there; engine and port closed at the end."""
+        home.mkdir(parents=True, exist_ok=True)
+        options = self.spec.resolve(self.given)
+        params = {"encoder": self.encoder}
+        job = Job(self.spec, home, self.tier, options, params, seed=1, clients=1)
+        with (
+            closing(self.spec.opener(home, self.tier, options)) as engine,
+            closing(open_port(job, engine, indexed)) as port,
+        ):
+            yield port
+
+    def opened(self, home: Path) -> Opened:
+        """As the checks of `dyno.suites.records.conformance` want it: stores by name, under `home`."""
+
+        def opened(name: str, indexed: bool) -> AbstractContextManager[Records]:
+            return self.open(home / name, indexed)
+
+        return opened
+
+
+def engines() -> list[EngineSpec]:
+    """Every engine that can take part in the records suite and stores something, installed or not."""
+    return [spec for spec in registry.engines() if PORTS & spec.ports.keys() and not spec.floor]
+
+
+def stores(*tiers: Tier) -> list[Store]:
+    """Every engine with its default options, at each of `tiers` that it gives."""
+    return [Store(spec, tier) for spec in engines() for tier in spec.tiers if tier in tiers]
+
+
+def journals(*tiers: Tier) -> list[Store]:
+    """SQLite with each journal mode that it does not refuse at the tier."""
+    spec = registry.engine("sqlite")
+    every = [Store(spec, tier, {"journal_mode": mode}) for tier in tiers for mode in JOURNALS]
+    return [store for store in every if spec.refuse(store.tier, spec.resolve(store.given)) is None]
+
+
+def unavailable(why: str) -> None:
+    """Skips the test; under CI=true, where everything must be installed, fails it."""
+    # Imported here: the process that the durability tests start needs no pytest.
+    import pytest
+
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{why}, and CI must test it")
+    pytest.skip(why)
+
+
+def require(spec: EngineSpec) -> None:
+    """Skips the test, or fails it under CI=true, where the engine's modules are missing."""
+    if missing := spec.missing():
+        unavailable(f"engine {spec.name} needs {', '.join(missing)}: {spec.install}")
+    if spec.untested:
+        import pytest
+
+        pytest.skip(f"engine {spec.name}: {spec.untested}")

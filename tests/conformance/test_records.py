@@ -1,0 +1,262 @@
+"""Guards the answers of every engine of the records suite: each passes the whole conformance suite at each tier that
+it gives, with each encoder and journal mode, and on long random histories; a gap that works has to be unmarked.
+
+And guards the conformance suite itself: every check of it fails on a store that is broken in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stores import Store, engines, journals, require, stores
+
+from dyno import registry
+from dyno.model import EngineSpec, Gap, Tier, Wrong
+from dyno.suites.records.conformance import CHECKS, brief, model
+from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.port import Key, Reader, Record, Records
+
+LAYERED = "lmdb"
+
+
+def encoded() -> list[Store]:
+    spec = registry.engine(LAYERED)
+    return [Store(spec, Tier.PROCESS, encoder=name) for name in ENCODERS]
+
+
+def everywhere() -> list[Store]:
+    every = [*stores(*Tier), *journals(*Tier), *encoded()]
+    return list({str(store): store for store in every}.values())
+
+
+def hold(store: Store, check: str, home: Path) -> None:
+    """Runs one check. A gap must fail; anything else must not."""
+    gap = next((gap for gap in store.spec.gaps if gap.check == check), None)
+    try:
+        CHECKS[check](store.opened(home), store.tier)
+    except Exception:
+        if gap is None:
+            raise
+        return
+    if gap is not None:
+        pytest.fail(f"gap {check} of engine {store.spec.name} works now: unmark it")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("store", everywhere(), ids=str)
+def test_a_store_passes_the_check(store: Store, check: str, tmp_path: Path) -> None:
+    require(store.spec)
+    hold(store, check, tmp_path)
+
+
+@pytest.mark.parametrize("spec", engines(), ids=lambda spec: spec.name)
+def test_a_long_random_history_leaves_store_and_model_alike(spec: EngineSpec) -> None:
+    require(spec)
+    tier = next((tier for tier in (Tier.PROCESS, Tier.VOLATILE) if tier in spec.tiers), Tier.POWER)
+    if any(gap.check == "model" for gap in spec.gaps):
+        pytest.skip(f"engine {spec.name} has a gap there")
+
+    # `steps` is drawn so that a failure shrinks to the shortest history that shows it.
+    @settings(max_examples=6, deadline=None)
+    @given(seed=st.integers(2, 2**32), steps=st.integers(100, 500))
+    def run(seed: int, steps: int) -> None:
+        with TemporaryDirectory() as home:
+            model(Store(spec, tier).opened(Path(home)), tier, steps, seed)
+
+    run()
+
+
+@pytest.mark.parametrize("spec", engines(), ids=lambda spec: spec.name)
+def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
+    for gap in spec.gaps:
+        assert gap.check in CHECKS
+        assert gap.kind in ("unsupported", "upstream", "todo")
+        assert gap.reason
+
+
+# -- the suite itself -------------------------------------------------------------------------------------
+
+
+class Table:
+    """A correct `records` port over a dict that is all there is of it: what the broken ones are made of."""
+
+    def __init__(self, engine: Any, indexed: bool) -> None:
+        self.rows: dict[Key, Record] = engine.rows
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        yield self
+
+    def reader(self) -> Reader:
+        return self
+
+    def get(self, key: Key) -> Record | None:
+        return self.rows.get(key)
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        field = index.removeprefix("rev_")
+        return lambda value: next((row for row in self.rows.values() if row[field] == value[::-1]), None)
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        return lambda key: [self.rows[k] for k in self.in_order() if k >= key][:count]
+
+    def in_order(self) -> list[Key]:
+        return sorted(self.rows, key=lambda key: (key[0].encode(), key[1].encode()))
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self.replace(records)
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        # All of them are there before the first is stored: a transaction.
+        return [self.store(record) for record in list(records)]
+
+    def store(self, record: Record) -> Record | None:
+        key = record["name"], record["location"]
+        old, self.rows[key] = self.rows.get(key), record
+        return old
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        return [self.rows.pop(key, None) is not None for key in keys]
+
+    def close(self) -> None:
+        pass
+
+
+class Rows:
+    """Its engine."""
+
+    kept: dict[Path, dict[Key, Record]]
+
+    def __init__(self, home: Path, tier: Tier, options: Any) -> None:
+        self.rows = self.kept.setdefault(home, {})
+
+    def close(self) -> None:
+        pass
+
+
+class Forgets(Rows):
+    def close(self) -> None:
+        self.rows.clear()
+
+
+class MatchesPrefixes(Table):
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        field = index.removeprefix("rev_")
+        return lambda value: next((r for r in self.rows.values() if r[field][::-1].startswith(value)), None)
+
+
+class KeepsInsertionOrder(Table):
+    def in_order(self) -> list[Key]:
+        return list(self.rows)
+
+
+class SortsByLength(Table):
+    def in_order(self) -> list[Key]:
+        return sorted(self.rows, key=lambda key: (len(key[0]), key))
+
+
+class ReplacesBlindly(Table):
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        return [self.store(record) and None for record in list(records)]
+
+
+class LooksOnceForAll(Table):
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        news = list(records)
+        olds = [self.rows.get((new["name"], new["location"])) for new in news]
+        super().replace(news)
+        return olds
+
+
+class DeletesWhatIsNotThere(Table):
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        return [bool(super(DeletesWhatIsNotThere, self).delete([key])) for key in keys]
+
+
+class LeavesHalfATransaction(Table):
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        return [self.store(record) for record in records]
+
+
+class NeedsItsIndexes(Table):
+    def __init__(self, engine: Any, indexed: bool) -> None:
+        super().__init__(engine, indexed)
+        self.indexed = indexed
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        return super().delete(keys if self.indexed else ())
+
+
+class StopsStoringAfterAWhile(Table):
+    stored = 0
+
+    def store(self, record: Record) -> Record | None:
+        self.stored += 1
+        return super().store(record) if self.stored < 200 else self.rows.get((record["name"], record["location"]))
+
+
+def table(port: type[Table] = Table, engine: type[Rows] = Rows, gaps: tuple[Gap, ...] = ()) -> Store:
+    opener: Any = type("Opener", (engine,), {"kept": {}})
+    tiers: dict[Tier, dict[str, Any]] = {Tier.PROCESS: {}}
+    ports: dict[str, Callable[..., Records]] = {"records": port}
+    spec = EngineSpec(port.__name__, "a fake", opener, ports, tiers, Tier.PROCESS, gaps=gaps)
+    return Store(spec, Tier.PROCESS)
+
+
+BROKEN = {
+    "absence": table(MatchesPrefixes),
+    "order": table(KeepsInsertionOrder),
+    "overwrite": table(ReplacesBlindly),
+    "delete": table(DeletesWhatIsNotThere),
+    "atomicity": table(LeavesHalfATransaction),
+    "noindices": table(NeedsItsIndexes),
+    "persistence": table(engine=Forgets),
+    "model": table(StopsStoringAfterAWhile),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_check_passes_a_correct_store_and_fails_a_broken_one(check: str, tmp_path: Path) -> None:
+    hold(table(), check, tmp_path / "correct")
+    with pytest.raises(Wrong):
+        hold(BROKEN[check], check, tmp_path / "broken")
+
+
+@pytest.mark.parametrize(("check", "port"), [("order", SortsByLength), ("overwrite", LooksOnceForAll)])
+def test_the_check_fails_a_subtler_break_too(check: str, port: type[Table], tmp_path: Path) -> None:
+    with pytest.raises(Wrong):
+        hold(table(port), check, tmp_path)
+
+
+def test_a_gap_that_works_fails_until_it_is_unmarked(tmp_path: Path) -> None:
+    gap = Gap("order", "todo", "not yet")
+    hold(table(KeepsInsertionOrder, gaps=(gap,)), "order", tmp_path / "gap")
+    with pytest.raises(pytest.fail.Exception, match="gap order of engine Table works now: unmark it"):
+        hold(table(gaps=(gap,)), "order", tmp_path / "works")
+
+
+def test_the_brief_check_names_what_failed_and_leaves_gaps_out(tmp_path: Path) -> None:
+    store = table(ReplacesBlindly)
+    with pytest.raises(Wrong, match="conformance, overwrite: "):
+        brief(store.opened(tmp_path / "a"), Tier.PROCESS)
+    with pytest.raises(Wrong, match="conformance, delete: "):
+        brief(table(DeletesWhatIsNotThere).opened(tmp_path / "b"), Tier.PROCESS)
+    brief(table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, frozenset({"delete"}))
+
+
+def test_an_engine_that_is_missing_is_skipped_and_fails_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = replace(table().spec, modules=("no_such_module_of_dyno",))
+    monkeypatch.setenv("CI", "false")
+    with pytest.raises(pytest.skip.Exception):
+        require(absent)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        require(absent)

@@ -1,0 +1,219 @@
+"""Guards the records themselves: unique, seeded, of the promised shape and order; the model's notion of what follows
+in key order; and the key distributions, held against their analytic probabilities.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from dyno.suites.records.dataset import (
+    ABSENT,
+    VERSION_DIGITS,
+    Dataset,
+    Model,
+    draw,
+    following,
+    pseudo_words,
+    zipf_ranks,
+)
+from dyno.suites.records.params import PARAMS
+
+DEFAULT_RECORDS = next(int(setting.default) for setting in PARAMS if setting.name == "records")
+
+
+def small(records: int = 500, spare: int = 0, value_size: int = 150, seed: int = 1) -> Dataset:
+    return Dataset(records, spare, value_size, seed)
+
+
+# -- names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [DEFAULT_RECORDS, 2_500_000])
+def test_names_are_unique(count: int) -> None:
+    # Two names come twice, and of 2.5 million about eighty: more than are in reserve, so that some are drawn again.
+    names = pseudo_words(count, seed=1)
+    assert len(names) == len(np.unique(names)) == count
+
+
+def test_names_are_lower_case_letters_about_ten_long() -> None:
+    names = [name.decode() for name in pseudo_words(20_000, seed=1)]
+    assert all(name.isascii() and name.isalpha() and name.islower() for name in names)
+    assert min(map(len, names)) >= 8 and max(map(len, names)) <= 11
+    assert 9.5 < sum(map(len, names)) / len(names) < 10.5
+
+
+def test_names_are_not_in_key_order() -> None:
+    names = pseudo_words(20_000, seed=1)
+    rising = int((names[:-1] < names[1:]).sum())
+    assert 9_500 < rising < 10_500
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 1_000])
+def test_as_many_names_as_were_asked_for(count: int) -> None:
+    assert len(pseudo_words(count, seed=1)) == count
+
+
+def test_a_seed_gives_the_same_records_and_another_seed_others() -> None:
+    one, again, other = small(seed=7), small(seed=7), small(seed=8)
+    numbers = range(500)
+    assert [one.record(n, n % 3) for n in numbers] == [again.record(n, n % 3) for n in numbers]
+    assert len(set(one.names.tolist()) & set(other.names.tolist())) < 5
+    assert one.record(0)["stub"] != other.record(0)["stub"]
+
+
+def test_the_spare_names_are_unique_too() -> None:
+    dataset = small(100, spare=50)
+    assert len(set(dataset.names.tolist())) == 150
+
+
+# -- records ----------------------------------------------------------------------------------------------
+
+
+def test_location_is_the_name_in_upper_case_and_the_key_has_both() -> None:
+    dataset = small()
+    for number in range(500):
+        record = dataset.record(number)
+        assert list(record) == ["name", "location", "stub"]
+        assert record["location"] == record["name"].upper() != record["name"]
+        assert dataset.key(number) == (record["name"], record["location"])
+
+
+@pytest.mark.parametrize("size", [8, 9, 10, 11, 12, 13, 150, 1000])
+def test_a_stub_has_as_many_characters_as_were_asked_for(size: int) -> None:
+    dataset = small(50, value_size=size)
+    for number in range(50):
+        for version in (0, 1, 99):
+            stub = dataset.record(number, version)["stub"]
+            assert len(stub) == len(stub.encode()) == size
+            assert "=" not in stub, "padding is not random"
+
+
+def test_a_record_differs_by_number_and_by_version_and_says_its_version() -> None:
+    dataset = small(100)
+    stubs = {dataset.record(number, version)["stub"] for number in range(100) for version in range(5)}
+    assert len(stubs) == 500
+    noises = {stub[VERSION_DIGITS:] for stub in stubs}
+    assert len(noises) == 500
+    assert dataset.record(3, 42)["stub"].startswith("0000042")
+    assert {dataset.record(3, version)["name"] for version in range(5)} == {dataset.record(3)["name"]}
+
+
+def test_stubs_do_not_repeat_themselves() -> None:
+    stub = small(1, value_size=1_000).record(0)["stub"]
+    pieces = Counter(stub[at : at + 4] for at in range(VERSION_DIGITS, len(stub) - 4))
+    assert pieces.most_common(1)[0][1] <= 2
+
+
+# -- order ------------------------------------------------------------------------------------------------
+
+
+def test_order_and_place_agree_with_sorting_the_keys() -> None:
+    dataset = small(1_000, spare=200)
+    numbers = sorted(range(1_200), key=dataset.key)
+    assert dataset.order.tolist() == numbers
+    assert [int(dataset.place[number]) for number in numbers] == list(range(1_200))
+
+
+ORDERED = small(40, spare=10)
+FEW = small(7)
+
+
+def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
+    """What follows, by the definition, one by one."""
+    start = dataset.key(number)
+    numbers = range(len(dataset.names))
+    present = [n for n in numbers if model.versions[n] != ABSENT and dataset.key(n) >= start]
+    return sorted(present, key=dataset.key)[:count]
+
+
+@given(
+    present=st.sets(st.integers(0, 49)),
+    number=st.one_of(st.integers(0, 49), st.sampled_from([int(n) for n in ORDERED.order[-4:]])),
+    count=st.one_of(st.integers(0, 4), st.integers(0, 60)),
+)
+def test_following_is_what_stands_from_a_record_on_in_key_order(present: set[int], number: int, count: int) -> None:
+    model = Model(50)
+    model.versions[sorted(present)] = 3
+    assert following(model.versions, ORDERED, number, count) == naive(ORDERED, model, number, count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
+def test_following_is_right_for_every_choice_of_absent_records(count: int) -> None:
+    model = Model(7)
+    for chosen in product((ABSENT, 0), repeat=7):
+        model.versions[:] = chosen
+        for number in range(7):
+            assert following(model.versions, FEW, number, count) == naive(FEW, model, number, count)
+
+
+def test_a_new_model_holds_nothing_and_a_cleared_one_too() -> None:
+    model = Model(50)
+    assert following(model.versions, ORDERED, int(ORDERED.order[0]), 50) == []
+    model.versions[:] = 0
+    assert len(following(model.versions, ORDERED, int(ORDERED.order[0]), 50)) == 50
+    model.clear()
+    assert following(model.versions, ORDERED, int(ORDERED.order[0]), 50) == []
+
+
+# -- distributions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "theta"), [(1, 0.99), (2, 0.99), (10, 0.99), (1_000, 0.99), (100, 0.5), (100, 1.3)]
+)
+def test_zipf_ranks_come_as_often_as_their_probabilities_say(count: int, theta: float) -> None:
+    draws = 1_000_000
+    ranks = zipf_ranks(count, draws, np.random.default_rng(5), theta)
+    weights = 1 / np.arange(1, count + 1) ** theta
+    expected = draws * weights / weights.sum()
+    assert expected.min() > 5, "too few for the test"
+    seen = np.bincount(ranks, minlength=count)
+    assert len(seen) == count
+    assert count == 1 or chisquare(seen, expected).pvalue > 0.001
+
+
+def test_the_chi_square_test_above_tells_a_neighbouring_distribution_apart() -> None:
+    ranks = zipf_ranks(100, 200_000, np.random.default_rng(5), theta=0.95)
+    weights = 1 / np.arange(1, 101) ** 0.99
+    assert chisquare(np.bincount(ranks, minlength=100), 200_000 * weights / weights.sum()).pvalue < 1e-6
+
+
+@settings(max_examples=50)
+@given(
+    distribution=st.sampled_from(["uniform", "zipfian", "latest"]),
+    count=st.integers(1, 300),
+    draws=st.integers(0, 300),
+    seed=st.integers(0, 1_000),
+)
+def test_draws_are_as_many_as_asked_for_and_in_range(distribution: str, count: int, draws: int, seed: int) -> None:
+    drawn = draw(distribution, count, draws, np.random.default_rng(seed))
+    assert len(drawn) == draws
+    assert all(type(number) is int and 0 <= number < count for number in drawn)
+    assert drawn == draw(distribution, count, draws, np.random.default_rng(seed))
+
+
+def test_uniform_draws_are_uniform() -> None:
+    seen = np.bincount(draw("uniform", 100, 100_000, np.random.default_rng(2)), minlength=100)
+    assert chisquare(seen).pvalue > 0.001
+
+
+def test_latest_draws_favour_the_last_record_as_zipf_favours_its_first_rank() -> None:
+    seen = np.bincount(draw("latest", 100, 100_000, np.random.default_rng(2)), minlength=100)
+    weights = 1 / np.arange(1, 101) ** 0.99
+    assert chisquare(seen[::-1], 100_000 * weights / weights.sum()).pvalue > 0.001
+
+
+def test_zipfian_draws_spread_the_hot_records_over_the_keys() -> None:
+    hottest = [
+        Counter(draw("zipfian", 1_000, 5_000, np.random.default_rng(seed))).most_common(1)[0][0] for seed in range(20)
+    ]
+    assert len(set(hottest)) > 15
+    share = Counter(draw("zipfian", 1_000, 50_000, np.random.default_rng(1))).most_common(1)[0][1] / 50_000
+    assert share == pytest.approx(1 / sum(1 / rank**0.99 for rank in range(1, 1_001)), rel=0.05)

@@ -1,0 +1,134 @@
+"""Guards the latencies: the fast recorder counts exactly as the library's own recording does, merging and the
+interchange format lose nothing, and percentiles are right to three significant digits.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, percentiles
+
+POWERS = [1 << bit for bit in range(42)]
+EDGES = sorted({n for power in POWERS for n in (power - 1, power, power + 1) if LOWEST <= n <= HIGHEST})
+TENS = [digit * 10**power for power in range(13) for digit in (1, 5, 9) if digit * 10**power <= HIGHEST]
+PRECISION = 10.0**-DIGITS
+
+
+def library(values: list[int]) -> HdrHistogram:
+    histogram = HdrHistogram(LOWEST, HIGHEST, DIGITS)
+    for value in values:
+        assert histogram.record_value(value)
+    return histogram
+
+
+def recorded(values: list[int]) -> Recorder:
+    recorder = Recorder()
+    recorder.add(values)
+    return recorder
+
+
+def of_all_magnitudes(count: int, seed: int) -> list[int]:
+    rng = np.random.default_rng(seed)
+    return [int(value) for value in np.exp(rng.uniform(0, np.log(HIGHEST), count))]
+
+
+# -- the same counts as the library's ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [EDGES, TENS, [LOWEST, HIGHEST, HIGHEST - 1], list(range(1, 10_000)), of_all_magnitudes(20_000, seed=3)],
+    ids=["powers of two and their neighbours", "decades", "ends", "small", "all magnitudes"],
+)
+def test_the_recorder_counts_as_the_library_does(values: list[int]) -> None:
+    assert recorded(values).counts.tolist() == list(library(values).counts)
+
+
+@given(st.lists(st.integers(LOWEST, HIGHEST), max_size=50))
+def test_the_recorder_counts_as_the_library_does_for_any_values(values: list[int]) -> None:
+    assert recorded(values).counts.tolist() == list(library(values).counts)
+
+
+def test_adding_slice_by_slice_is_adding_at_once() -> None:
+    values = of_all_magnitudes(5_000, seed=4)
+    sliced = Recorder()
+    for start in range(0, len(values), 700):
+        sliced.add(values[start : start + 700])
+    sliced.add([])
+    assert sliced.counts.tolist() == recorded(values).counts.tolist()
+
+
+def test_what_is_out_of_range_is_cut_to_it_and_not_dropped() -> None:
+    recorder = recorded([-5, 0, HIGHEST + 1, 10 * HIGHEST])
+    assert recorder.counts.tolist() == list(library([LOWEST, LOWEST, HIGHEST, HIGHEST]).counts)
+
+
+# -- lossless ---------------------------------------------------------------------------------------------
+
+
+def test_merging_recorders_is_recording_everything_in_one() -> None:
+    values = of_all_magnitudes(9_000, seed=5)
+    merged = recorded(values[:1_000])
+    merged.merge(recorded(values[1_000:]))
+    merged.merge(Recorder())
+    assert merged.counts.tolist() == recorded(values).counts.tolist()
+
+
+def test_the_library_decodes_what_was_encoded_count_by_count() -> None:
+    values = [*of_all_magnitudes(9_000, seed=6), *EDGES, *[77_777] * 100_000]
+    encoded = recorded(values).encode()
+    assert encoded is not None
+    decoded = HdrHistogram.decode(encoded)
+    assert list(decoded.counts) == recorded(values).counts.tolist()
+    assert decoded.get_total_count() == len(values)
+
+
+def test_percentiles_of_parts_are_those_of_the_whole() -> None:
+    values = of_all_magnitudes(9_000, seed=7)
+    parts = [recorded(values[start::4]).encode() for start in range(4)]
+    assert percentiles(parts) == percentiles([*parts, None]) == percentiles([recorded(values).encode()])
+
+
+# -- percentiles ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", ["log-uniform", "log-normal", "two humps", "all the same", "few"])
+def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = {
+        "log-uniform": np.array(of_all_magnitudes(30_000, seed)),
+        "log-normal": rng.lognormal(9, 1.5, 30_000).astype(np.int64) + 1,
+        "two humps": np.concatenate([rng.normal(2_000, 50, 29_800), rng.normal(9e6, 1e6, 200)]).astype(np.int64),
+        "all the same": np.full(500, 123_456_789),
+        "few": np.array([10, 20, 30_000]),
+    }[shape]
+    found = percentiles([recorded(values.tolist()).encode()])
+    ordered, count = np.sort(values), len(values)
+    for name, at in PERCENTILES.items():
+        # The library rounds the rank to the nearest, so the neighbours' values are right too.
+        exact = int(np.searchsorted(ordered, np.percentile(ordered, at, method="inverted_cdf")))
+        low, high = ordered[max(exact - 1, 0)], np.percentile(ordered, min(at + 100 / count, 100), method="higher")
+        got = found[name]
+        assert got is not None and low * (1 - PRECISION) <= got <= high * (1 + PRECISION), name
+    assert found["max"] == pytest.approx(ordered[-1], rel=PRECISION)
+
+
+def test_nothing_recorded_is_none_and_never_zero() -> None:
+    assert Recorder().encode() is None
+    unknown = {"p50": None, "p90": None, "p95": None, "p99": None, "p999": None, "max": None}
+    assert percentiles([]) == percentiles([None, None]) == unknown
+
+
+def test_memory_does_not_grow_with_what_is_recorded() -> None:
+    recorder = Recorder()
+    size = recorder.counts.nbytes
+    for _ in range(10):
+        recorder.add([random.Random(1).randrange(1, HIGHEST) for _ in range(1_000)])
+    assert recorder.counts.nbytes == size < 1 << 20

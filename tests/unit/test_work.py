@@ -1,0 +1,747 @@
+"""Guards the work of the records suite: every engine is asked the same in the same order; clients share it out with
+no gap and no overlap; real stores answer all of it right, whatever the mix, the transactions and the clients; and one
+wrong, stale, missing or surplus answer among right ones voids the phase, whichever phase it is.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno import registry
+from dyno.model import Phase, Tier, Wrong
+from dyno.run.clients import run_phase
+from dyno.run.measure import Tally, measure
+from dyno.suite import Bulk, Job, Operations
+from dyno.suites.records.dataset import VERSION_DIGITS, Dataset
+from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
+from dyno.suites.records.port import Key, Reader, Record, Records
+from dyno.suites.records.workload import RecordsWorkload
+
+FOREVER = 10**15
+SEED = 11
+TXNS = (1, 7, "all")
+BY_NAME = {phase.name: phase for phase in PHASES}
+INSERTS = tuple(KEYS_PER_RECORD)
+LOOKING_INSERTS = tuple(name for name in INSERTS if "-noblind-" in name)
+
+every_txn = pytest.mark.parametrize("txn", TXNS)
+every_mix = pytest.mark.parametrize("mix", YCSB)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_collect() -> Iterator[None]:
+    """Each measuring begins with a collection; without this, that of all that the tests before have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def workload(
+    home: Path, engine: str = "memory", tier: Tier = Tier.VOLATILE, clients: int = 1, **given: Any
+) -> RecordsWorkload:
+    spec = registry.engine(engine)
+    defaults = {setting.name: setting.default for setting in PARAMS}
+    params = {**defaults, "records": 60, "value_size": 20, **given}
+    home.mkdir(parents=True, exist_ok=True)
+    return RecordsWorkload(Job(spec, home, tier, spec.resolve({}), params, SEED, clients))
+
+
+Stream = list[tuple[str, Any]]
+"""What was asked: 'operation' or 'item', and its argument."""
+
+
+def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Operations | Bulk]:
+    """The same slices, what they ask noted as it is taken."""
+
+    def note(feed: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        for items in feed:
+            stream.extend(("item", item) for item in items)
+            yield items
+
+    for work in slices:
+        if isinstance(work, Bulk):
+            yield replace(work, feed=note(work.feed))
+        else:
+            stream.extend(("operation", argument) for argument in work.arguments)
+            yield work
+
+
+def asked(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 1) -> Stream:
+    """Executes one client's share of a phase, and returns what it asked."""
+    whole.prepare(phase)
+    stream: Stream = []
+    with whole.connect() as port:
+        tally = measure(noting(whole.work(phase, port, client, clients), stream), FOREVER, lambda: None)
+    assert (tally.void, tally.errors, tally.ended_by) == (None, 0, "count")
+    return stream
+
+
+# -- the same work ----------------------------------------------------------------------------------------
+
+
+@every_txn
+def test_two_engines_are_asked_the_same_in_every_phase(txn: Any, tmp_path: Path) -> None:
+    memory, sqlite = (workload(tmp_path / name, name, txn=txn) for name in ("memory", "sqlite"))
+    for phase in PHASES:
+        one, other = asked(memory, phase), asked(sqlite, phase)
+        assert one == other, phase.name
+        assert len(one) > 0
+    memory.close()
+    sqlite.close()
+
+
+@every_mix
+def test_two_engines_are_asked_the_same_in_every_mix(mix: str, tmp_path: Path) -> None:
+    one, other = (
+        asked(workload(tmp_path / name, name, mix=mix, records=400), BY_NAME["mixed"])
+        for name in ("memory", "sqlite")
+    )
+    assert one == other
+
+
+def test_what_is_asked_does_not_hang_on_the_phases_before(tmp_path: Path) -> None:
+    after_all = workload(tmp_path / "a")
+    for phase in PHASES:
+        last = asked(after_all, phase)
+    assert last == asked(workload(tmp_path / "b"), PHASES[-1])
+
+
+def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
+    spec = registry.engine("memory")
+    params = {setting.name: setting.default for setting in PARAMS} | {"records": 60}
+    one, other = (
+        RecordsWorkload(Job(spec, tmp_path / str(seed), Tier.VOLATILE, {}, params, seed, 1)) for seed in (1, 2)
+    )
+    assert asked(one, BY_NAME["rand-key"]) != asked(other, BY_NAME["rand-key"])
+
+
+# -- the shares of clients --------------------------------------------------------------------------------
+
+
+def share(home: Path, phase: Phase, client: int, clients: int, **given: Any) -> Stream:
+    """What one client of several asks. Of the null engine, which takes every share for itself."""
+    return asked(workload(home / f"{client}-{clients}", "null", clients=clients, **given), phase, client, clients)
+
+
+def records_of(stream: Stream) -> list[Any]:
+    """The records or keys of all transactions, one by one."""
+    one_by_one: list[Any] = []
+    for kind, argument in stream:
+        one_by_one += argument if kind == "operation" and isinstance(argument, list) else [argument]
+    return one_by_one
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 7])
+@every_txn
+@pytest.mark.parametrize("phase", [*INSERTS, "rand-key", "delete"])
+def test_clients_share_all_records_without_gap_or_overlap(phase: str, txn: Any, clients: int, tmp_path: Path) -> None:
+    shares = [records_of(share(tmp_path, BY_NAME[phase], client, clients, txn=txn)) for client in range(clients)]
+    dataset = Dataset(60, 0, 20, SEED)
+    make: Callable[[int], Any] = dataset.record if phase in INSERTS else dataset.key
+    assert Counter(map(str, chain.from_iterable(shares))) == Counter(str(make(number)) for number in range(60))
+    for client, part in enumerate(shares):
+        assert {str(item) for item in part} == {str(make(number)) for number in range(client, 60, clients)}
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_clients_find_every_record_once_by_one_index_or_the_other(clients: int, tmp_path: Path) -> None:
+    values = [
+        value.lower()[::-1]
+        for client in range(clients)
+        for _, value in share(tmp_path, BY_NAME["rand-index"], client, clients)
+    ]
+    assert sorted(values) == sorted(name.decode() for name in Dataset(60, 0, 20, SEED).names)
+
+
+@pytest.mark.parametrize("operations", [1, 20, 60])
+@pytest.mark.parametrize("clients", [1, 2, 7])
+@pytest.mark.parametrize("phase", ["update", "delete"])
+def test_clients_write_their_own_records_and_as_many_as_were_asked_for_together(
+    phase: str, clients: int, operations: int, tmp_path: Path
+) -> None:
+    dataset, total = Dataset(60, 0, 20, SEED), 0
+    owner = {dataset.key(number): number % clients for number in range(60)}
+    for client in range(clients):
+        written = records_of(share(tmp_path, BY_NAME[phase], client, clients, txn=7, operations=operations))
+        total += len(written)
+        keys = [(item["name"], item["location"]) if isinstance(item, dict) else item for item in written]
+        assert {owner[key] for key in keys} <= {client}
+    assert total == operations
+
+
+@every_mix
+@pytest.mark.parametrize("clients", [1, 3])
+def test_clients_of_a_mix_write_their_own_records_and_insert_each_new_one_once(
+    mix: str, clients: int, tmp_path: Path
+) -> None:
+    inserts = YCSB[mix].write == "insert"
+    dataset = known_of(mix, 500, clients).dataset
+    number = {dataset.key(n): n for n in range(len(dataset.names))}
+    total, inserted = 0, Counter[int]()
+    for client in range(clients):
+        stream = share(tmp_path, BY_NAME["mixed"], client, clients, mix=mix, operations=500)
+        total += len(stream)
+        for record in records_of([(kind, argument) for kind, argument in stream if isinstance(argument, list)]):
+            written = number[record["name"], record["location"]]
+            assert written % clients == client
+            inserted[written] += written >= 60
+    assert total == 500
+    assert set(inserted.values()) <= {0, 1}
+    assert (inserted.total() > 0) == inserts
+
+
+def test_clients_are_asked_for_different_things(tmp_path: Path) -> None:
+    one, other = (share(tmp_path, BY_NAME["scan"], client, 2, records=2_000) for client in range(2))
+    assert one != other and len(one) == len(other) == 50
+
+
+# -- right answers ----------------------------------------------------------------------------------------
+
+
+def all_phases(whole: RecordsWorkload, clients: int = 1, how: str = "threads") -> Iterator[tuple[Phase, Tally]]:
+    for phase in PHASES:
+        whole.prepare(phase)
+        tally = run_phase(whole, phase, clients, how, FOREVER)
+        assert (tally.void, tally.errors, tally.first_error, tally.ended_by) == (None, 0, None, "count"), phase.name
+        if phase.writes:
+            assert whole.verify(phase) > 0
+        yield phase, tally
+
+
+def everything(whole: RecordsWorkload) -> list[Record]:
+    with whole.connect() as port:
+        return port.reader().scanner(100_000)(("", ""))
+
+
+@every_txn
+@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+def test_every_phase_ends_clean_and_counts_what_it_did(engine: str, txn: Any, tmp_path: Path) -> None:
+    whole = workload(tmp_path, engine, txn=txn, records=300)
+    wanted = [Dataset(300, 0, 20, SEED).record(number) for number in range(300)]
+    for phase, tally in all_phases(whole):
+        if phase.name in INSERTS:
+            assert tally.items == 300 * KEYS_PER_RECORD[phase.name]
+            assert everything(whole) == sorted(wanted, key=lambda record: record["name"])
+            assert tally.checked == (300 if phase.name in LOOKING_INSERTS else 0)
+        elif phase.name == "scan":
+            assert tally.items == 15
+            assert tally.checked > 15 * SCAN_LENGTH / 2
+        else:
+            assert tally.items == 300
+            assert tally.checked >= 300
+        bulk = txn == "all" and phase.writes and phase.name != "mixed"
+        assert tally.bulk == bulk
+        if not bulk:
+            per = int(txn) if phase.writes and phase.name != "mixed" else 1
+            assert tally.operations == -(-tally.items // KEYS_PER_RECORD.get(phase.name, 1) // per)
+    assert everything(whole) == []
+    whole.close()
+
+
+@every_txn
+@every_mix
+@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+def test_every_mix_runs_and_every_answer_in_it_is_right(engine: str, mix: str, txn: Any, tmp_path: Path) -> None:
+    whole = workload(tmp_path, engine, mix=mix, txn=txn, records=200, operations=1_000)
+    phase = BY_NAME["mixed"]
+    whole.prepare(phase)
+    tally = run_phase(whole, phase, 1, "threads", FOREVER)
+    assert (tally.void, tally.errors, tally.operations, tally.items) == (None, 0, 1_000, 1_000)
+    assert tally.checked >= 920
+    assert whole.verify(phase) > 0
+    grown = len(everything(whole)) - 200
+    assert 25 < grown < 80 if YCSB[mix].write == "insert" else grown == 0
+    whole.close()
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "zipfian", "latest"])
+@every_mix
+def test_every_mix_runs_clean_with_every_distribution(mix: str, distribution: str, tmp_path: Path) -> None:
+    whole = workload(tmp_path, mix=mix, distribution=distribution, records=100, operations=1_000)
+    for name in ("update", "mixed"):
+        whole.prepare(BY_NAME[name])
+        assert run_phase(whole, BY_NAME[name], 1, "threads", FOREVER).void is None
+        whole.verify(BY_NAME[name])
+
+
+@every_mix
+def test_a_mix_keeps_its_kinds_apart(mix: str, tmp_path: Path) -> None:
+    whole, phase = workload(tmp_path, mix=mix, operations=400), BY_NAME["mixed"]
+    whole.prepare(phase)
+    tally = run_phase(whole, phase, 1, "threads", FOREVER)
+    kinds = {YCSB[mix].read, YCSB[mix].write} if YCSB[mix].reads < 1 else {YCSB[mix].read}
+    assert set(tally.by_kind) == kinds
+    assert sum(int(recorder.counts.sum()) for recorder in tally.by_kind.values()) == 400
+    reads = int(tally.by_kind[YCSB[mix].read].counts.sum())
+    assert reads == pytest.approx(400 * YCSB[mix].reads, abs=40)
+
+
+def share_of_reads(mix: str, tmp_path: Path) -> float:
+    stream = asked(workload(tmp_path, mix=mix, records=100, operations=5_000), BY_NAME["mixed"])
+    return sum(isinstance(argument, tuple) for _, argument in stream) / len(stream)
+
+
+@pytest.mark.parametrize(("mix", "reads"), [*((name, mix.reads) for name, mix in YCSB.items()), ("80:20", 0.8)])
+def test_a_mix_reads_as_often_as_it_says(mix: str, reads: float, tmp_path: Path) -> None:
+    assert share_of_reads(mix, tmp_path) == pytest.approx(reads, abs=0.02)
+
+
+# -- several clients --------------------------------------------------------------------------------------
+
+SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")]
+
+
+@pytest.mark.parametrize(("engine", "how"), SHARED)
+@pytest.mark.parametrize("txn", [7, "all"])
+def test_two_clients_end_every_phase_clean_with_all_records_written(
+    engine: str, how: str, txn: Any, tmp_path: Path
+) -> None:
+    spec = registry.engine(engine)
+    assert spec.clients == how
+    if spec.missing():
+        pytest.skip(spec.install)
+    whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, txn=txn, records=301)
+    wanted = sorted((Dataset(301, 0, 20, SEED).record(n) for n in range(301)), key=lambda record: record["name"])
+    for phase, tally in all_phases(whole, 2, how):
+        if phase.name in INSERTS:
+            assert tally.items == 301 * KEYS_PER_RECORD[phase.name]
+            assert everything(whole) == wanted
+    assert everything(whole) == []
+    whole.close()
+
+
+@pytest.mark.parametrize(("engine", "how"), SHARED)
+@every_mix
+def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_path: Path) -> None:
+    if registry.engine(engine).missing():
+        pytest.skip(registry.engine(engine).install)
+    whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, mix=mix, records=200, operations=600)
+    phase = BY_NAME["mixed"]
+    whole.prepare(phase)
+    tally = run_phase(whole, phase, 2, how, FOREVER)
+    assert (tally.void, tally.first_error, tally.operations) == (None, None, 600)
+    assert whole.verify(phase) > 0
+    whole.close()
+
+
+def test_there_may_be_more_clients_than_records(tmp_path: Path) -> None:
+    whole = workload(tmp_path, "rocksdb", Tier.PROCESS, clients=3, records=2)
+    for _ in all_phases(whole, 3):
+        pass
+
+
+# -- wrong answers ----------------------------------------------------------------------------------------
+
+
+class Known:
+    """The records of a workload by number and by key; a name hangs on how many there are, the spare ones included."""
+
+    def __init__(self, spare: int = 0) -> None:
+        self.dataset = Dataset(60, spare, 20, SEED)
+        self.numbers = {self.dataset.key(number): number for number in range(60)}
+
+
+Lie = Callable[[Any, Known], Any]
+"""An answer made of the right one; None where it can't be made of this one."""
+
+
+class Liar:
+    """A port that tells the truth, but for one answer of `method`: the `at`th that the lie can be made of."""
+
+    def __init__(self, port: Records, method: str, lie: Callable[[Any], Any], at: int = 0) -> None:
+        self.port, self.method, self.lie, self.left, self.told = port, method, lie, at, False
+
+    def answer(self, method: str, truth: Any) -> Any:
+        if method != self.method or self.told:
+            return truth
+        lie = self.lie(truth)
+        if lie is None:
+            return truth
+        self.left -= 1
+        self.told = self.left < 0
+        return (None if lie is NOTHING else lie) if self.told else truth
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        with self.port.reading() as reader:
+            yield LyingReader(reader, self)
+
+    def reader(self) -> Reader:
+        return LyingReader(self.port.reader(), self)
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self.port.insert(records)
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        return list(self.answer("replace", self.port.replace(records)))
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        return list(self.answer("delete", self.port.delete(keys)))
+
+    def close(self) -> None:
+        self.port.close()
+
+
+@dataclass
+class LyingReader:
+    reader: Reader
+    liar: Liar
+
+    def get(self, key: Key) -> Record | None:
+        found: Record | None = self.liar.answer("get", self.reader.get(key))
+        return found
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        find = self.reader.finder(index)
+        return lambda value: self.liar.answer("find", find(value))
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        scan = self.reader.scanner(count)
+        return lambda key: list(self.liar.answer("scan", scan(key)))
+
+
+NOTHING = object()
+"""The lie that there is no record."""
+
+STRANGER = {"name": "zzzzzzzzzz", "location": "ZZZZZZZZZZ", "stub": "x" * 20}
+
+
+def wrong(record: Any, known: Known | None = None) -> Any:
+    return record and {**record, "stub": record["stub"][:-1] + "*"}
+
+
+def stale(record: Any, known: Known) -> Any:
+    """The record as it was before it was last replaced."""
+    number = known.numbers.get((record["name"], record["location"])) if record else None
+    version = int(record["stub"][:VERSION_DIGITS]) if record else 0
+    return None if version == 0 or number is None else known.dataset.record(number, version - 1)
+
+
+def another(record: Any, known: Known) -> Any:
+    others = (known.dataset.record(number) for number in range(2))
+    return record and next(other for other in others if other["name"] != record["name"])
+
+
+def missing(record: Any, known: Known) -> Any:
+    return record and NOTHING
+
+
+def surplus(record: Any, known: Known) -> Any:
+    return None if record else known.dataset.record(0)
+
+
+def one_of(lie: Lie) -> Lie:
+    """A list with one of its records lied about."""
+
+    def lie_in_list(answers: Any, known: Known) -> Any:
+        for at, answer in enumerate(answers):
+            told = lie(answer, known)
+            if told is not None:
+                return [*answers[:at], None if told is NOTHING else told, *answers[at + 1 :]]
+        return None
+
+    return lie_in_list
+
+
+def without(at: int) -> Lie:
+    return lambda answers, _: [*answers[:at], *answers[at + 1 :]] if len(answers) > at else None
+
+
+def with_more(more: Any) -> Lie:
+    return lambda answers, _: [*answers, more]
+
+
+def without_the_last(answers: Any, known: Known) -> Any:
+    return answers[:-1] if answers else None
+
+
+def empty(answers: Any, known: Known) -> Any:
+    return [] if answers else None
+
+
+def with_a_double(answers: Any, known: Known) -> Any:
+    return [answers[0], *answers] if answers else None
+
+
+def with_one_from_before(answers: Any, known: Known) -> Any:
+    """A record that there is, before the one that the scan was to begin with."""
+    first = min((known.dataset.record(number) for number in range(60)), key=lambda record: record["name"])
+    return [first, *answers] if answers and answers[0]["name"] > first["name"] else None
+
+
+def out_of_order(answers: Any, known: Known) -> Any:
+    return [answers[1], answers[0], *answers[2:]] if len(answers) > 1 else None
+
+
+def other_way(answers: Any, known: Known) -> Any:
+    return [not answers[0], *answers[1:]]
+
+
+RECORD_LIES: list[Lie] = [wrong, stale, another, missing]
+LISTS: dict[str, Lie] = {
+    "wrong": one_of(wrong),
+    "stale": one_of(stale),
+    "missing": without(1),
+    "first missing": without(0),
+    "last missing": without_the_last,
+    "none": empty,
+    "surplus": with_more(STRANGER),
+    "double": with_a_double,
+    "one from before": with_one_from_before,
+    "out of order": out_of_order,
+}
+OLDS: dict[str, Lie] = {
+    "wrong": one_of(wrong),
+    "stale": one_of(stale),
+    "no old value": one_of(missing),
+    "missing": without(0),
+    "surplus": with_more(None),
+}
+
+CASES: list[tuple[str, str, str, Lie]] = [
+    *(("rand-key", "get", lie.__name__, lie) for lie in RECORD_LIES),
+    *(("rand-index", "find", lie.__name__, lie) for lie in RECORD_LIES),
+    *(("scan", "scan", name, lie) for name, lie in LISTS.items()),
+    *(("update", "replace", name, lie) for name, lie in OLDS.items()),
+    *((name, "replace", "surplus", one_of(surplus)) for name in LOOKING_INSERTS),
+    *((name, "replace", "missing", without(0)) for name in LOOKING_INSERTS),
+    *(("delete", "delete", name, lie) for name, lie in (("not there", other_way), ("missing", without(0)))),
+    ("delete", "delete", "surplus", with_more(True)),
+]
+
+
+def lied_to(
+    whole: RecordsWorkload, known: Known, phase: Phase, method: str, lie: Lie, at: int = 0, clients: int = 1
+) -> Tally:
+    """The phase with one lie in it, on a store many of whose records were replaced before."""
+    if not phase.name.startswith("insert-"):
+        for _ in range(2):
+            asked(whole, BY_NAME["update"])
+    whole.prepare(phase)
+    with whole.connect() as port:
+        liar = Liar(port, method, lambda truth: lie(truth, known), at)
+        tally = measure(whole.work(phase, liar, 0, clients), FOREVER, lambda: None)
+    assert liar.told, "the lie was never told"
+    return tally
+
+
+@every_txn
+@pytest.mark.parametrize(("phase", "method", "name", "lie"), CASES, ids=[f"{c[0]}-{c[2]}" for c in CASES])
+def test_one_wrong_answer_voids_the_phase(
+    phase: str, method: str, name: str, lie: Lie, txn: Any, tmp_path: Path
+) -> None:
+    for at in range(2 if txn != "all" or method in ("get", "find", "scan") else 1):
+        whole = workload(tmp_path / str(at), txn=txn, distribution="uniform")
+        assert lied_to(whole, Known(), BY_NAME[phase], method, lie, at).void
+
+
+MIXED_CASES: list[tuple[str, str, str, Lie]] = [
+    *((mix, "get", lie.__name__, lie) for mix in "abcdf" for lie in RECORD_LIES),
+    *((mix, "replace", name, lie) for mix in "abf" for name, lie in OLDS.items()),
+    *(("e", "scan", name, lie) for name, lie in LISTS.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("mix", "method", "lie"),
+    [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in MIXED_CASES],
+)
+def test_one_wrong_answer_voids_a_mix(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
+    # At several places, so that in mix f both kinds of reads, alone and before a write, are lied to.
+    for at in (0, 1, 3):
+        whole = workload(tmp_path / str(at), mix=mix, operations=150, distribution="uniform")
+        assert lied_to(whole, known_of(mix, 150, 1), BY_NAME["mixed"], method, lie, at).void
+
+
+def known_of(mix: str, operations: int, clients: int) -> Known:
+    return Known(operations + clients if YCSB[mix].write == "insert" else 0)
+
+
+SHARED_CASES: list[tuple[str, str, str, Lie]] = [
+    *(("a", "get", lie.__name__, lie) for lie in RECORD_LIES),
+    *(("e", "scan", name, LISTS[name]) for name in LISTS),
+]
+
+
+@pytest.mark.parametrize(
+    ("mix", "method", "lie"),
+    [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in SHARED_CASES],
+)
+def test_one_wrong_answer_voids_a_mix_of_several_clients(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
+    # Client 0 of 2, the other one idle: half of what it reads is the other's.
+    for at in range(4):
+        home = tmp_path / str(at)
+        whole = workload(home, clients=2, mix=mix, operations=500, distribution="uniform")
+        assert lied_to(whole, known_of(mix, 500, 2), BY_NAME["mixed"], method, lie, at, clients=2).void
+
+
+def test_a_scan_that_begins_too_early_voids_a_mix_of_several_clients(tmp_path: Path) -> None:
+    whole, phase, known = (
+        workload(tmp_path, clients=2, mix="e", operations=500),
+        BY_NAME["mixed"],
+        known_of("e", 500, 2),
+    )
+    whole.prepare(phase)
+    with whole.connect() as port:
+        liar = Liar(port, "scan", lambda truth: with_one_from_before(truth, known))
+        assert measure(whole.work(phase, liar, 0, 2), FOREVER, lambda: None).void
+
+
+# -- wrong stores -----------------------------------------------------------------------------------------
+
+
+class Careless(Liar):
+    """A port whose answers are right, and that does not store what it says."""
+
+    def __init__(self, port: Records, damage: Callable[[list[Any]], list[Any]]) -> None:
+        super().__init__(port, "none", lambda _: None)
+        self.damage, self.done = damage, False
+
+    def damaged(self, items: Iterable[Any]) -> list[Any]:
+        whole = list(items)
+        if self.done:
+            return whole
+        self.done = True
+        return self.damage(whole)
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self.port.insert(self.damaged(records))
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        news = list(records)
+        with self.port.reading() as reader:
+            latest = {(new["name"], new["location"]): reader.get((new["name"], new["location"])) for new in news}
+        olds = []
+        for new in news:
+            key = new["name"], new["location"]
+            olds.append(latest[key])
+            latest[key] = new
+        self.port.replace(self.damaged(news))
+        return olds
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        keys = list(keys)
+        self.port.delete(self.damaged(keys))
+        return [True] * len(keys)
+
+
+DAMAGES: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "missing": lambda items: items[:-1],
+    "wrong": lambda items: [*items[:-1], wrong(items[-1])],
+    "surplus": lambda items: [*items, STRANGER],
+}
+
+
+@every_txn
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("phase", [*INSERTS, "update"])
+def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(
+    phase: str, damage: str, txn: Any, tmp_path: Path
+) -> None:
+    # So few updates that no later one sees the damage before the phase is over.
+    whole = workload(tmp_path, txn=txn, distribution="uniform", operations=3 if phase == "update" else "all")
+    whole.prepare(BY_NAME[phase])
+    with whole.connect() as port:
+        tally = measure(whole.work(BY_NAME[phase], Careless(port, DAMAGES[damage]), 0, 1), FOREVER, lambda: None)
+    assert tally.void is None
+    with pytest.raises(Wrong, match=rf"^after {phase}"):
+        whole.verify(BY_NAME[phase])
+
+
+@every_txn
+def test_a_record_that_was_not_deleted_is_found_out_afterwards(txn: Any, tmp_path: Path) -> None:
+    whole, phase = workload(tmp_path, txn=txn), BY_NAME["delete"]
+    whole.prepare(phase)
+    with whole.connect() as port:
+        tally = measure(whole.work(phase, Careless(port, DAMAGES["missing"]), 0, 1), FOREVER, lambda: None)
+    assert tally.void is None
+    with pytest.raises(Wrong, match=r"^after delete"):
+        whole.verify(phase)
+
+
+@pytest.mark.parametrize("letter", [b"n", b"l"], ids=["rev_name", "rev_location"])
+def test_an_index_without_an_entry_is_found_out_afterwards(letter: bytes, tmp_path: Path) -> None:
+    whole, phase = workload(tmp_path), BY_NAME["insert-blind-indices"]
+    asked(whole, phase)
+    assert whole.verify(phase) > 0
+    entries: Any = whole.engine()
+    lost = next(entry for entry in entries.store if entry.startswith(letter))
+    del entries.store[lost]
+    with pytest.raises(Wrong, match=r"^after insert-blind-indices the store holds None"):
+        whole.verify(phase)
+
+
+@pytest.mark.parametrize("place", [0, 1, 998, 999, 1_000, 1_001, 1_999, 2_000, 2_499])
+@pytest.mark.parametrize("damage", ["missing", "surplus"])
+def test_one_record_too_few_or_too_many_among_thousands_is_found_out(damage: str, place: int, tmp_path: Path) -> None:
+    whole, phase = workload(tmp_path, records=2_500, operations=1), BY_NAME["update"]
+    asked(whole, phase)
+    dataset = Dataset(2_500, 0, 20, SEED)
+    name, location = dataset.key(int(dataset.order[place]))
+    with whole.connect() as port:
+        if damage == "missing":
+            assert port.delete([(name, location)]) == [True]
+        else:
+            port.insert([{"name": name + "a", "location": location + "A", "stub": "x"}])
+    with pytest.raises(Wrong, match=r"^after update"):
+        whole.verify(phase)
+
+
+# -- errors -----------------------------------------------------------------------------------------------
+
+
+class Flaky(Liar):
+    """A port whose `at`th transaction raises, and stores nothing."""
+
+    def __init__(self, port: Records, at: int) -> None:
+        super().__init__(port, "none", lambda _: None)
+        self.at = at
+
+    def fail(self) -> None:
+        self.at -= 1
+        if self.at == -1:
+            raise TimeoutError("busy")
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self.fail()
+        super().insert(records)
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        self.fail()
+        return super().replace(records)
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        self.fail()
+        return super().delete(keys)
+
+
+@pytest.mark.parametrize("txn", [1, 7])
+@pytest.mark.parametrize("phase", [*INSERTS, "update", "mixed", "delete"])
+def test_a_transaction_that_raised_is_an_error_and_voids_nothing(phase: str, txn: int, tmp_path: Path) -> None:
+    whole = workload(tmp_path, txn=txn, mix="a", distribution="zipfian")
+    whole.prepare(BY_NAME[phase])
+    with whole.connect() as port:
+        tally = measure(whole.work(BY_NAME[phase], Flaky(port, 1), 0, 1), FOREVER, lambda: None)
+    assert (tally.errors, tally.first_error) == (1, "TimeoutError: busy")
+    assert tally.void is None
+    assert whole.verify(BY_NAME[phase]) > 0
+
+
+@pytest.mark.parametrize("mix", "def")
+def test_an_error_in_a_mix_that_inserts_or_modifies_voids_nothing(mix: str, tmp_path: Path) -> None:
+    whole, phase = workload(tmp_path, mix=mix, operations=500), BY_NAME["mixed"]
+    whole.prepare(phase)
+    with whole.connect() as port:
+        tally = measure(whole.work(phase, Flaky(port, 1), 0, 1), FOREVER, lambda: None)
+    assert (tally.errors, tally.void) == (1, None)
+    assert whole.verify(phase) > 0
