@@ -245,7 +245,7 @@ class Sample:
     elapsed_ns: int
     """Time inside the timed region: from the first call to the last return, pauses taken out."""
     busy_ns: int
-    """Time inside the engine's calls, all clients together; the rest of their time is the harness."""
+    """Time inside the engine, its calls and its transactions, all clients together; the rest is the harness."""
     errors: int
     """Operations that raised. They are in `operations` and in the latencies, and not in `items`."""
     ended_by: str  # "count" or "budget"

@@ -41,10 +41,13 @@ def _load(kind: str, name: str) -> Any:
     if name not in known:
         raise UsageError(unknown(kind, name, known))
     module, _, attribute = known[name].partition(":")
+    where = f"{kind} {name} ({known[name]})"
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
+        if found.name != name:
+            raise ValueError(f"it calls itself {found.name}; the names must be the same")
+        return found
     except Exception as error:
-        where = f"{kind} {name} ({known[name]})"
         said = " ".join(str(error).split())
         raise UsageError(f"{where} can't be imported: {type(error).__name__}: {said}") from error
 

@@ -193,27 +193,38 @@ def test_the_chi_square_test_above_tells_a_neighbouring_distribution_apart() -> 
     seed=st.integers(0, 1_000),
 )
 def test_draws_are_as_many_as_asked_for_and_in_range(distribution: str, count: int, draws: int, seed: int) -> None:
-    drawn = draw(distribution, count, draws, np.random.default_rng(seed))
+    drawn = draw(distribution, count, draws, np.random.default_rng(seed), seed)
     assert len(drawn) == draws
     assert all(type(number) is int and 0 <= number < count for number in drawn)
-    assert drawn == draw(distribution, count, draws, np.random.default_rng(seed))
+    assert drawn == draw(distribution, count, draws, np.random.default_rng(seed), seed)
 
 
 def test_uniform_draws_are_uniform() -> None:
-    seen = np.bincount(draw("uniform", 100, 100_000, np.random.default_rng(2)), minlength=100)
+    seen = np.bincount(draw("uniform", 100, 100_000, np.random.default_rng(2), 2), minlength=100)
     assert chisquare(seen).pvalue > 0.001
 
 
 def test_latest_draws_favour_the_last_record_as_zipf_favours_its_first_rank() -> None:
-    seen = np.bincount(draw("latest", 100, 100_000, np.random.default_rng(2)), minlength=100)
+    seen = np.bincount(draw("latest", 100, 100_000, np.random.default_rng(2), 2), minlength=100)
     weights = 1 / np.arange(1, 101) ** 0.99
     assert chisquare(seen[::-1], 100_000 * weights / weights.sum()).pvalue > 0.001
 
 
 def test_zipfian_draws_spread_the_hot_records_over_the_keys() -> None:
     hottest = [
-        Counter(draw("zipfian", 1_000, 5_000, np.random.default_rng(seed))).most_common(1)[0][0] for seed in range(20)
+        Counter(draw("zipfian", 1_000, 5_000, np.random.default_rng(seed), seed)).most_common(1)[0][0]
+        for seed in range(20)
     ]
     assert len(set(hottest)) > 15
-    share = Counter(draw("zipfian", 1_000, 50_000, np.random.default_rng(1))).most_common(1)[0][1] / 50_000
+    share = Counter(draw("zipfian", 1_000, 50_000, np.random.default_rng(1), 1)).most_common(1)[0][1] / 50_000
     assert share == pytest.approx(1 / sum(1 / rank**0.99 for rank in range(1, 1_001)), rel=0.05)
+
+
+def test_what_is_read_often_is_written_often() -> None:
+    reads, writes = (draw("zipfian", 1_000, 5_000, np.random.default_rng(rng), 1) for rng in (5, 6))
+    assert reads != writes
+    assert Counter(reads).most_common(1)[0][0] == Counter(writes).most_common(1)[0][0]
+
+
+def test_spare_records_leave_the_others_as_they_are() -> None:
+    assert Dataset(500, 0, 150, 1).names.tolist() == Dataset(500, 77, 150, 1).names[:500].tolist()

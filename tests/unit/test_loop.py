@@ -72,7 +72,7 @@ def test_every_operation_has_a_callable_of_its_own_and_an_answer_and_a_span() ->
 
 def test_no_operations_take_no_time_and_are_not_out_of_it(clock: Clock) -> None:
     timed = closed(operations(clock.taking(5), []), FOREVER)
-    assert timed == ([], [], 0, False)
+    assert timed == ([], [], 0, 0, False)
 
 
 # -- closed: errors ---------------------------------------------------------------------------------------
@@ -142,9 +142,9 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
     clock = install(monkeypatch, reading=7)
     timed = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
     assert timed.spans == [107, 207, 307]
-    # Two readings for each operation and the one at the end; the first of all was over before its time began.
-    assert timed.elapsed_ns == 600 + 7 * (2 * 3 + 1)
-    assert clock.readings == 2 * 3 + 2
+    # Two readings for each operation and three around the transaction; the first of all was over before its time began.
+    assert timed.elapsed_ns == 600 + 7 * (2 * 3 + 3)
+    assert clock.readings == 2 * 3 + 4
 
 
 def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock) -> None:
@@ -162,6 +162,7 @@ def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock) -> None:
     timed = closed(Operations(calls, [1, 2, 3], unchecked, around=around), FOREVER)
     assert timed.spans == [1, 2, 3]
     assert timed.elapsed_ns == 1_000 + 3 * 300 + 6 + 20_000
+    assert timed.transaction_ns == 1_000 + 20_000
 
 
 @pytest.mark.parametrize(

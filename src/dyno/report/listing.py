@@ -69,7 +69,7 @@ def _state(spec: EngineSpec) -> tuple[str, str]:
 def _settings(settings: Iterable[Setting]) -> Table:
     table = _table("name", "default", "what it is")
     for setting in settings:
-        table.add_row(setting.name, str(setting.default), setting.help)
+        table.add_row(setting.name, str(setting.default) or "–", setting.help)
     return table
 
 

@@ -16,10 +16,12 @@ PIECE = 256
 
 
 class Timed(NamedTuple):
-    """What a loop saw. `busy_ns` is the sum of `spans`: the time inside the engine's calls."""
+    """What a loop saw."""
 
     answers: Sequence[Any]
     spans: list[int]
+    transaction_ns: int
+    """Entering and leaving the transaction around the slice: the engine's time, and in no span."""
     elapsed_ns: int
     out_of_time: bool
 
@@ -28,8 +30,9 @@ def closed(work: Operations, budget_ns: int) -> Timed:
     """Calls one operation after the other, for as long as the budget lasts.
 
     span       = end - start around one call: the call, its argument passing, and one reading of the clock
+    transaction_ns = entering and leaving `around`
     elapsed_ns = from before `around` is entered to after it is left: every span, the loop's own time between
-                 spans (its bookkeeping and a second reading of the clock), and the transaction's begin and end
+                 spans (its bookkeeping and a second reading of the clock), and transaction_ns
     """
     answers: list[Any] = []
     spans: list[int] = []
@@ -37,6 +40,7 @@ def closed(work: Operations, budget_ns: int) -> Timed:
     begin = start = end = now()
     deadline = begin + budget_ns
     with work.around() as entered:
+        inside = now()
         steps = zip(work.calls(entered), work.arguments, strict=False)
         while True:
             try:
@@ -57,7 +61,10 @@ def closed(work: Operations, budget_ns: int) -> Timed:
                 answered(Failure(f"{type(error).__name__}: {error}"))
                 if end > deadline:
                     break
-    return Timed(answers, spans, now() - begin, len(answers) < len(work.arguments))
+        leaving = now()
+    over = now()
+    transaction = inside - begin + over - leaving
+    return Timed(answers, spans, transaction, over - begin, len(answers) < len(work.arguments))
 
 
 class Feed:
@@ -104,4 +111,4 @@ def bulk(work: Bulk, feed: Feed) -> Timed:
     except Exception as error:
         answer = Failure(f"{type(error).__name__}: {error}")
     elapsed = now() - start - feed.paused_ns
-    return Timed([answer], [elapsed], elapsed, feed.out_of_time)
+    return Timed([answer], [elapsed], 0, elapsed, feed.out_of_time)

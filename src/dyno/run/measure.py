@@ -88,7 +88,7 @@ def _operations(work: Operations, tally: Tally, budget_ns: int) -> None:
     tally.operations += done
     tally.items += done if weights is None else sum(weights[:done])
     tally.items -= sum(1 if weights is None else weights[at] for at in failed)
-    _count(tally, timed.elapsed_ns, sum(timed.spans), [timed.answers[at] for at in failed])
+    _count(tally, timed.elapsed_ns, sum(timed.spans) + timed.transaction_ns, [timed.answers[at] for at in failed])
     tally.latency.add(timed.spans)
     if work.kinds is not None:
         _by_kind(tally, work.kinds, timed.spans)

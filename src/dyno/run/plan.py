@@ -150,11 +150,15 @@ def _rows(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     _check_clients(rows, clients)
     if not rows:
         raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
-    floor = next((s for s in registry.engines_for(suite) if s.floor), None)
+    return rows if any(spec.floor for spec, _, _ in rows) else rows + _floors(suite, rows)
+
+
+def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
+    """The null engines of the suite's own port and of each port that a row is measured through, at each tier."""
+    used = {suite.ports[0], *(registry.port_of(suite, spec) for spec, _, _ in rows)}
     tiers = list(dict.fromkeys(tier for _, _, tier in rows))
-    if floor is not None and not any(spec.floor for spec, _, _ in rows):
-        rows += [(floor, {}, tier) for tier in tiers]
-    return rows
+    floors = [spec for spec in registry.engines_for(suite) if spec.floor and registry.port_of(suite, spec) in used]
+    return [(spec, {}, tier) for spec in floors for tier in tiers if tier in spec.tiers]
 
 
 def _tier(name: str) -> Tier:

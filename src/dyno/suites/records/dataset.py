@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 from base64 import b64encode
-from collections.abc import Sequence
 from functools import cached_property
 from hashlib import shake_128
 
@@ -124,11 +123,17 @@ def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 
     return ranks
 
 
-def draw(distribution: str, count: int, draws: int, rng: np.random.Generator) -> Sequence[int]:
-    """`draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest."""
+def draw(distribution: str, count: int, draws: int, rng: np.random.Generator, seed: int) -> list[int]:
+    """`draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
+
+    Which records are hot depends on `seed` alone, so that what is read often is what is written often.
+    """
     if distribution == "uniform":
-        return list(rng.integers(0, count, draws).tolist())
+        numbers: list[int] = rng.integers(0, count, draws).tolist()
+        return numbers
     ranks = zipf_ranks(count, draws, rng)
-    if distribution == "latest":
-        return list((count - 1 - ranks).tolist())
-    return list(rng.permutation(count)[ranks].tolist())
+    spread = (
+        np.arange(count)[::-1] if distribution == "latest" else np.random.default_rng([seed, 3]).permutation(count)
+    )
+    drawn: list[int] = spread[ranks].tolist()
+    return drawn

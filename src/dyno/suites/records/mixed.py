@@ -51,10 +51,12 @@ class _Planner:
         self._latest = share.work.distribution == "latest"
         if self._latest:
             # Distances from this client's latest record, whichever it is by then.
-            self._ahead = [share.own_count() - 1 - p for p in draw("latest", share.own_count(), count, share.rng)]
+            own = share.own_count()
+            self._ahead = [own - 1 - place for place in draw("latest", own, count, share.rng, share.dataset.seed)]
             self._written = self._ahead
         else:
-            self._ahead = list(draw(share.work.distribution, share.dataset.records, count, share.rng))
+            drawn = share.work.distribution, share.dataset.records, count, share.rng, share.dataset.seed
+            self._ahead = draw(*drawn)
             self._written = share.draw_own(share.work.distribution, count)
         self._at = -1
 

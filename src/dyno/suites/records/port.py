@@ -36,7 +36,7 @@ class Records(Protocol):
     """A collection of records, with both indexes or with none. Every method that writes is one transaction.
 
     Engines implement it as a class called with `(engine, indexed)`; each client has an instance of its own.
-    Several `reading` spans may be open at once; none is open while the same instance writes.
+    At most one `reading` span is open at a time, and none while the same instance writes.
     """
 
     def reading(self) -> AbstractContextManager[Reader]:

@@ -92,10 +92,13 @@ class Share:
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
         """Numbers of this client's records, by the key distribution."""
-        if not self.own_count():
-            return []
-        places = draw(distribution, self.own_count(), draws, self.rng)
-        return [self.client + place * self.clients for place in places]
+        drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
+        return [self._own_nearest(number) for number in drawn]
+
+    def _own_nearest(self, number: int) -> int:
+        """This client's record in the same row of `clients` records, so that all clients' hot ones are neighbours."""
+        own = number - number % self.clients + self.client
+        return own if own < self.dataset.records else own - self.clients
 
     # -- checks -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,59 @@
+"""The null engine of the `ordered-kv` port: what the record layer costs, on top of what `null` shows.
+
+It has no value to decode, so the decoding of a record is not in its figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from dyno.engines.null import Null
+from dyno.model import Caveat, EngineSpec, Tier
+
+
+class NullKV(Null):
+    """As `Null`, and says what else is in its figure."""
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("floor", "does nothing under the record layer: the harness's cost and the layer's")
+
+
+class Keys:
+    """Takes every entry and has none."""
+
+    def __init__(self, engine: NullKV) -> None:
+        pass
+
+    def get(self, key: bytes) -> bytes | None:
+        return None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        pass
+
+    def delete(self, key: bytes) -> None:
+        pass
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def reading(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    def writing(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="nullkv",
+    title="Nothing, under the record layer: what the layer costs a key-value engine",
+    opener=NullKV,
+    ports={"ordered-kv": Keys},
+    tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
+    default_tier=Tier.VOLATILE,
+    clients="processes",
+    floor=True,
+)

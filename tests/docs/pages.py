@@ -1,0 +1,99 @@
+"""Reads the documentation the way the tests of it need: sections, tables, fenced blocks, links.
+
+Nothing here may know what a page should say.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + [*DOCS.rglob("*.md")])
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language and its text."""
+
+    language: str
+    text: str
+
+
+def read(name: str) -> str:
+    """The text of docs/`name`."""
+    return contents(DOCS / name)
+
+
+def contents(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def relative(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(text: str) -> list[Block]:
+    """Every fenced block, in order."""
+    return [Block(m[1], m[2]) for m in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
+
+
+def prose(text: str) -> str:
+    """The text without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def sections(text: str, level: int = 2) -> dict[str, str]:
+    """Heading, without its backticks, to what stands under it, for the headings of one level."""
+    parts = re.split(rf"^{'#' * level} (.+)$", text, flags=re.MULTILINE)
+    return {head.replace("`", "").strip(): body for head, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all table rows, those of the header and of the line under it left out."""
+    found: list[list[str]] = []
+    body = False
+    for line in prose(text).splitlines():
+        if not line.startswith("|"):
+            body = False
+        elif re.fullmatch(r"[|\s:-]+", line):
+            body = True
+        elif body:
+            cells = re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
+            found.append([cell.strip().replace("\\|", "|") for cell in cells])
+    return found
+
+
+def named(text: str) -> dict[str, list[str]]:
+    """Rows by each name in backticks in their first cell; several names may share a row."""
+    return {name: row for row in rows(text) for name in _CODE.findall(row[0])}
+
+
+def links(text: str) -> list[str]:
+    """The targets of the links that are not to other places on the net."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(text))
+    return [target for target in found if not re.match(r"[a-z]+:", target)]
+
+
+def anchors(text: str) -> set[str]:
+    """What `#...` may name: headings in lower case, blanks as hyphens, without punctuation."""
+    heads = re.findall(r"^#+ (.+)$", prose(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words after `dyno` of each command in the shell blocks; a backslash continues a line."""
+    found = []
+    for block in blocks(text):
+        if block.language not in ("sh", "console"):
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if words and words[0] in ("dyno", ".venv/bin/dyno"):
+                found.append(words[1:])
+    return found

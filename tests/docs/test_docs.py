@@ -1,0 +1,409 @@
+"""The documentation says all that there is, and nothing that there is not."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pages
+import pytest
+from pages import ROOT, blocks, named, read, rows, sections
+
+from dyno import cli, registry
+from dyno.cli import run as cli_run
+from dyno.model import EngineSpec, Sample, Value
+from dyno.report import data
+from dyno.results import Attempt, load
+from dyno.run import host, plan, planfile
+from dyno.stats import doubts
+from dyno.stats import machine as machine_findings
+from dyno.stats.summary import FEWEST_TRIALS
+from dyno.suite import Suite
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EXAMPLES = ROOT / "examples"
+
+
+def ours(kind: str) -> list[str]:
+    """The names of the engines or suites that come with Dyno; plug-ins that happen to be installed have their own
+    documentation."""
+    folder = ROOT / "src" / "dyno" / f"{kind}s"
+    return sorted(p.stem for p in folder.iterdir() if not p.name.startswith("_"))
+
+
+def shown(value: Value) -> str:
+    """A value as the documentation writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if value != "" else "(empty)"
+
+
+def plain(cell: str) -> str:
+    return cell.replace("`", "").strip()
+
+
+# --- engines ------------------------------------------------------------------------------------------------
+
+
+def engine_section(name: str) -> str:
+    found = sections(read("engines.md"))
+    assert name in found, f"docs/engines.md has no section on {name}"
+    return found[name]
+
+
+@pytest.fixture(params=ours("engine"))
+def engine(request: pytest.FixtureRequest) -> EngineSpec:
+    return registry.engine(request.param)
+
+
+def test_engine_options_are_documented(engine: EngineSpec) -> None:
+    table = named(sections(engine_section(engine.name), 3).get("Options", ""))
+    assert set(table) == {option.name for option in engine.options}
+    for option in engine.options:
+        assert plain(table[option.name][1]) == shown(option.default), f"{engine.name}: default of {option.name}"
+        assert table[option.name][2]
+
+
+def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> None:
+    table = named(sections(engine_section(engine.name), 3).get("Tiers", ""))
+    # A tier that depends on the version of the client library may stand there and be missing here.
+    assert {tier.value for tier in engine.tiers} <= set(table)
+    for tier, settings in engine.tiers.items():
+        said = plain(" ".join(table[tier.value][1:]))
+        for name, value in settings.items():
+            assert f"{name}={shown(value)}" in said, f"{engine.name}, tier {tier.value}"
+    assert re.search(rf"`{engine.default_tier.value}`[^|\n]*\(default\)", engine_section(engine.name))
+
+
+def test_engine_says_how_to_install_and_share_it(engine: EngineSpec) -> None:
+    section = engine_section(engine.name)
+    assert engine.install in section
+    assert f"Clients: `{engine.clients}`" in section
+
+
+def test_engine_caveats_are_documented(engine: EngineSpec, tmp_path: Path) -> None:
+    if engine.missing():
+        pytest.skip(engine.install)
+    opened = engine.opener(tmp_path, engine.default_tier, engine.resolve({}))
+    try:
+        codes = {caveat.code for caveat in opened.caveats()}
+    finally:
+        opened.close()
+    assert codes == set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
+
+
+def test_no_section_on_an_engine_that_is_not_there() -> None:
+    assert set(sections(read("engines.md"))) - {"What is the same for all"} == set(ours("engine"))
+
+
+# --- suites -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=ours("suite"))
+def suite(request: pytest.FixtureRequest) -> Suite:
+    return registry.suite(request.param)
+
+
+def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
+    found = sections(read(f"suites/{suite.name}.md"))
+    assert heading in found, f"docs/suites/{suite.name}.md has no section '{heading}'"
+    return named(found[heading])
+
+
+def test_suite_phases_are_documented(suite: Suite) -> None:
+    table = suite_table(suite, "Phases")
+    assert set(table) == {phase.name for phase in suite.phases}
+    for phase in suite.phases:
+        assert table[phase.name][-1], f"how {phase.name} is checked"
+
+
+def test_suite_parameters_are_documented(suite: Suite) -> None:
+    table = suite_table(suite, "Parameters")
+    assert set(table) == {setting.name for setting in (*suite.params, plan.CLIENTS)}
+    for setting in (*suite.params, plan.CLIENTS):
+        assert plain(table[setting.name][1]).replace(",", "") == shown(setting.default), setting.name
+
+
+def test_suite_presets_are_documented(suite: Suite) -> None:
+    table = suite_table(suite, "Presets")
+    assert set(table) == set(suite.presets)
+    for name, preset in suite.presets.items():
+        said = [plain(cell).replace(",", "") for cell in table[name][1:]]
+        params = " ".join(f"{param}={value}" for param, value in preset.params.items())
+        assert said == [params, *(f"{n:g}" for n in (preset.samples, preset.budget, preset.timeout))]
+
+
+# --- commands -----------------------------------------------------------------------------------------------
+
+
+def command(name: str) -> click.Command:
+    found = cli.dyno.get_command(click.Context(cli.dyno), name)
+    assert found is not None
+    return found
+
+
+def words_of(parameter: click.Parameter) -> set[str]:
+    if isinstance(parameter, click.Option):
+        return {*parameter.opts, *parameter.secondary_opts}
+    # As the usage line shows it, without the brackets that say that it may be left out.
+    return {parameter.make_metavar(click.Context(cli.dyno)).removeprefix("[").removesuffix("]")}
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_command_and_its_flags_are_documented(name: str) -> None:
+    found = sections(read("commands.md"))
+    assert f"dyno {name}" in found, f"docs/commands.md has no section 'dyno {name}'"
+    body = found[f"dyno {name}"]
+    there = {word for parameter in command(name).params for word in words_of(parameter)}
+    said = {word for row in rows(body) for word in re.findall(r"`(-[^` ]+|[A-Z|.a-z]+)`", row[0])}
+    assert said == there
+
+
+def test_no_section_on_a_command_that_is_not_there() -> None:
+    found = {head for head in sections(read("commands.md")) if head.startswith("dyno ")}
+    assert found == {f"dyno {name}" for name in cli.COMMANDS}
+
+
+def test_exit_statuses_are_documented() -> None:
+    table = named(sections(read("commands.md"))["Exit status"])
+    assert set(table) == {str(n) for n in (0, cli_run.FAILED, 2, cli_run.NOTHING, cli.INTERRUPTED)}
+
+
+# --- formats ------------------------------------------------------------------------------------------------
+
+# Dicts whose keys are names of something, not of the format.
+MAPS = re.compile(
+    r"cells\[\]\.(params|settings|options|latency_by_kind_ns)|settings|samples\[\]\.by_kind|host\.psi(\.\*)?"
+)
+
+
+def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of plain JSON as a path: `cells[].throughput.median`. A map's own keys are `*`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from keys(item, f"{path}[]")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            key = "*" if MAPS.fullmatch(path) else name
+            whole = f"{path}.{key}" if path else key
+            yield whole, inner
+            yield from keys(inner, whole)
+
+
+def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[str], set[str]]:
+    """What is there and not documented; what is documented and not there, nor inside of something that is null
+    or empty here."""
+    there = {path for path, _ in seen}
+    hollow = {path for path, value in seen if value is None or value == {} or value == []}
+    missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}
+    return there - documented, missing
+
+
+def test_json_of_show_is_documented(run_file: Path, tmp_path: Path) -> None:
+    first, *rest = run_file.read_text().splitlines()
+    header = json.loads(first)
+    # So that there is something to say against the machine, whatever machine this is.
+    header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
+    planted = tmp_path / "planted.json"
+    planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+    whole = data.as_data(load(planted))
+    assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
+    seen = [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
+    undocumented, gone = differences(seen, set(named(read("show-json.md"))))
+    assert not undocumented and not gone
+
+
+def test_show_prints_that_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.dyno.main(["show", str(run_file), "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out) == data.as_data(load(run_file))
+
+
+def test_lines_of_the_run_file_are_documented(run_file: Path) -> None:
+    header, *trials = (json.loads(line) for line in run_file.read_text().splitlines())
+    assert {line["kind"] for line in trials} == {"trial"}
+    page = sections(read("run-file.md"))
+    undocumented, gone = differences(list(keys(header)), set(named(page["The first line"])) | host_keys())
+    assert not undocumented and not gone
+    seen = [pair for line in trials for pair in keys(line)]
+    documented = set(named(page["Trial lines"]))
+    undocumented, gone = differences(seen, documented)
+    assert not undocumented and not gone
+    assert {field.name for field in fields(Attempt)} <= documented
+    assert {f"samples[].{field.name}" for field in fields(Sample)} <= documented
+
+
+def host_keys() -> set[str]:
+    return {f"host.{name}" for name in named(sections(read("run-file.md"))["The machine"])}
+
+
+def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path) | {"pressure": host.pressure(0)}
+    undocumented, gone = differences(list(keys({"host": facts})), {"host"} | host_keys())
+    assert not undocumented and not gone
+
+
+def test_plan_file_keys_are_documented() -> None:
+    assert set(named(sections(read("plan-files.md"))["Keys"])) == set(planfile.KEYS)
+
+
+def toml_blocks() -> list[str]:
+    return [block.text for page in pages.PAGES for block in blocks(pages.contents(page)) if block.language == "toml"]
+
+
+def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
+    texts = [text for text in toml_blocks() if re.search(r"^suite = ", text, re.MULTILINE)]
+    assert texts
+    for text in texts:
+        path = tmp_path / "plan.toml"
+        path.write_text(text)
+        assert plan.make(planfile.read(path)).cells
+    whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
+    assert set(whole) == set(planfile.KEYS), "the complete example has every key"
+
+
+# --- doubts and claims --------------------------------------------------------------------------------------
+
+
+def test_doubts_are_documented_with_their_thresholds() -> None:
+    table = named(sections(read("methodology.md"))["Doubts"])
+    assert set(table) == set(doubts.MEANINGS)
+    thresholds = {
+        "few": FEWEST_TRIALS,
+        "wide": doubts.WIDE_PERCENT,
+        "harness": doubts.HARNESS_PERCENT,
+        "short": doubts.SHORT_NS / 1e6,
+    }
+    for code, threshold in thresholds.items():
+        assert f" {threshold:g} " in f" {table[code][1]} ", code
+
+
+def test_findings_on_the_machine_are_documented() -> None:
+    tree = ast.parse(Path(machine_findings.__file__).read_text())
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    codes = {
+        call.args[0].value
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "Finding" and isinstance(call.args[0], ast.Constant)
+    }
+    assert codes and codes == set(named(sections(read("methodology.md"))["The machine"]))
+
+
+def test_tests_that_the_methodology_names_are_there_and_pass() -> None:
+    text = read("methodology.md")
+    names = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text))
+    assert names
+    for file, function in names:
+        assert (ROOT / file).is_file(), file
+        if function:
+            assert function in sound(ROOT / file), f"{file}::{function} is not there, or is expected to fail"
+
+
+def sound(file: Path) -> set[str]:
+    """The tests of a file, without those that are marked as failing: what they say does not hold yet."""
+    found = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+    marked = "pytest.mark.xfail"
+    return {node.name for node in found if not any(ast.unparse(d).startswith(marked) for d in node.decorator_list)}
+
+
+def test_every_claim_of_the_methodology_names_its_test() -> None:
+    table = rows(sections(read("methodology.md"))["Claims"])
+    assert table
+    for row in table:
+        assert len(row) == 3 and re.search(r"`tests/", row[2]), row[0]
+
+
+# --- what readers copy --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.relative)
+def test_relative_links_resolve(page: Path) -> None:
+    for target in pages.links(pages.contents(page)):
+        file, _, anchor = target.partition("#")
+        goal = (page.parent / file).resolve() if file else page
+        assert goal.exists(), target
+        if anchor:
+            assert anchor in pages.anchors(pages.contents(goal)), target
+
+
+class Planned(Exception):
+    """Stands in for a run: the plan was made, and nothing is measured."""
+
+
+def plugin_names() -> set[str]:
+    found: set[str] = set()
+    for project in EXAMPLES.glob("*/pyproject.toml"):
+        for group in tomllib.loads(project.read_text())["project"]["entry-points"].values():
+            found |= set(group)
+    return found
+
+
+def example_commands() -> list[tuple[str, list[str]]]:
+    return [(pages.relative(page), words) for page in pages.PAGES for words in pages.commands(pages.contents(page))]
+
+
+def shell_line(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else shlex.join(value)
+
+
+@pytest.mark.parametrize(("page", "words"), example_commands(), ids=shell_line)
+def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        parse(words)
+    except click.exceptions.Exit:
+        # --version and --help are done when they are parsed.
+        return
+    plugins = re.compile(rf"(^|[,:=])({'|'.join(plugin_names())})($|[,:])")
+    if words[:1] not in (["run"], ["replicate"]) or any(plugins.search(word) for word in words):
+        return
+
+    def execute(*_: object) -> None:
+        raise Planned
+
+    monkeypatch.chdir(tmp_path)
+    example = next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml")
+    Path("plan.toml").write_text(example)
+    monkeypatch.setattr("dyno.run.parent.execute", execute)
+    try:
+        cli.dyno.main(words, standalone_mode=False)
+    except Planned:
+        pass
+
+
+def parse(words: list[str]) -> None:
+    """As the command line is parsed, and nothing after that."""
+    if not words or words[0].startswith("-"):
+        cli.dyno.make_context("dyno", list(words))
+        return
+    context = click.Context(cli.dyno, info_name="dyno")
+    name, found, rest = cli.dyno.resolve_command(context, list(words))
+    assert found is not None
+    found.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("page", ["adding-an-engine.md", "adding-a-suite.md"])
+def test_quoted_code_is_that_of_the_examples(page: str) -> None:
+    files = [p.read_text() for p in EXAMPLES.rglob("*") if p.suffix in (".py", ".toml")]
+    quoted = [block.text for block in blocks(read(page)) if block.language in ("python", "toml")]
+    assert quoted
+    for text in quoted:
+        # A quoted method stands at the margin.
+        depths = [textwrap.indent(text, " " * depth) for depth in (0, 4, 8)]
+        assert any(found in file for file in files for found in depths), text
+
+
+def test_examples_stay_small() -> None:
+    lines = (EXAMPLES / "plugin-engine" / "dyno_sqlite_kv.py").read_text().splitlines()
+    assert len(lines) < 120

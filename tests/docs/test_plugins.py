@@ -1,0 +1,158 @@
+"""The example plug-ins install, are found, run, and are right."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pages import ROOT
+
+from dyno.model import EngineSpec, Tier
+from dyno.suite import Job
+from dyno.suites.records.conformance import CHECKS
+from dyno.suites.records.params import PARAMS
+from dyno.suites.records.port import Records
+from dyno.suites.records.workload import open_port
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that holds both plug-ins, installed as their users would, without a network."""
+    place = tmp_path_factory.mktemp("plugins")
+    # Copied first: a build leaves its own files beside the sources.
+    sources = [shutil.copytree(ROOT / "examples" / name, place / name) for name in ("plugin-engine", "plugin-suite")]
+    target = place / "target"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
+    done = subprocess.run([*pip, *offline, *map(str, sources)], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.fixture
+def dyno(installed: Path, tmp_path: Path) -> Run:
+    """Runs a dyno that finds the plug-ins."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "DYNO_WORK": str(tmp_path / "work")}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dyno", *words],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def cells(dyno: Run, *words: str) -> list[dict[str, Any]]:
+    dyno("run", *words, "-o", "r.json")
+    found: list[dict[str, Any]] = json.loads(dyno("show", "r.json", "--json").stdout)["cells"]
+    return found
+
+
+def test_list_shows_them(dyno: Run) -> None:
+    listed = dyno("list", "engines").stdout
+    rows = {line.split()[0]: line for line in listed.splitlines() if line}
+    assert "records" in rows["sqlite-kv"] and "ready" in rows["sqlite-kv"]
+    assert "sorting" in rows["timsort"]
+    assert "sorting" in dyno("list", "suites").stdout
+
+
+def test_the_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
+    for tier in Tier:
+        words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5")
+        found = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
+        rows = [cell for cell in found if cell["engine"] == "sqlite-kv"]
+        assert len(rows) == 10
+        assert [cell for cell in rows if not cell["valid"] or not cell["throughput"]["median"]] == []
+        assert {cell["tier"] for cell in rows} == {tier.value}
+        assert all(cell["bytes_on_disk"] > 0 for cell in rows)
+
+
+def test_the_engine_serves_several_clients(dyno: Run) -> None:
+    words = ("-p", "records=200", "--samples", "1", "--phases", "rand-key,mixed", "--clients", "2")
+    assert all(cell["valid"] for cell in cells(dyno, "records", "-e", "sqlite-kv:cache_mib=8", *words))
+
+
+def test_the_suite_runs_with_its_floor(dyno: Run) -> None:
+    words = ("-p", "length=50,500", "-p", "lists=100", "--samples", "1")
+    found = cells(dyno, "sorting", *words)
+    assert all(cell["valid"] for cell in found)
+    assert sorted((cell["engine"], cell["params"]["length"], cell["floor"]) for cell in found) == [
+        ("sorting-null", 50, True),
+        ("sorting-null", 500, True),
+        ("timsort", 50, False),
+        ("timsort", 500, False),
+    ]
+    assert {cell["items"] for cell in found if cell["params"]["length"] == 500} == {50_000}
+
+
+@pytest.fixture
+def plugin(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a plug-in's module into this process, and forgets it afterwards."""
+    monkeypatch.syspath_prepend(str(installed))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if name.startswith(("dyno_sqlite_kv", "dyno_sorting")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("tier", list(Tier), ids=lambda tier: tier.value)
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_engine_conforms(plugin: Callable[[str], ModuleType], check: str, tier: Tier, tmp_path: Path) -> None:
+    spec: EngineSpec = plugin("dyno_sqlite_kv").ENGINE
+    params = {setting.name: setting.default for setting in PARAMS}
+    job = Job(spec, tmp_path, tier, spec.resolve({}), params, seed=1, clients=1)
+
+    @contextmanager
+    def store(name: str, indexed: bool) -> Iterator[Records]:
+        home = tmp_path / name
+        home.mkdir(exist_ok=True)
+        with (
+            closing(spec.opener(home, tier, job.options)) as engine,
+            closing(open_port(job, engine, indexed)) as port,
+        ):
+            yield port
+
+    opened: Callable[[str, bool], AbstractContextManager[Records]] = store
+    CHECKS[check](opened, tier)
+
+
+def test_the_engine_tells_the_settings_of_its_tier(plugin: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    spec: EngineSpec = plugin("dyno_sqlite_kv").ENGINE
+    for tier, wanted in spec.tiers.items():
+        home = tmp_path / tier.value
+        home.mkdir()
+        with closing(spec.opener(home, tier, spec.resolve({"cache_mib": 3}))) as engine:
+            assert dict(engine.settings()) == {**wanted, "cache_kib": 3 * 1024}
+
+
+def test_the_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
+    suite = plugin("dyno_sorting.suite")
+    spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
+    job = Job(spec, Path(), Tier.VOLATILE, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
+    workload = suite.SUITE.workload(job)
+    with workload.connect() as port:
+        (work,) = workload.work(suite.SUITE.phases[0], port, 0, 1)
+    right = [sorted(numbers) for numbers in work.arguments]
+    assert work.check(right) == 2
+    with pytest.raises(Exception, match="list 1 is not sorted"):
+        work.check([right[0], right[1][::-1]])
