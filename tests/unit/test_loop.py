@@ -142,7 +142,7 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
     clock = install(monkeypatch, reading=7)
     timed = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
     assert timed.spans == [107, 207, 307]
-    # Two readings for each operation and three around the transaction; the first of all was over before its time began.
+    # Two readings for each operation and three around the transaction; the first of all was over before it began.
     assert timed.elapsed_ns == 600 + 7 * (2 * 3 + 3)
     assert clock.readings == 2 * 3 + 4
 

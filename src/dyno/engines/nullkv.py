@@ -5,15 +5,30 @@ It has no value to decode, so the decoding of a record is not in its figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
-from dyno.engines.null import Null
-from dyno.model import Caveat, EngineSpec, Tier
+from dyno.model import Caveat, EngineSpec, Tier, Value
 
 
-class NullKV(Null):
-    """As `Null`, and says what else is in its figure."""
+class NullKV:
+    """Nothing to open."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def version(self) -> str:
+        return "does nothing"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {}
+
+    def files(self) -> Iterable[Path]:
+        return ()
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("floor", "does nothing under the record layer: the harness's cost and the layer's")

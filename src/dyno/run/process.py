@@ -32,6 +32,7 @@ def nothing_left() -> Iterator[None]:
     """Kills whatever was started in the block and is still there at its end, however far it has gone.
 
     On Linux orphans are made children of this process, so that one which took a session of its own is found too.
+    What a process that was there before has started since, a server perhaps, is left alone.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -40,8 +41,16 @@ def nothing_left() -> Iterator[None]:
     try:
         yield
     finally:
-        left = [process for process in here.children(recursive=True) if process not in before]
+        now = here.children(recursive=True)
+        left = [process for process in now if process not in before and not _belongs(process, before)]
         for process in left:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(left, timeout=5)
+
+
+def _belongs(process: psutil.Process, owners: set[psutil.Process]) -> bool:
+    """Whether one of `owners` is among the process's ancestors."""
+    with suppress(psutil.NoSuchProcess):
+        return any(parent in owners for parent in process.parents())
+    return False

@@ -1,0 +1,265 @@
+"""Whatever an engine does to its process, a run goes on, says what happened, and leaves nothing behind.
+
+Guards rules 1, 2 and 4 of the measuring: a wrong, stale, missing or surplus answer voids; errors are counted; a
+crash, a hang and a want of memory are recorded, retried as often as the plan says, and harm no other engine.
+The engines are those of `tests/plugins/faulty`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from shell import FAULTY, Shell, is_one_line, small
+
+GIB = 1 << 30
+VALID = None
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    shell.plugins = [FAULTY]
+    return shell
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a faulty engine's rows must say."""
+
+    engine: str
+    rows: Mapping[str, str | None]
+    """Phase to a pattern that the whole `why` matches, or VALID."""
+    outcomes: tuple[str, ...] = ("ok",)
+    """How the attempts at its one trial end."""
+    plan: Mapping[str, object] = field(default_factory=dict)
+
+
+def expected(engine: str, *outcomes: str, plan: Mapping[str, object] | None = None, **rows: str | None) -> Any:
+    named = {phase.replace("_", "-"): why for phase, why in rows.items()}
+    fault = Fault(engine, named, outcomes, plan or {})
+    return pytest.param(fault, id=engine.replace(":", " "))
+
+
+RECORD = r"\{'name': .*"
+FAULTS = (
+    # Answers: one wrong record voids its phase, and only what was wrong.
+    expected(
+        "liar-stale",
+        "ok",
+        rand_key=VALID,
+        update=rf"void: after update the store holds {RECORD}'0000000.* where {RECORD}'0000001.* was expected",
+        mixed=rf"void: mixed, record \d+: got {RECORD}, expected {RECORD}",
+    ),
+    expected("liar-missing", "ok", rand_key=rf"void: rand-key, record \d+: got None, expected {RECORD}"),
+    expected(
+        "liar-surplus",
+        "ok",
+        rand_key=VALID,
+        scan=rf"void: scan from record \d+(: got {RECORD}, expected {RECORD}|, number of records: .*)",
+    ),
+    # One that lies from the start does not get past the conformance checks, and is not tried again.
+    expected(
+        "liar-missing:early=yes+every=1",
+        "wrong",
+        insert_blind_indices=r"void: conformance, overwrite: get after overwriting: got None, expected .*",
+        rand_key=r"void: conformance, overwrite: .*",
+    ),
+    # Processes that die. What was measured before stays, with a doubt.
+    expected(
+        "crasher",
+        "crash",
+        "crash",
+        insert_blind_indices=VALID,
+        rand_key="crash in rand-key: killed by SIGSEGV",
+        rand_index="crash in rand-key: killed by SIGSEGV",
+    ),
+    expected("exiter", "crash", "crash", rand_key="crash in rand-key: exited with status 3 before it was done"),
+    expected("exiter:status=0", "crash", "crash", rand_key="crash in rand-key: ended without a result"),
+    # Processes that do not end, at work or when they should be done.
+    expected(
+        "hanger",
+        "timeout",
+        plan={"timeout": 3, "retries": 0},
+        rand_key="timeout in rand-key: not done after 3 s",
+    ),
+    expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
+    expected("hanger:where=exit", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
+    # Memory.
+    expected(
+        "leaker",
+        "out-of-memory",
+        plan={"memory": 0.3, "retries": 0},
+        rand_key=r"out-of-memory in rand-key: took more than 0\.30 GiB of memory",
+    ),
+    expected(
+        "leaker:how=raise",
+        "out-of-memory",
+        plan={"retries": 0},
+        rand_key="out-of-memory in rand-key: MemoryError: no memory left",
+    ),
+    # Openers. A refusal is an answer; an error is tried again.
+    expected("refuser", "refused", rand_key="refused in conformance: this engine does not feel like it"),
+    expected("opener-error", "error", "error", rand_key="error in conformance: RuntimeError: no license found"),
+    # Errors: counted, and the phase has a number as long as something was done.
+    expected("raiser", "ok", rand_key=VALID),
+    expected("raiser:every=1", "ok", rand_key="error: OSError: the disk is on strike"),
+    # Noise and litter do no harm.
+    expected("printer", "ok", insert_blind_indices=VALID, rand_key=VALID),
+    expected("forker", "ok", rand_key=VALID),
+    expected("forker:how=fork", "ok", rand_key=VALID),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told_and_harms_nobody_else(shell: Shell, fault: Fault) -> None:
+    plan = {"param_records": 2000, "samples": 1, "phases": ",".join(fault.rows), **fault.plan}
+    ended = shell.dyno("run", "records", "-e", f"{fault.engine},memory", *small(**plan), "-o", shell.file)
+    cells = shell.cells()
+
+    for phase, why in fault.rows.items():
+        told = cells[fault.engine, phase]
+        assert told["valid"] is (why is VALID), told["why"]
+        if why is not VALID:
+            assert re.fullmatch(why, told["why"]), told["why"]
+            assert told["throughput"] is told["operations"] is told["latency_ns"]["p50"] is None
+        floors = {cell["engine"] for cell in cells.values() if cell["floor"]}
+        assert "null" in floors
+        for engine in ("memory", *floors):
+            assert cells[engine, phase]["valid"], cells[engine, phase]["why"]
+            assert not {"attempts", "errors"} & codes(cells[engine, phase])
+        bulk = phase.startswith("insert-") or phase == "update"
+        assert cells["memory", phase]["operations"] == 1 if bulk else cells["memory", phase]["operations"] > 0
+
+    engine = fault.engine.partition(":")[0]
+    assert [attempt["outcome"] for attempt in shell.attempts(engine)] == list(fault.outcomes)
+    assert ended.status == (0 if all(why is VALID for why in fault.rows.values()) else 1)
+    assert ended.err == f"Written to {shell.file}\n"
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
+def codes(cell: Mapping[str, Any]) -> set[str]:
+    return {doubt["code"] for doubt in cell["doubts"]}
+
+
+def run(shell: Shell, engine: str, **plan: object) -> int:
+    chosen = {"samples": 1, "param_records": 2000, **plan}
+    status = shell.dyno("run", "records", "-e", engine, *small(**chosen), "-o", shell.file).status
+    assert shell.strays() == []
+    assert shell.left() == []
+    return status
+
+
+def test_one_wrong_record_in_100_000_reads_is_found(shell: Shell) -> None:
+    assert run(shell, "liar-wrong,memory", param_records=100_000) == 1
+    cells = shell.cells()
+    assert cells["memory", "rand-key"]["operations"] == 100_000
+    liar = cells["liar-wrong", "rand-key"]
+    assert not liar["valid"]
+    assert re.fullmatch(rf"void: rand-key, record \d+: got {RECORD}, expected {RECORD}", liar["why"])
+
+
+@pytest.mark.parametrize("engine", ["crasher", "liar-missing", "refuser", "raiser:every=1"])
+def test_when_nothing_could_be_measured_the_status_is_3(shell: Shell, engine: str) -> None:
+    assert run(shell, engine, retries=0) == 3
+    assert not shell.cells()[engine, "rand-key"]["valid"]
+
+
+def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: Shell) -> None:
+    shell.given["FAULTY_STATE"] = str(shell.home / "crashed")
+    assert run(shell, "crash-once,memory") == 0
+    first, second = shell.attempts("crash-once")
+    assert (first["outcome"], first["attempt"], first["phase"]) == ("crash", 0, "rand-key")
+    assert (second["outcome"], second["attempt"]) == ("ok", 1)
+    # Where it died stands in what is kept of its output.
+    assert "Segmentation fault" in first["output"]
+    assert second["output"] is None
+    cell = shell.cells()["crash-once", "rand-key"]
+    assert cell["valid"]
+    assert cell["samples"] == 1
+    doubt = next(doubt for doubt in cell["doubts"] if doubt["code"] == "attempts")
+    assert doubt["text"] == "1 of 2 attempts did not end well; the first: killed by SIGSEGV (in rand-key)"
+
+
+def test_a_trial_is_tried_again_as_often_as_the_plan_says(shell: Shell) -> None:
+    assert run(shell, "crasher", retries=3, samples=1) == 3
+    assert [attempt["attempt"] for attempt in shell.attempts("crasher")] == [0, 1, 2, 3]
+
+
+def test_what_an_engine_prints_reaches_neither_the_result_nor_the_terminal(shell: Shell) -> None:
+    arguments = small(samples=1, param_records=2000)
+    ended = shell.dyno("run", "records", "-e", "printer", *arguments, "-o", shell.file)
+    assert ended.status == 0
+    assert "event" not in ended.out + ended.err
+    assert "printed" not in ended.out + ended.err + shell.file.read_text()
+    (attempt,) = shell.attempts("printer")
+    assert [sample["phase"] for sample in attempt["samples"]] == ["rand-key"]
+    assert attempt["samples"][0]["operations"] == attempt["samples"][0]["checked"] == 2000
+
+
+def test_what_an_engine_writes_to_the_workers_pipe_ends_its_trial_and_not_the_run(shell: Shell) -> None:
+    assert run(shell, "scribbler,memory", retries=0) == 1
+    cells = shell.cells()
+    assert cells["memory", "rand-key"]["valid"]
+    why = "error in rand-key: something other than Dyno wrote on the pipe of the results"
+    assert cells["scribbler", "rand-key"]["why"] == why
+
+
+def test_errors_are_counted_and_not_taken_for_work(shell: Shell) -> None:
+    assert run(shell, "raiser") == 0
+    (sample,) = shell.attempts("raiser")[0]["samples"]
+    assert only(sample, "operations", "errors", "items", "checked") == (2000, 200, 1800, 1800)
+    assert sample["first_error"] == "OSError: the disk is on strike"
+    cell = shell.cells()["raiser", "rand-key"]
+    doubt = next(doubt for doubt in cell["doubts"] if doubt["code"] == "errors")
+    assert doubt["text"].startswith("200 of 2,000 operations raised; the first: OSError")
+
+
+def only(sample: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(sample[name] for name in names)
+
+
+def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
+    assert run(shell, "leaker", memory=0.3, retries=0) == 3
+    (attempt,) = shell.attempts("leaker")
+    taken = attempt["resources"]["peak_anonymous_bytes"]
+    # It leaks at most 1 GiB a second, and is looked at 20 times a second.
+    assert 0.3 * GIB < taken < 1.5 * GIB
+
+
+def test_a_process_that_an_engine_left_in_a_session_of_its_own_is_ended(shell: Shell) -> None:
+    run(shell, "forker:how=detach")
+
+
+@pytest.mark.parametrize("when", ["start", "work"])
+def test_the_death_of_one_of_several_clients_is_told(shell: Shell, when: str) -> None:
+    shell.given["FAULTY_CLIENT"] = when
+    assert run(shell, "client-crasher,lmdb", clients=3, retries=0, timeout=8) == 1
+    cells = shell.cells()
+    assert cells["lmdb", "rand-key"]["valid"]
+    assert "client 1 ended without a result" in cells["client-crasher", "rand-key"]["why"]
+
+
+def test_an_engine_that_cannot_be_imported_is_named_and_hides_nobody(shell: Shell) -> None:
+    ended = shell.dyno("run", "records", "-e", "bad-attribute,memory", "-o", shell.file)
+    assert ended.status == 2
+    assert is_one_line(ended.err)
+    assert ended.err.startswith("dyno: engine bad-attribute (faulty:NO_SUCH_NAME) can't be imported: AttributeError")
+    assert not shell.file.exists()
+    assert run(shell, "memory") == 0
+
+
+def test_an_import_error_of_several_lines_is_told_in_one(shell: Shell) -> None:
+    ended = shell.dyno("run", "records", "-e", "bad-import,memory", "-o", shell.file)
+    assert ended.status == 2
+    assert "engine bad-import (faulty_bad_import:ENGINE) can't be imported: ImportError: libfaulty" in ended.err
+    assert is_one_line(ended.err)
+
+
+def test_an_engine_whose_module_is_missing_is_refused_with_the_command_that_installs_it(shell: Shell) -> None:
+    ended = shell.dyno("run", "records", "-e", "absent,memory", "-o", shell.file)
+    assert ended == (2, "", "dyno: engine absent needs dyno_no_such_module: pip install dyno-no-such-module\n")
+    assert not shell.file.exists()

@@ -1,0 +1,217 @@
+"""The order of a trial's life, and that all engines of a run live the same one.
+
+Guards rules 1, 4 and 5 of the measuring: the same inputs in the same order for all; a fresh process and directory
+for each trial, conformance first and closing last; blocks of one trial of every cell, in shuffled order. The
+engines of `tests/plugins/recorder` write down what they are asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import RECORDER, Shell, small
+
+from dyno.suites.records.layer import RECORD, pack
+
+INSERTS = "insert-blind-noindices,insert-blind-indices,insert-noblind-noindices,insert-noblind-indices"
+PHASES = f"{INSERTS},rand-key,rand-index,scan,update,mixed,delete"
+RECORDS = 40
+Event = dict[str, Any]
+
+
+class Life:
+    """What one process of a recording engine wrote down."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self.calls = [event["call"] for event in events]
+        self.opened = [event for event in events if event["call"] == "open"]
+        self.name = self.opened[0]["name"]
+        self.measured = [event["home"] for event in self.opened if not is_conformance(event)]
+        # The directory of the trial, which is that of its stores.
+        self.home = Path(self.measured[0]).parent
+
+    def asked(self) -> list[Event]:
+        """Every call in order, without what may differ: process, name, directory and speed."""
+        passed_over = ("pid", "name", "options", "others")
+        return [
+            {k: self._relative(v) if k == "home" else v for k, v in event.items() if k not in passed_over}
+            for event in self.events
+        ]
+
+    def _relative(self, home: str) -> str:
+        return str(Path(home).relative_to(self.home))
+
+
+def is_conformance(event: Event) -> bool:
+    return "conformance" in Path(event["home"]).parts
+
+
+def lives(shell: Shell, engines: str, *more: str, samples: int = 2, phases: str = PHASES) -> list[Life]:
+    """Runs recording engines; one life for each process, in the order in which they were born."""
+    log = shell.home / "calls"
+    log.unlink(missing_ok=True)
+    shell.plugins = [RECORDER]
+    shell.given["RECORDER_LOG"] = str(log)
+    plan = small(param_records=RECORDS, samples=samples, phases=phases)
+    ended = shell.dyno("run", "records", "-e", engines, *plan, *more, "-o", shell.file, "--overwrite")
+    assert ended.status == 0, ended
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    # Trials come one after the other, so that a process's calls stand together.
+    return [Life(list(together)) for _, together in groupby(events, key=lambda event: event["pid"])]
+
+
+@pytest.fixture
+def life(shell: Shell) -> Iterator[Life]:
+    """A single trial of every phase."""
+    (only,) = lives(shell, "recorder", samples=1)
+    yield only
+
+
+def test_conformance_comes_before_measuring_in_directories_of_its_own(life: Life) -> None:
+    checks = [is_conformance(event) for event in life.opened]
+    assert checks[0]
+    assert checks == sorted(checks, reverse=True), "a conformance check after measuring began"
+    # What the checks opened is closed before the first measured store is.
+    before = life.calls[: life.calls.index("version")]
+    measured = life.events.index(next(event for event in life.opened if not is_conformance(event)))
+    assert before[:measured].count("open") == before[:measured].count("close") == checks.count(True)
+    assert {"commit", "get", "seek"} <= set(before[:measured]), "the checks write, read and scan"
+
+
+def test_each_insert_phase_has_a_fresh_store_and_later_phases_share_the_last(life: Life) -> None:
+    assert [Path(home).name for home in life.measured] == INSERTS.split(",")
+    assert all(event["found"] == [] for event in life.opened), "a store was opened where another had been"
+
+
+def test_reads_without_an_insert_phase_find_a_store_loaded_once(shell: Shell) -> None:
+    (life,) = lives(shell, "recorder", samples=1, phases="rand-key,scan,delete")
+    assert len(life.measured) == 1
+    at = life.calls.index("version")
+    loaded = [event for event in life.events[:at] if event["call"] == "commit" and len(event["keys"]) == 3 * RECORDS]
+    assert len(loaded) == 1, "all records, each with two index entries, before the first phase"
+
+
+def test_everything_opened_is_closed_and_closing_comes_last(life: Life) -> None:
+    assert life.calls[-1] == "close"
+    assert life.calls.count("open") == life.calls.count("close")
+    assert life.calls.count("connect") == life.calls.count("disconnect") > 0
+    assert life.calls.count("begin reading") == life.calls.count("end reading") > 0
+    # No two stores are open at once: a phase's engine is not slowed down by the last phase's.
+    at_once = 0
+    for call in life.calls:
+        at_once += (call == "open") - (call == "close")
+        assert 0 <= at_once <= 1
+
+
+def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
+    at = max(index for index, event in enumerate(life.events) if event["call"] == "commit" and event["deleted"])
+    after = life.calls[at:]
+    # After the deletes: by key, by index and in key order.
+    assert after.count("get") >= RECORDS
+    assert after.count("seek") > 0
+
+
+def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(shell: Shell) -> None:
+    found = lives(shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
+    assert len(found) == 6
+    assert len({event["pid"] for life in found for event in life.events}) == 6
+    assert len({life.home for life in found}) == 6
+    # Nor is any data kept longer than it is needed: of no earlier trial, and of no earlier store of this one.
+    for life in found:
+        starts = [life.opened[0], *(event for event in life.opened if not is_conformance(event))]
+        assert [event["others"] for event in starts] == [[]] * len(starts)
+    homes = {event["home"] for life in found for event in life.opened}
+    assert len(homes) == sum(len({event["home"] for event in life.opened}) for life in found), "shared by trials"
+    assert not any(Path(home).exists() for home in homes)
+    assert shell.left() == []
+    assert shell.strays() == []
+
+
+def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
+    found = lives(shell, "recorder,recorder-b,recorder:pause_us=50")
+    assert len(found) == 6
+    assert {life.name for life in found} == {"recorder", "recorder-b"}
+    first = found[0].asked()
+    assert len(first) > 10 * RECORDS
+    for life in found[1:]:
+        assert life.asked() == first
+
+
+def test_another_seed_asks_for_other_keys(shell: Shell) -> None:
+    """Without it, the test above could compare what is always the same."""
+    (one,) = lives(shell, "recorder", samples=1, phases="rand-key")
+    (other,) = lives(shell, "recorder", "--seed", "2", samples=1, phases="rand-key")
+    gets = [[event["key"] for event in life.events if event["call"] == "get"] for life in (one, other)]
+    assert len(gets[0]) == len(gets[1])
+    assert gets[0] != gets[1]
+
+
+def test_engines_of_either_port_are_asked_the_same(shell: Shell) -> None:
+    found = lives(shell, "recorder,recorder-records", samples=1, phases="insert-noblind-indices,rand-key,delete")
+    (kv,) = (measured(life) for life in found if life.name == "recorder")
+    (records,) = (measured(life) for life in found if life.name == "recorder-records")
+
+    inserted, *_, deleted = (event["keys"] for event in kv if event["call"] == "commit")
+    (replaced,) = (event["keys"] for event in records if event["call"] == "replace")
+    (removed,) = (event["keys"] for event in records if event["call"] == "delete")
+    assert [key for key in inserted if is_record(key)] == [stored(key) for key in replaced]
+    assert [key for key in deleted if is_record(key)] == [stored(key) for key in removed]
+    assert sorted(replaced) == sorted(removed) != replaced, "in random order"
+
+    reads = [read for event in kv if event["call"] in ("get", "seek") for read in kv_read(event)]
+    assert reads == [read for event in records for read in record_read(event)]
+    assert [what for what, _ in reads].count("get") > 3 * RECORDS
+
+
+def measured(life: Life) -> list[Event]:
+    return life.events[life.calls.index("version") :]
+
+
+def is_record(key: str) -> bool:
+    return key.startswith(RECORD.hex())
+
+
+def stored(key: list[str]) -> str:
+    return (RECORD + pack(*key)).hex()
+
+
+def kv_read(event: Event) -> list[tuple[str, str]]:
+    """A seek is a scan where it looks for a record, and else looks up an index by its letter and the value."""
+    key = event["key"]
+    if event["call"] == "get":
+        return [("get", key)]
+    return [("scan", key) if is_record(key) else ("find", key[2:])]
+
+
+def record_read(event: Event) -> list[tuple[str, str]]:
+    """The reads of a key-value store that come of one of records: a find gets what it found."""
+    if event["call"] == "find":
+        get = [("get", stored(event["found"]))] if event["found"] else []
+        return [("find", pack(event["value"]).hex()), *get]
+    return [(event["call"], stored(event["key"]))] if event["call"] in ("get", "scan") else []
+
+
+def order(shell: Shell, seed: int) -> list[list[int]]:
+    """Runs some cells twice; the cells of each block in the order in which they were measured."""
+    plan = small(param_records="10,20", samples=2, seed=seed)
+    ended = shell.dyno("run", "records", "-e", "memory", *plan, "-o", shell.file, "--overwrite")
+    assert ended.status == 0, ended
+    trials = [(line["block"], line["cell"]) for line in shell.attempts()]
+    assert [block for block, _ in trials] == sorted(block for block, _ in trials), "a block began before the last"
+    return [[cell for found, cell in trials if found == block] for block in range(2)]
+
+
+def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: Shell) -> None:
+    blocks = order(shell, seed=1)
+    for block in blocks:
+        assert sorted(block) == list(range(shell.planned() // 2))
+        assert len(block) >= 4
+    assert len({tuple(block) for block in blocks}) > 1, "every block in the same order"
+    assert order(shell, seed=1) == blocks
+    assert order(shell, seed=2) != blocks

@@ -1,0 +1,99 @@
+"""Progress goes to standard error, and only to a terminal; the result goes to standard output, after it.
+
+Under a pseudo-terminal, as a user sees it. Nothing is said of how often the display changes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pexpect
+import pytest
+from shell import COMMAND, FAULTY, PATIENCE, Shell, small
+
+RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+TABLE = re.compile(r"engine +ops +time +op/s")
+
+
+def on_terminal(shell: Shell, *words: str, columns: int = 160) -> tuple[int, str]:
+    """Exit status, and all that the terminal was sent, control sequences included."""
+    environment = {**shell.environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    child = pexpect.spawn(
+        words[0],
+        list(words[1:]),
+        cwd=str(shell.home),
+        env=environment,
+        dimensions=(40, columns),
+        encoding="utf-8",
+        timeout=PATIENCE,
+    )
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, child.before
+
+
+def plain(sent: str) -> str:
+    return CONTROL.sub("", sent)
+
+
+@pytest.mark.parametrize("columns", [160, 80])
+def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, columns: int) -> None:
+    status, sent = on_terminal(shell, *RUN, columns=columns)
+    assert status == 0
+    # Before the table, which says itself how many trials there were.
+    progress, _, rest = plain(sent).partition("records: records=300")
+    assert rest, sent
+    assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
+    assert re.search(r"about \d:\d\d left", progress)
+    assert "memory (volatile), block 1" in progress
+    assert "rand-key  tier volatile" in rest
+    assert re.search(r"^engine .*op/s.* remarks", rest, re.MULTILINE)
+    assert re.search(r"^memory +\d", rest, re.MULTILINE)
+    assert plain(sent).count("Written to r.json") == 1
+
+
+def test_the_display_is_gone_when_the_table_is_there(shell: Shell) -> None:
+    _, sent = on_terminal(shell, *RUN)
+    *_, after = sent.rpartition(" left ")
+    # What is done to the display's line last is to erase it, and to show the cursor again.
+    assert re.match(r"[^\r\n]*\r\n\x1b\[\?25h\r\x1b\[1A\x1b\[2K", after), after[:200]
+    assert TABLE.search(plain(after))
+
+
+def test_a_failure_is_told_while_the_run_goes_on(shell: Shell) -> None:
+    shell.plugins = [FAULTY]
+    run = [*COMMAND, "run", "records", "-e", "refuser,memory", *small(samples=1), "-o", "r.json"]
+    status, sent = on_terminal(shell, *run)
+    assert status == 1
+    progress, _, _ = plain(sent).partition("records: records=300")
+    assert "refuser, block 1: refused: this engine does not feel like it" in progress
+
+
+def test_a_redirected_result_is_the_table_alone_and_progress_stays_on_the_terminal(shell: Shell) -> None:
+    status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} > out.txt")
+    assert status == 0
+    assert re.search(r"about \d:\d\d left", plain(sent))
+    assert not TABLE.search(plain(sent))
+    out = Path(shell.home, "out.txt").read_text()
+    assert TABLE.search(out)
+    assert "\x1b" not in out
+    assert "left" not in out
+
+
+def test_redirected_errors_hold_no_progress_though_the_result_is_on_a_terminal(shell: Shell) -> None:
+    status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} 2> err.txt")
+    assert status == 0
+    assert Path(shell.home, "err.txt").read_text() == "Written to r.json\n"
+    assert TABLE.search(plain(sent))
+    assert "left" not in plain(sent)
+
+
+def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
+    status, out, err = shell.sh(*RUN)
+    assert status == 0
+    assert err == "Written to r.json\n"
+    assert TABLE.search(out)
+    assert "\x1b" not in out
+    assert "\r" not in out

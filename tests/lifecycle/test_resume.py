@@ -1,0 +1,294 @@
+"""A run that was interrupted, in whatever way, can be read and goes on where it stopped.
+
+Guards rule 4 of the measuring: the run file is appended to after every trial, what stands in it is never touched
+again, no process and no directory outlives a run, and another plan's file is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from shell import FAULTY, Ended, Shell, is_one_line, small, wait_for
+
+PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=3))
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    """The `waiter` engine's first trial passes; its second waits until the file `open` is in the gate."""
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.plugins = [FAULTY]
+    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    return shell
+
+
+def open_gate(shell: Shell) -> None:
+    (shell.home / "gate" / "open").touch()
+
+
+@contextmanager
+def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
+    """The run, in the middle of a trial of the second of three blocks."""
+    with shell.started(*PLAN, "-o", shell.file) as process:
+        arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
+        assert arrived, process.poll()
+        assert process.poll() is None
+        block = shell.planned() // 3
+        assert block <= shell.trial_lines() < 2 * block
+        assert len(shell.left()) == 1
+        yield process
+
+
+def killed_parent(shell: Shell, process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def killed_both(shell: Shell, process: subprocess.Popen[str]) -> None:
+    found = shell.alive()
+    assert process.pid in found
+    assert len(found) == 2, "the parent and a worker"
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+
+
+def resume(shell: Shell) -> Ended:
+    return shell.dyno(*PLAN, "-o", shell.file, "--resume")
+
+
+def assert_complete(shell: Shell, before: bytes) -> None:
+    """What stood in the file stands there still, each trial was done once, and nothing is left."""
+    after = shell.file.read_bytes()
+    assert after.startswith(before)
+    done = [(attempt["cell"], attempt["block"]) for attempt in shell.attempts()]
+    assert len(done) == len(set(done)) == shell.planned()
+    assert all(attempt["outcome"] == "ok" for attempt in shell.attempts())
+    assert shell.shown()["complete"] is True
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
+@pytest.mark.parametrize("kill", [killed_parent, killed_both])
+def test_a_killed_run_is_readable_and_goes_on(
+    shell: Shell, kill: Callable[[Shell, subprocess.Popen[str]], None]
+) -> None:
+    with waiting(shell) as process:
+        kill(shell, process)
+        assert process.wait() == -signal.SIGKILL
+        # The worker waits for ever; that the parent is gone must be enough to end it.
+        assert shell.strays() == []
+    before, done = shell.file.read_bytes(), shell.trial_lines()
+
+    shown = shell.shown()
+    assert shown["complete"] is False
+    assert sum(cell["samples"] for cell in shown["cells"]) == done
+    assert f"Not complete: {done} trials of {shell.planned()} have ended" in shell.dyno("show", shell.file).out
+    assert shell.file.read_bytes() == before, "show does not write"
+
+    open_gate(shell)
+    ended = resume(shell)
+    assert ended.status == 0, ended
+    assert_complete(shell, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number: signal.Signals) -> None:
+    with waiting(shell) as process:
+        # As a terminal does for Ctrl-C; the worker is in a session of its own and hears nothing.
+        os.killpg(process.pid, number)
+        out, err = process.communicate()
+        assert process.returncode == 130
+        assert shell.strays() == []
+    assert shell.left() == []
+    assert out == ""
+    before, done = shell.file.read_bytes(), shell.trial_lines()
+    hint, *_, last = err.splitlines()
+    assert hint == (
+        f"{done} of {shell.planned()} trials are kept in {shell.file}; the same command with -o {shell.file} --resume"
+        " goes on from there"
+    )
+    assert last == "dyno: interrupted"
+    assert "Traceback" not in err
+    assert shell.shown()["complete"] is False
+
+    open_gate(shell)
+    assert resume(shell).status == 0
+    assert_complete(shell, before)
+
+
+def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell) -> None:
+    shell.given["FAULTY_STATE"] = str(shell.home / "crashed")
+    command = ("run", "records", "-e", "crash-once", *small(samples=1), "-o", shell.file)
+    assert shell.dyno(*command).status == 0
+    lines = shell.file.read_bytes().splitlines(keepends=True)
+    crash = next(at for at, line in enumerate(lines) if b'"outcome":"crash"' in line)
+    # As if the run had been killed between the crash and the second attempt.
+    before = b"".join(lines[: crash + 1])
+    shell.file.write_bytes(before)
+    assert shell.dyno(*command, "--resume").status == 0
+    assert shell.file.read_bytes().startswith(before)
+    attempts = shell.attempts("crash-once")
+    assert [(attempt["attempt"], attempt["outcome"]) for attempt in attempts] == [(0, "crash"), (1, "ok")]
+
+
+# -- files that are as they may be found ----------------------------------------------------------------------
+
+COMPLETE_PLAN = ("run", "records", "-e", "memory", *small(samples=2))
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The run file of a complete run: a header and at least four trials."""
+    home = tmp_path_factory.mktemp("complete")
+    shell = Shell(home, home / "work")
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert shell.trial_lines() == shell.planned() >= 4
+    return shell.file.read_bytes()
+
+
+def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
+    """Keeps what is before line `at`, counted as in a list, and a part of it; also what is whole of that."""
+
+    def tear(whole: bytes) -> tuple[bytes, bytes]:
+        each = whole.splitlines(keepends=True)
+        kept, line = b"".join(each[:at]), each[at]
+        return kept, kept + line[: max(int(len(line) * part), 1)]
+
+    return tear
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [
+        pytest.param(torn(-1, 0.5), id="in the middle of the last line"),
+        pytest.param(torn(-1, 0), id="after one byte of the last line"),
+        pytest.param(torn(2, 0.9), id="in an earlier line"),
+        pytest.param(torn(1, 0.5), id="in the first trial"),
+        pytest.param(
+            lambda whole: (whole[: whole.rindex(b"\n", 0, -1) + 1], whole[:-1]),
+            id="before the last end of line",
+        ),
+    ],
+)
+def test_a_torn_file_is_readable_and_goes_on(
+    shell: Shell, complete: bytes, tear: Callable[[bytes], tuple[bytes, bytes]]
+) -> None:
+    whole, found = tear(complete)
+    shell.file.write_bytes(found)
+    assert shell.dyno("show", shell.file).status == 0
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume")
+    assert ended.status == 0, ended
+    assert_complete(shell, whole)
+
+
+def test_a_complete_run_is_resumed_by_doing_nothing(shell: Shell, complete: bytes) -> None:
+    shell.file.write_bytes(complete)
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume")
+    assert ended.status == 0
+    assert ended.out == shell.dyno("show", shell.file).out
+    assert shell.file.read_bytes() == complete
+    assert shell.left() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("-e", "sqlite"), "other engines, tiers or parameters"),
+        (("-p", "value_size=99"), "other engines, tiers or parameters"),
+        (("--samples", "5"), "samples was 2"),
+        (("--seed", "9"), "seed was 1"),
+        (("--phases", "scan"), "phases was ['rand-key']"),
+    ],
+)
+def test_another_plan_does_not_resume_a_file(
+    shell: Shell, complete: bytes, change: tuple[str, str], why: str
+) -> None:
+    shell.file.write_bytes(complete)
+    ended = shell.dyno(*COMPLETE_PLAN, *change, "-o", shell.file, "--resume")
+    assert ended == (2, "", f"dyno: {shell.file} can't be resumed: it was made by another plan ({why})\n")
+    assert shell.file.read_bytes() == complete
+    assert shell.left() == []
+
+
+def test_an_existing_file_is_not_written_over(shell: Shell, complete: bytes) -> None:
+    shell.file.write_bytes(complete)
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file)
+    assert (ended.status, ended.out) == (2, "")
+    assert is_one_line(ended.err)
+    assert ended.err.startswith(f"dyno: {shell.file} exists: ")
+    assert "--resume" in ended.err
+    assert "--overwrite" in ended.err
+    assert shell.file.read_bytes() == complete
+    assert shell.left() == []
+
+
+def test_overwriting_starts_a_new_file(shell: Shell, complete: bytes) -> None:
+    # Torn, and of another plan.
+    shell.file.write_bytes(complete.replace(b'"seed":1', b'"seed":7')[:-100])
+    assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--overwrite").status == 0
+    assert_complete(shell, b"")
+    assert shell.shown()["plan"]["seed"] == 1
+
+
+TORN_HEADER = b'{"kind":"run","sche'
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"not a run\n"])
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_what_is_not_a_run_file_is_neither_resumed_nor_replaced(shell: Shell, flag: str, content: bytes) -> None:
+    shell.file.write_bytes(content)
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, flag)
+    assert ended == (2, "", f"dyno: {shell.file} is not a run file of dyno\n")
+    assert shell.file.read_bytes() == content
+
+
+def test_a_run_that_was_killed_in_its_first_line_can_be_started_anew(shell: Shell) -> None:
+    shell.file.write_bytes(TORN_HEADER)
+    ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume")
+    assert ended == (2, "", f"dyno: {shell.file} is not a run file of dyno\n")
+    assert shell.file.read_bytes() == TORN_HEADER
+    assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--overwrite").status == 0
+    assert_complete(shell, b"")
+
+
+def test_flags_that_exclude_each_other_or_miss_the_file_are_usage_errors(shell: Shell) -> None:
+    both = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume", "--overwrite")
+    assert both == (2, "", "dyno: --resume and --overwrite exclude each other\n")
+    alone = shell.dyno(*COMPLETE_PLAN, "--resume")
+    assert alone == (2, "", "dyno: --resume needs -o RUN, the file to continue\n")
+    assert list(Path(shell.home).glob("*.json")) == []
+
+
+def test_resuming_a_file_that_is_not_there_starts_it(shell: Shell) -> None:
+    """So that a script may always say --resume."""
+    assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume").status == 0
+    assert_complete(shell, b"")
+
+
+def test_the_directory_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(shell: Shell) -> None:
+    with waiting(shell) as process:
+        (living,) = shell.left()
+        other = shell.home / "other.json"
+        assert shell.dyno(*COMPLETE_PLAN, "-o", other).status == 0
+        assert shell.left() == [living]
+        killed_parent(shell, process)
+        assert shell.strays() == []
+        assert shell.left() == [living]
+    assert shell.dyno(*COMPLETE_PLAN, "-o", other, "--overwrite").status == 0
+    assert shell.left() == []
+
+
+def test_the_header_of_a_run_file_holds_the_plan_and_the_machine(complete: bytes) -> None:
+    header = json.loads(complete.splitlines()[0])
+    assert header["kind"] == "run"
+    assert header["plan"]["samples"] == 2
+    assert [cell["engine"] for cell in header["cells"]][:2] == ["memory", "null"]
+    assert header["host"]["filesystem"]["type"]

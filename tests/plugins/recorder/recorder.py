@@ -1,0 +1,183 @@
+"""A recording test engine, not a real one: the memory engine, which writes down every call that it gets.
+
+It appends a line of JSON for each to the file that RECORDER_LOG names: `pid`, `call`, and what the call was about.
+`recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that what engines of
+different ports are asked can be compared. `recorder-b` is the first under another name, and slow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dyno.engines import memory
+from dyno.model import Caveat, Setting, Tier, Value, integer
+from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.overlay import Pending
+from dyno.suites.records.port import Key, Reader, Record
+
+# Left in every store's directory, to be found by whoever is given the same one.
+MARKER = "used-by-recorder"
+
+
+def write(call: str, **about: Any) -> None:
+    """Appends one call, whole: other processes append to the same file."""
+    line = json.dumps({"pid": os.getpid(), "call": call, **about}) + "\n"
+    descriptor = os.open(os.environ["RECORDER_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def digest(values: Iterable[object]) -> str:
+    return hashlib.sha1(repr(list(values)).encode()).hexdigest()
+
+
+class Store(memory.Memory):
+    def __init__(self, name: str, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self.home, self.pause = home, int(options["pause_us"]) / 1e6
+        found = sorted(path.name for path in home.iterdir())
+        # Stores that are still there, this one's directory not looked at.
+        others = [str(path.parent) for path in Path(os.environ["DYNO_WORK"]).rglob(MARKER) if path.parent != home]
+        write("open", name=name, home=str(home), options=dict(options), found=found, others=others)
+        (home / MARKER).touch()
+
+    def close(self) -> None:
+        write("close", home=str(self.home))
+        super().close()
+
+    def version(self) -> str:
+        write("version")
+        return "records what it is asked"
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+class Reads:
+    def __init__(self, engine: Store) -> None:
+        self._store, self._pause = engine.store, engine.pause
+
+    def get(self, key: bytes) -> bytes | None:
+        write("get", key=key.hex())
+        if self._pause:
+            time.sleep(self._pause)
+        value: bytes | None = self._store.get(key)
+        return value
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        write("seek", key=key.hex())
+        return ((found, self._store[found]) for found in self._store.irange(key))
+
+
+class Keys(memory.Keys):
+    """The `ordered-kv` port."""
+
+    def __init__(self, engine: Store) -> None:
+        super().__init__(engine)
+        self._engine = engine
+        write("connect")
+
+    @contextmanager
+    def reading(self) -> Iterator[Reads]:  # type: ignore[override]
+        write("begin reading")
+        yield Reads(self._engine)
+        write("end reading")
+
+    def _commit(self, pending: Pending) -> None:
+        keys = [key.hex() for key in pending]
+        write("commit", keys=keys, deleted=list(pending.values()).count(None), data=digest(pending.items()))
+        super()._commit(pending)
+
+    def close(self) -> None:
+        write("disconnect")
+
+
+class RecordReads:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def get(self, key: Key) -> Record | None:
+        write("get", key=key)
+        return self._reader.get(key)
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        find = self._reader.finder(index)
+
+        def recorded(value: str) -> Record | None:
+            found = find(value)
+            write("find", value=value, found=(found["name"], found["location"]) if found else None)
+            return found
+
+        return recorded
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        scan = self._reader.scanner(count)
+
+        def recorded(key: Key) -> list[Record]:
+            write("scan", key=key)
+            return scan(key)
+
+        return recorded
+
+
+class Records:
+    """The `records` port."""
+
+    def __init__(self, engine: Store, indexed: bool) -> None:
+        self._port = LayeredRecords(memory.Keys(engine), ENCODERS["raw"], indexed)
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        with self._port.reading() as reader:
+            yield RecordReads(reader)
+
+    def reader(self) -> Reader:
+        return RecordReads(self._port.reader())
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self._port.insert(self._written("insert", records))
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        return self._port.replace(self._written("replace", records))
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        every = list(keys)
+        write("delete", keys=every)
+        return self._port.delete(every)
+
+    def _written(self, call: str, records: Iterable[Record]) -> list[Record]:
+        every = list(records)
+        write(call, keys=[(record["name"], record["location"]) for record in every])
+        return every
+
+    def close(self) -> None:
+        self._port.close()
+
+
+def declare(name: str, ports: Mapping[str, Callable[..., Any]], pause_us: int = 0) -> Any:
+    return replace(
+        memory.ENGINE,
+        name=name,
+        title="Test engine: writes down what it is asked",
+        opener=partial(Store, name),
+        ports=ports,
+        options=(Setting("pause_us", integer(0), pause_us, "sleep in each get, in microseconds"),),
+        by_default=False,
+    )
+
+
+ENGINE = declare("recorder", {"ordered-kv": Keys})
+SLOW_ENGINE = declare("recorder-b", {"ordered-kv": Keys}, pause_us=300)
+RECORDS_ENGINE = declare("recorder-records", {"records": Records})

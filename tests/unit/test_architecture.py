@@ -1,0 +1,249 @@
+"""The arrows of the design hold: who may import whom, by the source and at run time.
+
+    plan --> parent --> worker --> sample --> run file --> stats --> report
+
+One direction, no way back. The registry alone knows the engines, engines know nothing of what runs them, and an
+engine's library is imported inside its worker and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from shell import Shell
+
+import dyno
+from dyno import registry
+
+ROOT = Path(dyno.__file__).parent
+MOST_LINES = 400
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module; of `from a import b`, `a.b` where that is a module of ours, and else `a`."""
+
+    by: str
+    of: str
+    line: int
+    top: bool
+    """Outside of every function: done when `by` is imported."""
+
+    def __str__(self) -> str:
+        return f"{self.by}:{self.line} imports {self.of}"
+
+
+def module(path: Path) -> str:
+    parts = ("dyno", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {module(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(name: str) -> list[Import]:
+    path = PATHS[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    tree = ast.parse(path.read_text())
+    return [
+        Import(name, of, node.lineno, top)
+        for node, top in _nodes(tree, True)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for of in _named(node, package)
+    ]
+
+
+def _nodes(node: ast.AST, top: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, top
+        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _nodes(child, top and not inside)
+
+
+def _named(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    source = ".".join([*base, *filter(None, [node.module])])
+    for alias in node.names:
+        inner = f"{source}.{alias.name}"
+        yield inner if inner in PATHS else source
+
+
+IMPORTS = {name: imports(name) for name in PATHS}
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def bad(who: Iterator[str] | list[str], *what: str) -> list[str]:
+    """Every import of `what` by `who`."""
+    return [str(found) for name in who for found in IMPORTS[name] if within(found.of, *what)]
+
+
+def modules(*packages: str, without: tuple[str, ...] = ()) -> list[str]:
+    found = [name for name in PATHS if within(name, *packages) and name not in without]
+    assert found, packages
+    return found
+
+
+RUNNING = ("dyno.run", "dyno.cli")
+LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
+
+
+def test_imports_are_seen() -> None:
+    """The other tests look at something: what is known to be imported is found, in every way of importing."""
+    found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
+    assert ("dyno.registry", "dyno.engines") in found, "import a.b"
+    assert ("dyno.run.parent", "dyno.run.host") in found, "from a import b"
+    assert ("dyno.run.trial", "dyno.run.plan") in found, "from a.b import name"
+    (library,) = (found for found in IMPORTS["dyno.engines.lmdb"] if found.of == "lmdb")
+    assert not library.top, "inside a function"
+    assert len(PATHS) > 40
+
+
+def test_stats_and_report_are_pure_functions_of_run_files() -> None:
+    assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
+    # The listing shows declarations; all others need not even know their types.
+    assert bad(modules("dyno.stats", "dyno.report", without=("dyno.report.listing",)), "dyno.suite") == []
+
+
+def test_stats_know_no_report() -> None:
+    assert bad(modules("dyno.stats"), "dyno.report") == []
+
+
+def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
+    above = (*RUNNING, *LISTS, "dyno.stats", "dyno.report", "dyno.published")
+    assert bad(["dyno.model", "dyno.suite", "dyno.results", "dyno.histogram"], *above) == []
+    assert bad(["dyno.model"], "dyno") == []
+
+
+def test_what_runs_knows_no_engine_and_no_suite() -> None:
+    assert bad(modules("dyno.run"), "dyno.engines", "dyno.suites") == []
+    # The plan reads declarations, the worker what it is told to run; the parent has neither.
+    assert bad(modules("dyno.run", without=("dyno.run.plan", "dyno.run.worker")), "dyno.registry") == []
+
+
+def test_what_runs_knows_no_report_and_no_command() -> None:
+    assert bad(modules("dyno.run"), "dyno.report", "dyno.stats", "dyno.cli") == []
+
+
+def test_the_parent_does_not_import_the_worker() -> None:
+    assert bad(modules("dyno", without=("dyno.run.worker",)), "dyno.run.worker") == []
+
+
+def test_the_registry_alone_imports_engines_and_suites() -> None:
+    others = [name for name in PATHS if name != "dyno.registry" and not within(name, "dyno.engines")]
+    assert bad(others, "dyno.engines") == []
+    # An engine implements a suite's port, and may use what the suite has for that.
+    outside = [name for name in others if not within(name, "dyno.suites")]
+    assert bad(outside, "dyno.suites") == []
+
+
+def test_modules_are_imported_by_name_in_two_places_only() -> None:
+    """Else the arrows could be passed by."""
+    dynamic = ("import_module", "__import__", "exec", "eval")
+    found = set()
+    for name in modules("dyno", without=tuple(modules("dyno.engines"))):
+        path = PATHS[name]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                if called in dynamic:
+                    found.add(name)
+    assert found == {"dyno.registry", "dyno.cli"}
+
+
+@pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
+def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
+    others = [other for other in modules("dyno.engines") if other != name and not within(name, other)]
+    above = (*RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.results", "dyno.published")
+    assert bad([name], *others, *above) == []
+
+
+@pytest.mark.parametrize("name", modules("dyno.engines"))
+def test_importing_an_engines_file_imports_no_library(name: str) -> None:
+    allowed = {*sys.stdlib_module_names, "dyno"}
+    assert [str(found) for found in IMPORTS[name] if found.top and found.of.partition(".")[0] not in allowed] == []
+
+
+def test_a_suite_knows_no_engine_and_nothing_that_runs_or_shows_it() -> None:
+    above = (*RUNNING, "dyno.stats", "dyno.report", "dyno.results", "dyno.registry", "dyno.engines", "dyno.published")
+    assert bad(modules("dyno.suites"), *above) == []
+
+
+def test_a_suite_knows_no_other() -> None:
+    for suite in (path.name for path in (ROOT / "suites").iterdir() if path.is_dir() and path.name[0].isalpha()):
+        own = f"dyno.suites.{suite}"
+        found = [found for name in modules(own) for found in IMPORTS[name]]
+        assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, own)] == []
+
+
+def test_no_engine_is_named_outside_of_its_file() -> None:
+    """No `if engine == ...`: a name of ours in quotes is a list of engines in the making."""
+    names = {spec.name for spec in registry.engines()} - {"memory"}  # which is a word of its own
+    found = [
+        f"{name}:{node.lineno} names {node.value}"
+        for name, path in PATHS.items()
+        if not within(name, "dyno.engines", "dyno.servers")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert found == []
+
+
+def test_modules_are_of_a_size_that_can_be_read() -> None:
+    lines = {name: len(path.read_text().splitlines()) for name, path in PATHS.items()}
+    assert {name: count for name, count in lines.items() if count >= MOST_LINES} == {}
+
+
+def test_the_timed_loops_are_in_one_small_file() -> None:
+    assert {found.of for found in IMPORTS["dyno.run.loop"] if within(found.of, "dyno")} == {"dyno.suite"}
+    tree = ast.parse(PATHS["dyno.run.loop"].read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    # Each function's lines without its docstring.
+    lines = sum(
+        (function.end_lineno or 0)
+        - ((function.body[0].end_lineno if ast.get_docstring(function) else None) or function.lineno)
+        for function in functions
+    )
+    assert 20 < lines < 80
+
+
+# What a user's own program would do: everything in one process but the trials.
+EXECUTE = """
+import json, sys
+from pathlib import Path
+from dyno.cli.progress import Quiet
+from dyno.report.data import as_data
+from dyno.run import parent, plan
+from dyno.run.plan import Asked
+
+made = plan.make(Asked("records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]))
+run = parent.execute(made, Path("r.json"), Path("work"), Quiet(), resume=False, overwrite=False)
+cells = as_data(run)["cells"]
+print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sys.modules)]))
+"""
+
+
+def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
+    specs = [spec for spec in registry.engines() if spec.by_default and not spec.missing() and spec.modules]
+    names = [spec.name for spec in specs]
+    assert {"lmdb", "leveldb", "rocksdb", "duckdb"} <= set(names)
+    status, out, err = shell.sh(sys.executable, "-c", EXECUTE.format(engines=names))
+    assert status == 0, err
+    ran, loaded = json.loads(out)
+    assert set(names) <= set(ran), "they were used"
+    # That of SQLite is Python's own.
+    libraries = {library for spec in specs for library in spec.modules} - set(sys.stdlib_module_names)
+    assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
+    assert libraries & set(loaded) == set()
+    assert "dyno.run.worker" not in loaded

@@ -1,0 +1,344 @@
+"""The commands as a shell sees them: exit status, one line on standard error, the result alone on standard output.
+
+Guards the statuses (0 done, 1 done and something failed, 2 a usage error, 3 nothing measured; those of runs that
+fail are in `tests/lifecycle/test_faults.py`), and that no mistake of a user or damage of a file shows a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, small
+
+import dyno.engines
+from dyno import registry
+
+RUN = ("run", "records", "-e", "memory", *small())
+COMMANDS = ("run", "list", "doctor", "show")
+PRINTING = (
+    ("show", "{file}"),
+    ("show", "{file}", "--json"),
+    ("show", "{file}", "--csv"),
+    ("show", "{file}", "--markdown"),
+    ("list",),
+    ("list", "engines"),
+    ("doctor", "--json"),
+    ("--version",),
+    ("--help",),
+)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, bytes]:
+    """A small run: how it ended, and its run file."""
+    home = tmp_path_factory.mktemp("ran")
+    shell = Shell(home, home / "work")
+    ended = shell.dyno(*RUN, "-o", "r.json")
+    return ended, shell.file.read_bytes()
+
+
+@pytest.fixture
+def shell(shell: Shell, ran: tuple[Ended, bytes]) -> Shell:
+    """With the run file of that run."""
+    shell.file.write_bytes(ran[1])
+    return shell
+
+
+# -- a run ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_0_and_its_output_is_the_result_alone(ran: tuple[Ended, bytes], shell: Shell) -> None:
+    ended, _ = ran
+    assert ended.status == 0
+    assert ended.err == "Written to r.json\n"
+    assert "\x1b" not in ended.out
+    assert ended.out == shell.dyno("show", shell.file).out
+
+
+def test_without_o_the_run_file_is_named_after_suite_and_time(shell: Shell) -> None:
+    ended = shell.dyno(*RUN, "--samples", "1")
+    assert ended.status == 0
+    (found,) = (path.name for path in shell.home.glob("records-*.json"))
+    assert re.fullmatch(r"records-\d{8}-\d{6}\.json", found)
+    assert ended.err == f"Written to {found}\n"
+
+
+def test_a_run_writes_only_where_it_is_told(shell: Shell) -> None:
+    """In its own directory nothing but the run file, in the work directory nothing that stays."""
+    elsewhere = shell.home / "elsewhere"
+    assert shell.dyno(*RUN, "--samples", "1", "-o", "new.json", "--work", elsewhere).status == 0
+    assert sorted(path.name for path in shell.home.iterdir()) == ["elsewhere", "new.json", "r.json"]
+    assert list(elsewhere.iterdir()) == []
+    assert shell.left() == []
+
+
+# -- usage errors ---------------------------------------------------------------------------------------------
+
+USAGE_ERRORS = (
+    (("rnu",), r"command '?rnu'? is not known; did you mean run\?"),
+    (("xyzzy",), r"command '?xyzzy'? is not known; there are: .*run"),
+    (("--verison",), r"No such option.*--verison.*--version"),
+    (("run",), r"Missing argument 'SUITE\|PLAN.toml'"),
+    (("run", "record"), r"suite record is not known; did you mean records\?"),
+    (("run", "records", "--sample", "3"), r"No such option.*--sample.*--samples"),
+    (("run", "records", "-e", "lmbd"), r"engine lmbd is not known; did you mean lmdb\?"),
+    (("run", "records", "-p", "records"), r"-p records: parameters are written NAME=VALUE\[,VALUE\.\.\.\]"),
+    (("run", "records", "-p", "records="), r"-p records=: parameters are written NAME=VALUE"),
+    (("run", "records", "--samples", "0"), r"Invalid value for '--samples': 0 is not in the range x>=1"),
+    (("run", "records", "--samples", "many"), r"Invalid value for '--samples': 'many' is not a valid integer"),
+    (("run", "records", "--budget", "0"), r"Invalid value for '--budget'"),
+    (("run", "records", "-e", "memory", "-o", "nowhere/r.json"), r"can't write nowhere/r.json: No such file"),
+    (("run", "records", "-e", "memory", "--work", "r.json/work", "-o", "n.json"), r"can't use r.json/work as "),
+    (("run", "nowhere.toml"), r"can't read nowhere.toml: No such file or directory"),
+    (("show",), r"Missing argument 'RUN'"),
+    (("show", "nowhere.json"), r"can't read nowhere.json: No such file or directory"),
+    (("show", "."), r"can't read \.: Is a directory"),
+    (("show", "r.json", "--json", "--csv"), r"--json, --csv and --markdown exclude each other"),
+    (("show", "r.json", "--csv", "--markdown"), r"--json, --csv and --markdown exclude each other"),
+    (("show", "r.json", "--xml"), r"No such option.*--xml"),
+    (("show", "r.json", "r.json"), r"Got unexpected extra argument"),
+    (("list", "engine"), r"Invalid value .*'engine' is not one of 'suites', 'engines'"),
+    (("doctor", "--work", "r.json"), r".*r.json is a file; --work wants a directory"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), USAGE_ERRORS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_a_usage_error_is_one_line_and_status_2(shell: Shell, words: tuple[str, ...], said: str) -> None:
+    status, out, err = shell.dyno(*words)
+    assert status == 2, err
+    assert out == ""
+    assert is_one_line(err)
+    assert re.match(f"dyno: {said}", err), err
+    assert sorted(path.name for path in shell.home.iterdir()) == ["r.json"], "nothing was begun"
+
+
+@pytest.mark.parametrize("flag", ["--budget", "--timeout"])
+def test_a_number_of_seconds_that_is_none_is_a_usage_error(shell: Shell, flag: str) -> None:
+    for number in ("nan", "inf"):
+        status, _, err = shell.dyno(*RUN, "--samples", "1", "--retries", "0", flag, number, "-o", "n.json")
+        assert status == 2
+        assert is_one_line(err)
+
+
+# -- damaged files --------------------------------------------------------------------------------------------
+
+
+def header(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
+    """Changes the header; None takes a key away."""
+
+    def damage(lines: list[bytes]) -> list[bytes]:
+        data = {**json.loads(lines[0]), **changed}
+        whole = {key: value for key, value in data.items() if value is not None}
+        return [json.dumps(whole).encode() + b"\n", *lines[1:]]
+
+    return damage
+
+
+def trial(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
+    """Changes the last trial, or its first sample for a key given as `sample_x`."""
+
+    def damage(lines: list[bytes]) -> list[bytes]:
+        data = json.loads(lines[-1])
+        for key, value in changed.items():
+            if key.startswith("sample_"):
+                data["samples"][0][key.removeprefix("sample_")] = value
+            else:
+                data[key] = value
+        return [*lines[:-1], json.dumps(data).encode() + b"\n"]
+
+    return damage
+
+
+def inserted(line: bytes, at: int = 1) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[:at], line + b"\n", *lines[at:]]
+
+
+def damaged(damage: Callable[[list[bytes]], list[bytes]], name: str, said: str) -> Any:
+    return pytest.param(damage, said, id=name)
+
+
+DAMAGED = (
+    damaged(lambda lines: [], "empty", "{file} is not a run file of dyno"),
+    damaged(lambda lines: [lines[0][:500]], "header torn", "{file} is not a run file of dyno"),
+    damaged(lambda lines: lines[1:], "header missing", "{file} is not a run file of dyno"),
+    damaged(lambda lines: [b"{}\n", *lines[1:]], "other JSON", "{file} is not a run file of dyno"),
+    damaged(lambda lines: [b"[1, 2]\n"], "a list", "{file} is not a run file of dyno"),
+    damaged(lambda lines: [b"suite,engine\nrecords,memory\n"], "not JSON", "{file} is not a run file of dyno"),
+    damaged(lambda lines: [bytes(range(128, 256))], "binary", "{file} is not a run file of dyno"),
+    damaged(header(schema=99), "later schema", "{file} has schema 99; this dyno reads 1"),
+    damaged(inserted(b'{"kind":"tri'), "line torn in the middle", "{file} is damaged in line 2"),
+    damaged(inserted(b"\0" * 50, 3), "zeros", "{file} is damaged in line 4"),
+    damaged(inserted(b'{"kind":"trial"}'), "empty trial", "{file} is damaged"),
+    damaged(inserted(b"[]"), "line is a list", "{file} is damaged"),
+    damaged(inserted(b"null"), "line is null", "{file} is damaged"),
+    damaged(header(cells=None), "no cells", "{file} is damaged"),
+    damaged(header(cells=[]), "empty cells", "{file} is damaged"),
+    damaged(header(cells=[{"suite": "records"}]), "cells without keys", "{file} is damaged"),
+    damaged(header(plan=None), "no plan", "{file} is damaged"),
+    damaged(header(plan={}), "empty plan", "{file} is damaged"),
+    damaged(header(plan=[]), "plan is a list", "{file} is damaged"),
+    damaged(header(host=[]), "host is a list", "{file} is damaged"),
+    damaged(trial(samples=None), "no samples", "{file} is damaged"),
+    damaged(trial(samples=[{}]), "sample without keys", "{file} is damaged"),
+    damaged(trial(caveats=[{"x": 1}]), "unknown caveat", "{file} is damaged"),
+    damaged(trial(sample_histogram="x"), "no histogram", "{file} is damaged"),
+    damaged(trial(sample_items="x"), "items no number", "{file} is damaged"),
+)
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGED)
+def test_a_damaged_run_file_is_said_to_be_in_one_line(
+    shell: Shell, damage: Callable[[list[bytes]], list[bytes]], said: str
+) -> None:
+    content = b"".join(damage(shell.file.read_bytes().splitlines(keepends=True)))
+    shell.file.write_bytes(content)
+    status, out, err = shell.dyno("show", "r.json")
+    assert status == 2, err
+    assert out == ""
+    assert is_one_line(err)
+    assert err.startswith("dyno: " + said.replace("{file}", "r.json"))
+    assert shell.file.read_bytes() == content
+
+
+# -- the other commands ---------------------------------------------------------------------------------------
+
+
+def test_version_and_help(shell: Shell) -> None:
+    assert shell.dyno("--version") == (0, f"dyno {version('dyno')}\n", "")
+    for words in ((), ("--help",), ("-h",)):
+        status, out, err = shell.dyno(*words)
+        assert (status, err) == (0, "")
+        assert all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in COMMANDS)
+    for command in COMMANDS:
+        status, out, err = shell.dyno(command, "--help")
+        assert (status, err) == (0, "")
+        assert "Usage:" in out
+
+
+def test_the_script_is_the_module(shell: Shell) -> None:
+    script = Path(COMMAND[0]).with_name("dyno")
+    assert shell.sh(script, "--version") == shell.dyno("--version")
+
+
+def listed(shell: Shell, *words: str) -> str:
+    status, out, err = shell.dyno("list", *words)
+    assert (status, err) == (0, "")
+    assert "\x1b" not in out
+    return out
+
+
+def row(out: str, name: str) -> str:
+    (found,) = re.findall(rf"^{re.escape(name)} .*$", out, re.MULTILINE)
+    return str(found)
+
+
+def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
+    out = listed(shell)
+    ours = {path.stem for path in Path(dyno.engines.__path__[0]).glob("[a-z]*.py")}
+    assert len(ours) >= 7
+    for name in ours:
+        spec, found = registry.engine(name), row(out, name)
+        assert found.rstrip().endswith("ready") is not bool(spec.missing() or spec.untested)
+        assert all(tier.value in found for tier in spec.tiers)
+    for suite in registry.suites():
+        assert suite.title in row(out, suite.name)
+
+
+def test_list_shows_what_is_missing_with_the_command_that_installs_it(shell: Shell) -> None:
+    site = shell.home / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import sys\nsys.modules['lmdb'] = None\n")
+    shell.plugins = [site, FAULTY]
+    out = listed(shell)
+    assert row(out, "lmdb").rstrip().endswith("pip install lmdb")
+    assert row(out, "absent").rstrip().endswith("pip install dyno-no-such-module")
+    assert row(out, "sqlite").rstrip().endswith("ready")
+    refused = shell.dyno("run", "records", "-e", "lmdb", "-o", "n.json")
+    assert refused == (2, "", "dyno: engine lmdb needs lmdb: pip install lmdb\n")
+
+
+def test_list_names_a_plug_in_that_cannot_be_imported_and_shows_the_others(shell: Shell) -> None:
+    shell.plugins = [FAULTY]
+    out = listed(shell)
+    assert "engine bad-import (faulty_bad_import:ENGINE) can't be imported: ImportError: libfaulty" in out
+    assert "engine bad-attribute (faulty:NO_SUCH_NAME) can't be imported: AttributeError" in out
+    assert row(out, "crasher").rstrip().endswith("ready")
+    assert row(out, "lmdb").rstrip().endswith("ready")
+
+
+def test_a_plug_in_cannot_take_the_name_of_one_of_ours(shell: Shell) -> None:
+    info = shell.home / "plug" / "thief-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thief\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[dyno.engines]\nlmdb = faulty:CRASHER\n")
+    before = row(listed(shell), "lmdb")
+    shell.plugins = [info.parent, FAULTY]
+    assert row(listed(shell), "lmdb").split() == before.split()
+
+
+def test_list_engines_shows_options_and_list_suites_phases_parameters_and_presets(shell: Shell) -> None:
+    engines = listed(shell, "engines")
+    assert "journal_mode" in engines
+    assert "map_size_gib" in engines
+    assert "rand-key" not in engines
+    suites = listed(shell, "suites")
+    for name in ("rand-key", "insert-blind-indices", "value_size", "quick", "standard", "full"):
+        assert re.search(rf"^{name} ", suites, re.MULTILINE), name
+    assert "journal_mode" not in suites
+
+
+def test_doctor_tells_facts_and_findings_as_json(shell: Shell) -> None:
+    status, out, err = shell.dyno("doctor", "--json", "--work", shell.home)
+    found = json.loads(out)
+    assert set(found) == {"facts", "findings"}
+    assert found["facts"]["cpu"]["logical_cores"] == os.cpu_count()
+    bad = [finding for finding in found["findings"] if finding["severity"] == "bad"]
+    assert status == (1 if bad else 0)
+    assert err == ""
+
+
+# -- pipes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback(shell: Shell) -> None:
+    for form in ("", "--json"):
+        line = f"set -o pipefail; {' '.join(COMMAND)} show r.json {form} | head -1"
+        _, out, err = shell.sh("bash", "-c", line)
+        assert out.count("\n") == 1
+        assert err == ""
+
+
+def closed_pipe(shell: Shell, words: tuple[str, ...]) -> tuple[int, str]:
+    """Runs a command whose output nobody reads; its status, and what it says of that."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            [*COMMAND, *(word.replace("{file}", "r.json") for word in words)],
+            cwd=shell.home,
+            env=shell.environment(),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+        )
+    finally:
+        os.close(writing)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_an_output_that_nobody_reads_is_passed_over_in_silence_and_no_failure(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    assert closed_pipe(shell, words) == (0, "")

@@ -1,0 +1,506 @@
+"""Plans: what was asked for, by flags or by a plan file, becomes the right cells, or is refused in one line.
+
+Guards the product of parameters, clients and engines, presets, the engines that run unasked, the null engine that
+stands in every table, and that whatever can't be is said in one line that names what would be right.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno import registry
+from dyno.model import EngineSpec, Tier, UsageError
+from dyno.run import plan, planfile
+from dyno.run.plan import Asked, Plan
+from dyno.suites.records import SUITE
+
+# Of the engines that run unasked, those that the tests can count on.
+EMBEDDED = {"duckdb", "leveldb", "lmdb", "memory", "rocksdb", "sqlite"}
+
+
+def make(*engines: str, **asked: Any) -> Plan:
+    return plan.make(Asked(suite="records", engines=engines or ("memory",), **asked))
+
+
+def rows(made: Plan) -> list[tuple[str, str]]:
+    """Engine as asked, and tier, of every cell but the null engines'."""
+    return [(cell.asked, cell.tier.value) for cell in made.cells if not cell.floor]
+
+
+def floors(made: Plan) -> list[tuple[str, str]]:
+    """The same of the null engines' cells."""
+    return [(cell.asked, cell.tier.value) for cell in made.cells if cell.floor]
+
+
+def values(made: Plan, *names: str, engine: str = "memory") -> list[tuple[Any, ...]]:
+    return [tuple(cell.params[name] for name in names) for cell in made.cells if cell.engine == engine]
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the named modules look as if they were not installed, or all, where none is named."""
+    find = importlib.util.find_spec
+
+    def hide(*names: str) -> None:
+        def found(name: str) -> object:
+            return None if name in names or not names else find(name)
+
+        monkeypatch.setattr(importlib.util, "find_spec", found)
+
+    return hide
+
+
+# -- cells ----------------------------------------------------------------------------------------------------
+
+
+def test_cells_are_the_product_of_engines_parameters_and_clients() -> None:
+    asked = {"records": ["10", "20"], "value_size": ["50", "60", "70"]}
+    made = make("lmdb", "sqlite", params=asked, clients=["1", "2"])
+    wanted = [(r, v, c) for r in (10, 20) for v in (50, 60, 70) for c in (1, 2)]
+    for engine in ("lmdb", "sqlite", "null"):
+        assert values(made, "records", "value_size", "clients", engine=engine) == wanted
+    assert len(made.cells) == (2 + len(dict(floors(made)))) * len(wanted)
+    assert len({repr(cell) for cell in made.cells}) == len(made.cells)
+
+
+def test_a_value_given_twice_is_one() -> None:
+    made = make("lmdb", params={"records": ["10", "1_0", "20"]}, clients=["1", 1])
+    assert values(made, "records", "clients", engine="lmdb") == [(10, 1), (20, 1)]
+
+
+def test_parameters_that_are_not_given_have_the_presets_value_or_their_default() -> None:
+    (cell,) = (cell for cell in make(params={"records": ["7"]}).cells if cell.engine == "memory")
+    defaults = {setting.name: setting.default for setting in SUITE.params}
+    assert cell.params == {**defaults, "records": 7, "clients": 1}
+
+
+def test_an_engine_with_other_options_is_another_row() -> None:
+    made = make("sqlite", "sqlite:cache_mib=8", "sqlite:cache_mib=8+journal_mode=delete", "sqlite:cache_mib=8")
+    named = [asked for asked, _ in rows(made)]
+    assert named == ["sqlite", "sqlite:cache_mib=8", "sqlite:cache_mib=8+journal_mode=delete"]
+    assert made.cells[1].options == {"cache_mib": 8}, "read, and without those that were not given"
+
+
+def test_phases_are_done_in_the_suites_order_and_all_without_being_named() -> None:
+    every = tuple(phase.name for phase in SUITE.phases)
+    assert make().phases == every
+    assert make(phases=["delete", "rand-key", "insert-blind-indices"]).phases == (
+        "insert-blind-indices",
+        "rand-key",
+        "delete",
+    )
+
+
+@pytest.mark.parametrize("name", sorted(SUITE.presets))
+def test_a_preset_gives_parameters_samples_budget_and_timeout(name: str) -> None:
+    preset = SUITE.presets[name]
+    made = make(preset=name)
+    assert (made.samples, made.budget, made.timeout) == (preset.samples, preset.budget, preset.timeout)
+    for parameter, value in preset.params.items():
+        assert {cell.params[parameter] for cell in made.cells} == {value}
+
+
+def test_quick_is_the_preset_without_a_name() -> None:
+    assert make() == make(preset="quick")
+
+
+def test_what_is_said_overrides_the_preset() -> None:
+    made = make(preset="full", params={"txn": ["5"]}, samples=9, budget=1.5, timeout=8.0)
+    assert (made.samples, made.budget, made.timeout) == (9, 1.5, 8.0)
+    assert values(made, "txn", "records", "operations") == [(5, 10_000_000, 1_000_000)]
+
+
+def test_seed_retries_and_memory_have_defaults() -> None:
+    made = make()
+    assert (made.seed, made.retries, made.memory) == (1, 1, None)
+    made = make(seed=0, retries=0, memory=1 << 30)
+    assert (made.seed, made.retries, made.memory) == (0, 0, 1 << 30)
+
+
+# -- engines --------------------------------------------------------------------------------------------------
+
+
+def unasked(**asked: Any) -> dict[str, str]:
+    """The engines that run without being named, and the tier of each."""
+    found = rows(plan.make(Asked(suite="records", **asked)))
+    assert len(dict(found)) == len(found), "each of them once"
+    return dict(found)
+
+
+def test_without_names_all_engines_run_that_are_here_at_their_own_tiers() -> None:
+    found = unasked()
+    assert set(found) >= EMBEDDED
+    for name, tier in found.items():
+        spec = registry.engine(name)
+        assert spec.by_default
+        assert not spec.missing()
+        assert tier == spec.default_tier.value
+
+
+def test_without_names_an_engine_that_is_not_installed_is_left_out(without: Callable[..., None]) -> None:
+    before = unasked()
+    without("lmdb", "duckdb")
+    assert set(unasked()) == set(before) - {"lmdb", "duckdb"}
+
+
+def test_without_names_only_those_run_that_can_give_the_tier() -> None:
+    found = unasked(tier="power")
+    assert set(found) >= EMBEDDED - {"memory"}
+    assert "memory" not in found
+    assert set(found.values()) == {"power"}
+
+
+def test_without_names_only_those_run_that_can_serve_the_clients() -> None:
+    found = unasked(clients=["2"])
+    assert set(found) >= EMBEDDED - {"memory"}
+    assert "memory" not in found
+
+
+def test_the_null_engine_is_added_once_for_each_tier() -> None:
+    made = make("memory", "lmdb", "sqlite", "leveldb")
+    found = floors(made)
+    assert {tier for _, tier in found} == {"volatile", "process"}
+    for tier in ("volatile", "process"):
+        assert found.count(("null", tier)) == 1
+    assert len(found) == len(set(found))
+    assert all(cell.floor is registry.engine(cell.engine).floor for cell in made.cells)
+
+
+def test_the_null_engine_is_not_added_where_it_is_named() -> None:
+    assert floors(make("null", "memory")) == [("null", "volatile")]
+    assert floors(make("lmdb", "null", tier="power")) == [("null", "power")]
+
+
+def test_a_tier_that_is_asked_for_holds_for_all() -> None:
+    made = make("lmdb", "sqlite", tier="volatile")
+    assert rows(made) == [("lmdb", "volatile"), ("sqlite", "volatile")]
+    assert {tier for _, tier in floors(made)} == {"volatile"}
+
+
+# -- blocks ---------------------------------------------------------------------------------------------------
+
+
+def blocks(seed: int) -> list[list[int]]:
+    made = make("lmdb", "sqlite", params={"records": ["1", "2", "3", "4"]}, samples=6, seed=seed)
+    found = list(made.blocks())
+    assert [{trial.block for trial in block} for block in found] == [{at} for at in range(6)]
+    return [[trial.cell for trial in block] for block in found]
+
+
+def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
+    found = blocks(seed=1)
+    assert len(found) == 6
+    cells = len(found[0])
+    assert cells >= 12
+    assert all(sorted(block) == list(range(cells)) for block in found)
+    assert len({tuple(block) for block in found}) == 6
+
+
+def test_the_seed_decides_the_order() -> None:
+    assert blocks(seed=3) == blocks(seed=3)
+    assert blocks(seed=3) != blocks(seed=4)
+
+
+# -- what can't be --------------------------------------------------------------------------------------------
+
+
+def asked(**given: Any) -> Asked:
+    return Asked(**{"suite": "records", "engines": ("memory",), **given})
+
+
+CANNOT_BE = {
+    "suite": (asked(suite="record"), "suite record is not known; did you mean records?"),
+    "suite far off": (asked(suite="zodb"), "suite zodb is not known; there are: "),
+    "engine": (asked(engines=["lmbd"]), "engine lmbd is not known; did you mean lmdb?"),
+    "option": (
+        asked(engines=["sqlite:cache_mb=8"]),
+        "engine sqlite: option cache_mb is not known; did you mean cache_mib?",
+    ),
+    "option of an engine without": (
+        asked(engines=["memory:size=8"]),
+        "engine memory: option size is not known: there are none",
+    ),
+    "option without a value": (
+        asked(engines=["sqlite:cache_mib"]),
+        "engine sqlite:cache_mib: options are written sqlite:option=value+option=value",
+    ),
+    "option without a name": (
+        asked(engines=["sqlite:=3"]),
+        "engine sqlite:=3: options are written sqlite:option=value+option=value",
+    ),
+    "bad value of an option": (
+        asked(engines=["sqlite:cache_mib=lots"]),
+        "engine sqlite: option cache_mib=lots: wants a whole number from 1 up",
+    ),
+    "bad choice of an option": (
+        asked(engines=["sqlite:journal_mode=wall"]),
+        "engine sqlite: option journal_mode=wall: wants one of .*wal",
+    ),
+    "parameter": (
+        asked(params={"record": ["1"]}),
+        "suite records: parameter record is not known; did you mean records?",
+    ),
+    "bad value of a parameter": (
+        asked(params={"records": ["0"]}),
+        "suite records: parameter records=0: wants a whole number from 1 up",
+    ),
+    "bad word for a parameter": (asked(params={"txn": ["al"]}), "suite records: parameter txn=al: wants a .* or all"),
+    "bad mix": (asked(params={"mix": ["80:30"]}), "suite records: parameter mix=80:30: wants a to f .* as 80:20"),
+    "preset": (asked(preset="quik"), "suite records: preset quik is not known; did you mean quick?"),
+    "phase": (asked(phases=["rand-keys"]), "suite records: phase rand-keys is not known; did you mean rand-key?"),
+    "tier": (asked(tier="powr"), "tier powr is not known; did you mean power?"),
+    "tier that an engine can't give": (
+        asked(tier="power"),
+        "engine memory can't give tier power; it gives: volatile",
+    ),
+    "option that can't give the tier": (
+        asked(engines=["sqlite:journal_mode=memory"], tier="power"),
+        "engine sqlite: journal_mode=memory can't give tier power; it gives: volatile",
+    ),
+    "option that can't give the default tier": (
+        asked(engines=["sqlite:journal_mode=memory"]),
+        "engine sqlite: journal_mode=memory can't give tier process; it gives: volatile",
+    ),
+    "clients": (asked(clients=["0"]), "suite records: parameter clients=0: wants a whole number from 1 to 1024"),
+    "clients that an engine can't serve": (
+        asked(engines=["lmdb", "memory"], clients=["1", "2"]),
+        "engine memory serves one client, not 2; leave it out or ask for 1",
+    ),
+    "clients given twice": (
+        asked(engines=["lmdb"], clients=["2"], params={"clients": ["3"]}),
+        "clients are given twice: by --clients and by -p clients=",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CANNOT_BE)
+def test_what_cannot_be_is_said_in_one_line_with_what_would_be_right(name: str) -> None:
+    wish, said = CANNOT_BE[name]
+    message = refusal(lambda: plan.make(wish))
+    literal = re.escape(said).replace(r"\.\*", ".*")
+    assert re.match(literal, message), message
+
+
+def refusal(ask: Callable[[], object]) -> str:
+    """The message of the UsageError that it raises: of one line."""
+    with pytest.raises(UsageError) as caught:
+        ask()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message
+    return message
+
+
+def test_an_engine_that_is_not_installed_is_refused_with_the_command(without: Callable[..., None]) -> None:
+    without("lmdb")
+    assert refusal(lambda: make("lmdb")) == f"engine lmdb needs lmdb: {registry.engine('lmdb').install}"
+
+
+def test_where_no_engine_can_run_the_way_to_find_out_is_named(without: Callable[..., None]) -> None:
+    without()
+    message = refusal(lambda: plan.make(Asked(suite="records")))
+    assert message == "suite records: no engine can run here; `dyno list` says what to install"
+
+
+def test_an_engine_without_a_port_of_the_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(registry.engine("memory"), name="frames", ports={"frames": object})
+    known = registry.engine
+    monkeypatch.setattr(registry, "engine", lambda name: other if name == "frames" else known(name))
+    assert refusal(lambda: make("frames")).startswith("engine frames has no port of suite records; ")
+
+
+def test_a_submodule_of_a_package_that_is_not_there_is_missing() -> None:
+    spec: EngineSpec = replace(registry.engine("memory"), modules=("dyno_no_such_package.part",))
+    assert spec.missing() == ("dyno_no_such_package.part",)
+
+
+# -- plan files -----------------------------------------------------------------------------------------------
+
+PLAN_FILE = """
+suite = "records"
+engine = ["lmdb", "sqlite:journal_mode=delete+cache_mib=8", { name = "sqlite", page_size = 8192 }]
+samples = 4
+preset = "standard"
+tier = "power"
+clients = [1, 2]
+phases = ["rand-key", "insert-blind-indices"]
+seed = 5
+budget = 2
+timeout = 60.5
+memory = 0.5
+retries = 0
+
+[param]
+records = [100, 200]
+txn = "all"
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Path]:
+    def written(text: str) -> Path:
+        file = tmp_path / "plan.toml"
+        file.write_text(text)
+        return file
+
+    return written
+
+
+Write = Callable[[str], Path]
+
+
+def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
+    by_flags = Asked(
+        suite="records",
+        engines=["lmdb", "sqlite:journal_mode=delete+cache_mib=8", "sqlite:page_size=8192"],
+        params={"records": ["100", "200"], "txn": ["all"]},
+        samples=4,
+        preset="standard",
+        tier="power",
+        clients=["1", "2"],
+        phases=["rand-key", "insert-blind-indices"],
+        seed=5,
+        budget=2.0,
+        timeout=60.5,
+        memory=1 << 29,
+        retries=0,
+    )
+    assert plan.make(planfile.read(write(PLAN_FILE))) == plan.make(by_flags)
+
+
+def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
+    from dyno.cli.run import command
+
+    # Of the rest of the flags, none says what is measured.
+    where = {"output", "resume", "overwrite", "work"}
+    flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
+    assert set(planfile.KEYS) == {"suite", *flags - where}
+
+
+def test_flags_override_a_plan_file(write: Write) -> None:
+    from dyno.cli.run import _asked, command
+
+    file = write(PLAN_FILE)
+    flags = ["-e", "leveldb", "-p", "txn=7", "--samples", "2", "--clients", "3", "--phases", "scan", "--seed", "0"]
+    context = command.make_context("run", [str(file), *flags])
+    given = {
+        name: value for name, value in context.params.items() if name not in ("path", "resume", "overwrite", "root")
+    }
+    made = plan.make(_asked(given.pop("what"), given))
+    assert rows(made) == [("leveldb", "power")] * 2
+    assert (made.samples, made.seed, made.phases) == (2, 0, ("scan",))
+    assert values(made, "records", "txn", "clients", engine="leveldb") == [(100, 7, 3), (200, 7, 3)]
+    assert (made.budget, made.timeout, made.retries) == (2, 60.5, 0), "what no flag says stays"
+
+
+WRONG_FILES = {
+    "no suite": ("samples = 3", '{file}: suite is missing; say suite = "records"'),
+    "not TOML": ("suite = ", "{file} is not TOML: "),
+    "unknown key": ('suite = "records"\nsample = 3', "{file}: key sample is not known; did you mean samples?"),
+    "string for a number": (
+        'suite = "records"\nsamples = "3"',
+        "{file}: samples = '3' has the wrong type; it wants a whole number",
+    ),
+    "fraction for a whole number": (
+        'suite = "records"\nsamples = 2.5',
+        "{file}: samples = 2.5 has the wrong type; it wants a whole number",
+    ),
+    "yes for a number": (
+        'suite = "records"\nseed = true',
+        "{file}: seed = True has the wrong type; it wants a whole number",
+    ),
+    "string for a list": (
+        'suite = "records"\nengine = "lmdb"',
+        "{file}: engine = 'lmdb' has the wrong type; it wants a list",
+    ),
+    "list for a table": (
+        'suite = "records"\nparam = [1]',
+        "{file}: param = [1] has the wrong type; it wants a table",
+    ),
+    "number for a string": ("suite = 3", "{file}: suite = 3 has the wrong type; it wants a string"),
+    "date for seconds": (
+        'suite = "records"\nbudget = 1979-05-27',
+        "{file}: budget = .* has the wrong type; it wants a whole number or a number",
+    ),
+    "engine that is neither": (
+        'suite = "records"\nengine = [{ nam = "lmdb" }]',
+        "{file}: engine {'nam': 'lmdb'} is neither a name nor a table with a name",
+    ),
+    "engine": ('suite = "records"\nengine = [{ name = "sqlit" }]', "engine sqlit is not known; did you mean sqlite?"),
+    "option": (
+        'suite = "records"\nengine = [{ name = "sqlite", cache = 1 }]',
+        "engine sqlite: option cache is not known; did you mean cache_mib?",
+    ),
+    "parameter": (
+        'suite = "records"\nparam = { valuesize = 3 }',
+        "suite records: parameter valuesize is not known; did you mean value_size?",
+    ),
+    "value": (
+        'suite = "records"\nparam = { records = [100, "many"] }',
+        "suite records: parameter records=many: wants a whole number from 1 up",
+    ),
+    "nested value": (
+        'suite = "records"\nparam = { records = { a = 1 } }',
+        "suite records: parameter records={'a': 1}: wants a whole number from 1 up",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_a_wrong_plan_file_is_refused_in_one_line(write: Write, name: str) -> None:
+    text, said = WRONG_FILES[name]
+    file = write(text)
+    message = refusal(lambda: plan.make(planfile.read(file)))
+    literal = re.escape(said.replace("{file}", str(file))).replace(r"\.\*", ".*")
+    assert re.match(literal, message), message
+
+
+def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    assert refusal(lambda: planfile.read(missing)) == f"can't read {missing}: No such file or directory"
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert refusal(lambda: planfile.read(binary)).startswith(f"{binary} is not TOML: ")
+
+
+# With what each is told to be instead.
+OUT_OF_RANGE = {
+    "samples = 0": "samples is out of range: it wants 1 or more",
+    "samples = -1": "samples is out of range: it wants 1 or more",
+    "seed = -1": "seed is out of range: it wants 0 or more",
+    "budget = 0": "budget is out of range: it wants 0.01 or more",
+    "budget = inf": "budget is out of range: it wants 0.01 or more",
+    "budget = nan": "budget is out of range: it wants 0.01 or more",
+    "timeout = -5": "timeout is out of range: it wants 1 or more",
+    "memory = 0": "memory is out of range: it wants 50 MiB or more",
+    "retries = -1": "retries is out of range: it wants 0 or more",
+    "phases = [1]": "suite records: phase 1 is not known; there are: ",
+    "param = { records = [] }": "suite records: parameter records has no value",
+    "param = { clients = [] }": "suite records: parameter clients has no value",
+    "clients = [1, 2000]": "suite records: parameter clients=2000: wants a whole number from 1 to 1024",
+}
+
+
+@pytest.mark.parametrize("text", OUT_OF_RANGE)
+def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
+    file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
+    assert refusal(lambda: plan.make(planfile.read(file))).startswith(OUT_OF_RANGE[text])
+
+
+def test_the_plan_of_a_run_file_is_plain_data() -> None:
+    data = make("sqlite:cache_mib=8", samples=2).data()
+    assert "cells" not in data
+    assert data["phases"] == [phase.name for phase in SUITE.phases]
+    assert set(data) == {"suite", "phases", "samples", "seed", "budget", "timeout", "memory", "retries"}
+
+
+def test_tiers_have_a_meaning() -> None:
+    assert [tier.value for tier in Tier] == ["volatile", "process", "power"]
+    assert all(tier.meaning for tier in Tier)

@@ -1,0 +1,57 @@
+"""What was started during a trial is ended after it, and nothing else is.
+
+Guards the other side of "nothing of a trial is left": a server that the parent started before, whose own children
+come and go with the trial's connections, as PostgreSQL's do, is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from shell import Shell
+
+# A server: it starts a child for every line on its standard input, tells its pid, and ends them at the end.
+SERVER = """
+import subprocess, sys
+children = []
+for line in sys.stdin:
+    children.append(subprocess.Popen(["sleep", "600"]))
+    print(children[-1].pid, flush=True)
+for child in children:
+    child.kill()
+"""
+PARENT = """
+import json, subprocess, sys
+import psutil
+from dyno.run.process import nothing_left
+
+def alive(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+with subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=-1, stdout=-1, text=True) as server:
+    with nothing_left():
+        server.stdin.write("connect\\n")
+        server.stdin.flush()
+        child = int(server.stdout.readline())
+        litter = subprocess.Popen(["sleep", "600"], start_new_session=True).pid
+    print(json.dumps({"server": alive(server.pid), "its child": alive(child), "litter": alive(litter)}))
+    server.stdin.close()
+"""
+
+
+def left(shell: Shell) -> dict[str, bool]:
+    status, out, err = shell.sh(sys.executable, "-c", PARENT, SERVER)
+    assert status == 0, err
+    found: dict[str, bool] = json.loads(out)
+    return found
+
+
+def test_what_a_trial_started_is_ended(shell: Shell) -> None:
+    assert left(shell)["litter"] is False
+
+
+def test_a_server_that_was_there_and_its_new_children_are_left_alone(shell: Shell) -> None:
+    found = left(shell)
+    assert found["server"] is True
+    assert found["its child"] is True

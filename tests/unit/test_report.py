@@ -1,0 +1,394 @@
+"""The forms in which a run is shown agree with each other, and none of them compares what may not be compared.
+
+Guards rule 3 of the measuring (tiers are never mixed in a table), that tables line up, that the floor stands last,
+that CSV and Markdown can be parsed, and the JSON that DESIGN.md promises. Runs are read from one real run file;
+where figures matter they are put in, so that nothing here hangs on a clock.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+from rich.console import Console
+from shell import Shell, small
+
+from dyno import results
+from dyno.model import Sample, Tier
+from dyno.report import data, text
+from dyno.report.table import groups
+from dyno.results import Attempt, Run
+
+PHASES = ("insert-blind-indices", "rand-key", "mixed")
+# Figures of a rank for each engine, in operations a second. Null engines are the fastest.
+RATES = {"lmdb": 2e3, "sqlite": 3e4, "leveldb": 500.0, "memory": 1e5, "null": 9e5, "nullkv": 8e5}
+TIERS = {"memory": "volatile", "lmdb": "process", "sqlite": "process", "leveldb": "process"}
+WIDE = 200
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Four engines of two tiers, and null engines at both; two samples of three phases."""
+    home = tmp_path_factory.mktemp("report")
+    shell = Shell(home, home / "work")
+    plan = small(phases=",".join(PHASES), param_records=100)
+    ended = shell.dyno("run", "records", "-e", "lmdb,sqlite,leveldb,memory", *plan, "-o", shell.file)
+    assert ended.status == 0, ended
+    return results.load(shell.file)
+
+
+Change = Callable[[str, Sample], Sample]
+
+
+def changed(run: Run, change: Change) -> Run:
+    """The run with every sample changed, knowing its engine's name."""
+
+    def attempt(found: Attempt) -> Attempt:
+        name = run.cells[found.cell].engine
+        return replace(found, samples=tuple(change(name, sample) for sample in found.samples))
+
+    return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
+
+
+def at_rate(name: str, sample: Sample) -> Sample:
+    elapsed = int(sample.items / RATES[name] * 1e9)
+    return replace(sample, elapsed_ns=elapsed, busy_ns=elapsed)
+
+
+@pytest.fixture(scope="module")
+def run(measured: Run) -> Run:
+    """With figures that are known."""
+    return changed(measured, at_rate)
+
+
+def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
+    def spoil(name: str, sample: Sample) -> Sample:
+        return replace(sample, void=why) if (name, sample.phase) == (engine, phase) else sample
+
+    return changed(run, spoil)
+
+
+# -- text -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the text, as it was printed."""
+
+    phase: str
+    tier: str
+    head: str
+    lines: list[str]
+
+    def column(self, name: str) -> tuple[int, int]:
+        """Where the heading starts and ends."""
+        found = re.search(rf"(?<!\S){re.escape(name)}(?!\S)", self.head)
+        assert found, (name, self.head)
+        return found.span()
+
+    @property
+    def unit(self) -> str:
+        return next(word for word in self.head.split() if word.endswith("/s"))
+
+    def names(self) -> list[str]:
+        return [re.split(r"\s{2,}", line)[0] for line in self.lines]
+
+    def under(self, name: str) -> list[str]:
+        """The words that end where a right-justified heading ends."""
+        _, end = self.column(name)
+        return [re.split(r"\s{2,}", line[:end])[-1] for line in self.lines]
+
+
+def engines(table: Table) -> set[str]:
+    return {name for name in table.names() if "(floor)" not in name}
+
+
+def printed(run: Run, width: int = WIDE) -> str:
+    out = io.StringIO()
+    text.render(run, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+def tables(shown: str) -> list[Table]:
+    found = []
+    for title in re.finditer(r"^(\S+)  tier (\w+): .*\n(engine .*)\n((?:\S.*\n)+)", shown, re.MULTILINE):
+        phase, tier, head, lines = title.groups()
+        found.append(Table(phase, tier, head, lines.splitlines()))
+    return found
+
+
+def test_there_is_a_table_for_each_phase_and_tier_and_none_mixes_tiers(run: Run) -> None:
+    found = tables(printed(run))
+    assert [(table.phase, table.tier) for table in found] == [
+        (phase, tier) for phase in PHASES for tier in ("volatile", "process")
+    ]
+    for table in found:
+        own = {name for name, tier in TIERS.items() if tier == table.tier}
+        assert engines(table) == own
+        assert "null (floor)" in table.names()
+        assert len(table.lines) == len(own) + sum("(floor)" in name for name in set(table.names()))
+
+
+def test_the_best_stands_first_and_the_floor_last(run: Run) -> None:
+    for table in tables(printed(run)):
+        wanted = ["memory"] if table.tier == "volatile" else ["sqlite", "lmdb", "leveldb"]
+        names = table.names()
+        assert names[: len(wanted)] == wanted
+        assert all(name.endswith(" (floor)") for name in names[len(wanted) :]), "whatever its figure"
+
+
+def test_columns_start_and_end_at_the_same_place_in_all_tables(run: Run) -> None:
+    first, *others = tables(printed(run))
+    for table in others:
+        for name in ("engine", "remarks"):
+            assert table.column(name)[0] == first.column(name)[0], name
+        for name in ("time", "[95 %]", "p50", "p99", "on disk"):
+            assert table.column(name)[1] == first.column(name)[1], name
+        assert table.column(table.unit)[1] == first.column(first.unit)[1]
+    assert {table.unit for table in (first, *others)} == {"key/s", "op/s"}
+
+
+def test_figures_end_where_their_heading_ends(run: Run) -> None:
+    for table in tables(printed(run)):
+        for name in ("time", table.unit, "[95 %]", "p50", "p99", "on disk"):
+            _, end = table.column(name)
+            for line in table.lines:
+                assert not line[end - 1].isspace(), (name, line)
+                assert line[end : end + 2].strip() == "", (name, line)
+
+
+def test_figures_are_those_of_the_run(run: Run) -> None:
+    for table in tables(printed(run)):
+        for name, figure in zip(table.names(), table.under(table.unit), strict=True):
+            assert float(figure.replace(",", "")) == pytest.approx(RATES[name.split()[0]], rel=1e-3)
+
+
+def test_a_row_without_a_number_stands_behind_those_with_one_and_says_why(run: Run) -> None:
+    spoilt = void(run, "sqlite", "record 3: got None, expected {'name': 'x'}")
+    shown = printed(spoilt)
+    (table,) = (table for table in tables(shown) if (table.phase, table.tier) == ("rand-key", "process"))
+    assert table.names()[:4] == ["lmdb", "leveldb", "sqlite", "null (floor)"]
+    assert table.under(table.unit)[2] == "void"
+    why = "sqlite, rand-key, tier process: void: record 3: got None, expected {'name': 'x'}"
+    assert f"No number\n  {why}\n" in shown
+    (other,) = (table for table in tables(shown) if (table.phase, table.tier) == ("mixed", "process"))
+    assert other.names()[0] == "sqlite", "other phases keep their numbers"
+
+
+def test_every_remark_is_explained_below(run: Run) -> None:
+    shown = printed(run)
+    legend = shown.partition("\nRemarks\n")[2].partition("\n\n")[0]
+    codes = {doubt.code for group in groups(run) for row in group.rows for doubt in row.doubts}
+    caveats = {caveat.code for group in groups(run) for row in group.rows for caveat in row.summary.caveats}
+    assert "few" in codes
+    assert "floor" in caveats
+    for code in codes | caveats:
+        assert re.search(rf"^  {re.escape(code)}\b", legend, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width: int) -> None:
+    wide = {(t.phase, t.tier): t for t in tables(printed(run))}
+    found = re.findall(r"^(\S+)  tier (\w+): .*\n(engine .*)\n((?:\S.*\n| .*\n)+)", printed(run, width), re.MULTILINE)
+    assert len(found) == len(wide)
+    for phase, tier, head, lines in found:
+        assert len(head) <= width
+        assert all(len(line) <= width for line in lines.splitlines())
+        table = wide[phase, tier]
+        narrow = Table(phase, tier, head, [line for line in lines.splitlines() if line[0] != " "])
+        assert narrow.names() == table.names()
+        assert narrow.under(narrow.unit) == table.under(table.unit)
+
+
+def test_a_run_that_is_not_complete_says_so(run: Run) -> None:
+    assert "Not complete" not in printed(run)
+    cut = replace(run, attempts=run.attempts[:-1])
+    assert f"Not complete: {len(run.attempts) - 1} trials of {len(run.attempts)} have ended" in printed(cut)
+    nothing = replace(run, attempts=())
+    assert f"Not complete: 0 trials of {len(run.attempts)} have ended" in printed(nothing)
+    assert all(set(table.under(table.unit)) == {"not"} for table in tables(printed(nothing))), "not measured yet"
+
+
+# -- JSON -----------------------------------------------------------------------------------------------------
+
+# DESIGN.md, "The command line".
+KEYS = {
+    *("suite", "engine", "phase", "params", "tier", "valid", "why", "samples", "operations"),
+    *("throughput", "latency_ns", "bytes_on_disk", "caveats"),
+}
+THROUGHPUT = {"median", "low", "high", "unit"}
+LATENCY = {"p50", "p90", "p95", "p99", "p999", "max"}
+
+
+def plain(run: Run) -> dict[str, Any]:
+    """As it comes out of a JSON parser; NaN and infinity are refused."""
+    found: dict[str, Any] = json.loads(json.dumps(data.as_data(run), allow_nan=False))
+    return found
+
+
+def cell(found: Mapping[str, Any], engine: str, phase: str, tier: str | None = None) -> Any:
+    (one,) = (c for c in found["cells"] if (c["engine"], c["phase"]) == (engine, phase) and tier in (None, c["tier"]))
+    return one
+
+
+def test_json_has_every_key_of_the_design_for_every_cell_and_phase(run: Run) -> None:
+    found = plain(void(run, "lmdb", "wrong"))
+    assert len(found["cells"]) == len(run.cells) * len(PHASES)
+    for each in found["cells"]:
+        assert set(each) >= KEYS
+        assert set(each["latency_ns"]) == LATENCY
+        assert each["throughput"] is None or set(each["throughput"]) == THROUGHPUT
+        assert all(set(caveat) == {"code", "text"} for caveat in each["caveats"])
+        assert each["valid"] is (each["why"] is None)
+        assert each["tier"] in {tier.value for tier in Tier}
+
+
+def test_json_has_the_figures_of_the_run(measured: Run) -> None:
+    found = plain(measured)
+    for at, asked in enumerate(measured.cells):
+        for phase in PHASES:
+            samples = [s for a in measured.attempts if a.cell == at for s in a.samples if s.phase == phase]
+            assert len(samples) == 2
+            each = cell(found, asked.asked, phase, asked.tier.value)
+            assert each["throughput"]["median"] == pytest.approx(
+                median(s.items / s.elapsed_ns * 1e9 for s in samples)
+            )
+            assert each["throughput"]["low"] is each["throughput"]["high"] is None, "of two samples"
+            assert each["throughput"]["unit"] == f"{samples[0].unit}/s"
+            assert each["operations"] == sum(s.operations for s in samples)
+            assert each["samples"] == 2
+            assert each["params"] == dict(asked.params)
+            assert each["floor"] is asked.engine.startswith("null")
+
+
+def test_latencies_grow_with_the_percentile_and_are_unknown_for_a_bulk_call(run: Run) -> None:
+    found = plain(run)
+    one = cell(found, "sqlite", "rand-key")["latency_ns"]
+    assert all(a <= b for a, b in pairwise(one[name] for name in data.LATENCIES))
+    assert cell(found, "memory", "rand-key")["bytes_on_disk"] is None
+    assert cell(found, "sqlite", "rand-key")["bytes_on_disk"] > 0
+
+
+def test_json_has_null_for_what_is_not_known(run: Run) -> None:
+    each = cell(plain(void(run, "lmdb", "got None")), "lmdb", "rand-key")
+    assert (each["valid"], each["why"]) == (False, "void: got None")
+    for name in ("throughput", "operations", "items", "elapsed_ns", "bytes_on_disk"):
+        assert each[name] is None
+    assert set(each["latency_ns"].values()) == {None}
+    assert each["samples"] == 0
+
+
+def test_an_option_that_was_asked_for_is_in_the_engines_name(run: Run) -> None:
+    sqlite = next(at for at, asked in enumerate(run.cells) if asked.engine == "sqlite")
+    cells = [replace(c, options={"cache_mib": 8}) if at == sqlite else c for at, c in enumerate(run.cells)]
+    assert cell(plain(replace(run, cells=tuple(cells))), "sqlite:cache_mib=8", "rand-key")["valid"]
+
+
+# -- CSV ------------------------------------------------------------------------------------------------------
+
+AWKWARD = 'got "a|b", expected\n{\'name\': "x, y"}; 100 %'
+
+
+def test_csv_has_the_cells_of_the_json(run: Run) -> None:
+    spoilt = void(run, "lmdb", AWKWARD)
+    rows = list(csv.DictReader(io.StringIO(data.as_csv(spoilt)), strict=True))
+    cells = plain(spoilt)["cells"]
+    assert len(rows) == len(cells)
+    for row, each in zip(rows, cells, strict=True):
+        assert None not in row, "a line with more fields than there are headings"
+        assert row == {name: flat(each, name) for name in row}
+    assert any(row["why"] == f"void: {AWKWARD}" for row in rows)
+
+
+def flat(each: Mapping[str, Any], name: str) -> str:
+    """What the CSV must have under the heading `name`."""
+    value: Any
+    if name.startswith("param_"):
+        value = each["params"][name.removeprefix("param_")]
+    elif name.startswith("throughput_"):
+        value = (each["throughput"] or {}).get(name.removeprefix("throughput_"))
+    elif name.startswith("latency_"):
+        value = each["latency_ns"][name.removeprefix("latency_").removesuffix("_ns")]
+    elif name in ("caveats", "doubts"):
+        value = ";".join(remark["code"] for remark in each[name])
+    else:
+        value = each[name]
+    return "" if value is None else str(value)
+
+
+def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
+    heads = set(next(csv.reader(io.StringIO(data.as_csv(run)))))
+    assert heads >= KEYS - {"params", "throughput", "latency_ns"}
+    assert heads >= {f"throughput_{name}" for name in THROUGHPUT} | {f"latency_{name}_ns" for name in LATENCY}
+    assert heads >= {f"param_{name}" for name in run.cells[0].params}
+
+
+# -- Markdown -------------------------------------------------------------------------------------------------
+
+
+def markdown_tables(run: Run) -> list[list[list[str]]]:
+    """Tables of lines of cells; a pipe that is escaped is no border."""
+    found: list[list[list[str]]] = [[]]
+    for line in data.as_markdown(run).splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|")
+            found[-1].append([part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]])
+        elif found[-1]:
+            found.append([])
+    return [table for table in found if table]
+
+
+def test_markdown_tables_have_as_many_cells_in_every_line(run: Run) -> None:
+    other = replace(
+        run, cells=tuple(replace(c, params={**c.params, "records": 5}) for c in run.cells[:1]) + run.cells[1:]
+    )
+    for shown in (run, void(run, "lmdb", AWKWARD), other, replace(run, attempts=())):
+        found = markdown_tables(shown)
+        assert len(found) == len(groups(shown)) == 6
+        for table, group in zip(found, groups(shown), strict=True):
+            head, rule, *lines = table
+            assert {len(line) for line in table} == {len(head)}
+            assert set(rule) == {"---"}
+            assert len(lines) == len(group.rows)
+            assert [line[0] for line in lines] == [row.name for row in group.rows]
+    assert "records" in markdown_tables(other)[0][0]
+    assert "records" not in markdown_tables(run)[0][0]
+
+
+def test_markdown_escapes_what_would_be_a_border(run: Run) -> None:
+    cells = [replace(c, options={"url": "a|b"}) if c.engine == "sqlite" else c for c in run.cells]
+    found = markdown_tables(replace(run, cells=tuple(cells)))
+    assert any(line[0] == r"sqlite:url=a\|b" for table in found for line in table)
+    assert all(len(line) == len(table[0]) for table in found for line in table)
+
+
+def test_markdown_says_phase_and_tier_above_each_table(run: Run) -> None:
+    titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", data.as_markdown(run), re.MULTILINE)
+    assert titles == [(phase, tier) for phase in PHASES for tier in ("volatile", "process")]
+
+
+# -- the commands ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flag", "form"),
+    [
+        (None, lambda run: printed(run)),
+        ("--json", lambda run: json.dumps(data.as_data(run), indent=2) + "\n"),
+        ("--csv", data.as_csv),
+        ("--markdown", data.as_markdown),
+    ],
+    ids=["text", "json", "csv", "markdown"],
+)
+def test_show_prints_each_form(shell: Shell, measured: Run, flag: str | None, form: Callable[[Run], str]) -> None:
+    status, out, err = shell.dyno("show", measured.path, *filter(None, [flag]))
+    assert (status, err) == (0, "")
+    assert out == form(measured)
