@@ -173,9 +173,13 @@ def test_the_null_engine_is_added_once_for_each_tier() -> None:
     assert all(cell.floor is registry.engine(cell.engine).floor for cell in made.cells)
 
 
-def test_the_null_engine_is_not_added_where_it_is_named() -> None:
-    assert floors(make("null", "memory")) == [("null", "volatile")]
-    assert floors(make("lmdb", "null", tier="power")) == [("null", "power")]
+def test_a_null_engine_that_is_named_is_not_added_again() -> None:
+    assert floors(make("sqlite", "null", tier="power")) == [("null", "power")]
+    assert sorted(floors(make("null", "memory"))) == [("null", "volatile"), ("nullkv", "volatile")]
+
+
+def test_a_null_engine_that_is_named_leaves_no_tier_without_a_floor() -> None:
+    assert ("null", "process") in floors(make("null", "lmdb"))
 
 
 def test_a_tier_that_is_asked_for_holds_for_all() -> None:

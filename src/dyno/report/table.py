@@ -29,7 +29,9 @@ class Row:
         """What stands in the row's last column: caveats by code, doubts with their figure."""
         codes = [caveat.code for caveat in self.summary.caveats if caveat.code != "floor"]
         kinds = self.summary.latency_by_kind_ns
-        apart = [f"{kind} {units.duration(found['p50'])}" for kind, found in kinds.items() if len(kinds) > 1]
+        # Without the space, at which a narrow column would part the figure from its unit.
+        p50s = {kind: units.duration(found["p50"]).replace(" ", "") for kind, found in kinds.items()}
+        apart = [f"{kind} {p50}" for kind, p50 in p50s.items() if len(kinds) > 1]
         return [doubt.short for doubt in self.doubts] + codes + ([f"p50 of {', '.join(apart)}"] if apart else [])
 
 

@@ -150,15 +150,20 @@ def _rows(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     _check_clients(rows, clients)
     if not rows:
         raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
-    return rows if any(spec.floor for spec, _, _ in rows) else rows + _floors(suite, rows)
+    return rows + _floors(suite, rows)
 
 
 def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
-    """The null engines of the suite's own port and of each port that a row is measured through, at each tier."""
+    """The null engines of the suite's own port and of each port that a row is measured through, at each tier.
+
+    Those that were asked for are not added again.
+    """
     used = {suite.ports[0], *(registry.port_of(suite, spec) for spec, _, _ in rows)}
-    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and registry.port_of(suite, spec) in used]
-    return [(spec, {}, tier) for spec in floors for tier in tiers if tier in spec.tiers]
+    there = [(spec.name, tier) for spec, _, tier in rows]
+    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
+    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in spec.tiers)
+    return [(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
 
 
 def _tier(name: str) -> Tier:

@@ -76,7 +76,7 @@ PARAMS = (
 )
 
 PRESETS = {
-    "quick": Preset({"records": 20_000}, samples=3, budget=0.4, timeout=120),
+    "quick": Preset({"records": 20_000}, samples=3, budget=0.3, timeout=120),
     "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
     "full": Preset(
         {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}, samples=3, budget=900, timeout=36_000

@@ -15,7 +15,7 @@ from dyno.suites.records.dataset import ABSENT
 from dyno.suites.records.port import INDEXES, Reader, Records
 from dyno.suites.records.work import Work, shorten
 
-SAMPLED = 200
+SAMPLED = 100
 # After deletes, a log-structured engine may walk over all that it has yet to forget for each absent one.
 ABSENT_FOUND = 5
 WALKED = 1_000_000
