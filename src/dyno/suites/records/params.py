@@ -101,7 +101,7 @@ def _insert(name: str, title: str) -> Phase:
         f"{title}; {count} {noun} a record",
         unit="key",
         writes=True,
-        checked="every key read back in order, and a sample of records by key and by index",
+        checked="every record read back in key order, and a sample by key and by index",
     )
 
 

@@ -1,18 +1,20 @@
-"""What must be true of a store after a phase that wrote: every key, in order, and a sample of whole records.
+"""What must be true of a store after a phase that wrote: every record in key order, and a sample
+by key and by index.
 
 Nothing here is timed.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 
 from dyno.model import Wrong
 from dyno.suites.records.dataset import ABSENT
-from dyno.suites.records.port import INDEXES, Reader, Records
+from dyno.suites.records.port import INDEXES, Reader, Record, Records
 from dyno.suites.records.work import Work, shorten
 
 SAMPLED = 100
@@ -45,29 +47,30 @@ def _indexes(work: Work, reader: Reader, phase: str, numbers: list[int]) -> int:
 
 
 def _walk(work: Work, reader: Reader, phase: str) -> int:
-    """The whole store in key order, its first million records: none lost, none surplus."""
+    """The whole store in key order, its first million records: none lost, none wrong, none surplus."""
     order = work.dataset.order
-    present = order[work.model.versions[order] != ABSENT][: WALKED + 1]
-    found = _names(reader)
-    for got, wanted in zip_longest(found, (name.decode() for name in work.dataset.names[present].tolist())):
-        if got != wanted:
-            raise Wrong(f"after {phase}, in key order: got {got!r}, expected {wanted!r}")
-    return len(found)
+    present = order[work.model.versions[order] != ABSENT][:WALKED].tolist()
+    walked = 0
+    for got, number in zip_longest(islice(_all(reader), WALKED), present):
+        expected = None if number is None else work.current(number)
+        if got != expected:
+            found = f"got {shorten(got)}, expected {shorten(expected)}"
+            raise Wrong(f"after {phase}, record {walked:,} in key order: {found}")
+        walked += 1
+    return walked
 
 
-def _names(reader: Reader) -> list[str]:
-    """The names of the first records in key order, one more than `WALKED` at the most."""
+def _all(reader: Reader) -> Iterator[Record]:
+    """Every record in key order, in pages."""
     scan = reader.scanner(PAGE)
-    names: list[str] = []
-    start = ("", "")
-    while len(names) <= WALKED:
+    start, seen = ("", ""), 0
+    while True:
         page = scan(start)
-        # A scan includes the key that it starts from, which the page before ended with.
-        names += [record["name"] for record in (page[1:] if names else page)]
+        yield from page[seen:]
         if len(page) < PAGE:
-            break
-        start = (page[-1]["name"], page[-1]["location"])
-    return names[: WALKED + 1]
+            return
+        # A scan includes the key that it starts from.
+        start, seen = (page[-1]["name"], page[-1]["location"]), 1
 
 
 def _same(phase: str, got: Any, expected: Any) -> None:
