@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import fmean
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -64,7 +62,6 @@ class Display:
         for attempt in trials.values():
             self._estimate.add(attempt)
         self._bar.update(self._task, total=len(plan.cells) * plan.samples, completed=len(trials))
-        self._since = time.monotonic()
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
         again = f", attempt {attempt + 1}" if attempt else ""
@@ -94,7 +91,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def observer(path: Path) -> Iterator[Quiet | Display]:
+def observer() -> Iterator[Quiet | Display]:
     """Who is to be told: a display that goes away at the end, where there is a terminal for it."""
     console = progress_console()
     if not console.is_terminal:

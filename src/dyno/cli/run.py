@@ -79,7 +79,7 @@ def carry_out(made: Plan, path: Path | None, root: Path | None, resume: bool, ov
         raise UsageError("--resume needs -o RUN, the file to continue")
     path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
-        with observer(path) as watching:
+        with observer() as watching:
             run = parent.execute(made, path, root or work.default_root(), watching, resume, overwrite)
     except KeyboardInterrupt:
         _interrupted(path)
