@@ -70,7 +70,7 @@ class Run:
 
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:
     """Writes a new run file with no trials. Raises UsageError if it is there and may not be replaced."""
-    line = {"kind": "run", "schema": SCHEMA, **header, "cells": [_cell_data(cell) for cell in cells]}
+    line = {"kind": "run", "schema": SCHEMA, **header, "cells": [asdict(cell) for cell in cells]}
     try:
         if replace:
             _remove(path)
@@ -165,10 +165,6 @@ def _lines(path: Path) -> Iterator[Any]:
                 if number == 1:
                     raise UsageError(f"{path} is not a run file of dyno") from None
                 raise UsageError(f"{path} is damaged in line {number}") from None
-
-
-def _cell_data(cell: Cell) -> dict[str, Any]:
-    return asdict(cell)
 
 
 def _cell(data: Mapping[str, Any]) -> Cell:

@@ -334,8 +334,9 @@ def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_pat
     whole.close()
 
 
-def test_there_may_be_more_clients_than_records(tmp_path: Path) -> None:
-    whole = workload(tmp_path, "rocksdb", Tier.PROCESS, clients=3, records=2)
+@pytest.mark.parametrize("mix", "ade")
+def test_there_may_be_more_clients_than_records(mix: str, tmp_path: Path) -> None:
+    whole = workload(tmp_path, "rocksdb", Tier.PROCESS, clients=3, records=2, mix=mix)
     for _ in all_phases(whole, 3):
         pass
 

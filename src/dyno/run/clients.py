@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import threading
@@ -11,7 +10,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from dyno.model import Phase
-from dyno.run.measure import Tally, measure
+from dyno.run.measure import Tally, measure, uncollected
 from dyno.run.process import die_with_parent
 from dyno.suite import Workload
 
@@ -24,13 +23,9 @@ class ClientDied(Exception):
 
 def run_phase(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:
     """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'."""
-    # Here for the threads of one process, the first of which to end would switch it on for the others.
-    gc.collect()
-    gc.disable()
-    try:
+    # Around all clients: the first thread to end would switch the collector on for the others.
+    with uncollected():
         return _run(workload, phase, clients, how, budget_ns)
-    finally:
-        gc.enable()
 
 
 def _run(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:

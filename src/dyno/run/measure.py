@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -52,14 +53,31 @@ class Tally:
 def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable[[], object]) -> Tally:
     """Runs the slices until they or the budget end. `ready` is called when the first one has been built.
 
-    A wrong answer ends the phase and stands in `void`. Garbage collection is off throughout: what a collector
-    would go through is mostly the inputs and answers that Dyno keeps.
+    A wrong answer ends the phase and stands in `void`.
     """
-    tally = Tally()
-    first = next(slices, None)
-    was_on = gc.isenabled()
+    with uncollected():
+        return _measure(slices, budget_ns, ready)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Garbage collection is off in the block: what a collector would go through is mostly the inputs and answers
+    that Dyno keeps. Inside another such block it does nothing: the outermost collects, and switches it on again.
+    """
+    if not gc.isenabled():
+        yield
+        return
     gc.collect()
     gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable[[], object]) -> Tally:
+    tally = Tally()
+    first = next(slices, None)
     try:
         ready()
         for work in chain(() if first is None else (first,), slices):
@@ -74,9 +92,6 @@ def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable
                 break
     except Wrong as wrong:
         tally.void = str(wrong)
-    finally:
-        if was_on:
-            gc.enable()
     return tally
 
 

@@ -81,9 +81,10 @@ def _time(row: CellSummary) -> Iterator[Doubt]:
 
 
 def _harness_percent(sample: Sample) -> float:
-    """Of the clients' time, what was not inside the engine's calls; all clients taken to have run as long."""
-    whole = sample.elapsed_ns * sample.clients
-    return max(0.0, (1 - sample.busy_ns / whole) * 100) if whole > 0 and sample.clients == 1 else 0.0
+    """Of the measured time, what was not the engine's. Zero for several clients, whose times are not known apart."""
+    if sample.clients > 1 or sample.elapsed_ns <= 0:
+        return 0.0
+    return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
 
 
 def _failures(row: CellSummary) -> Iterator[Doubt]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dyno.model import Wrong
 from dyno.suite import Failure, Operations
-from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw, following
+from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw, following, zipf_ranks
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import Record
 from dyno.suites.records.work import SCAN_SLICE, SLICE, NextVersion, Share, Slices, shorten
@@ -26,6 +26,9 @@ class Step(NamedTuple):
 def mixed(share: Share) -> Slices:
     """This client's operations: kinds drawn by the mix, keys by the distribution."""
     mix, count = share.work.mix, share.share_of(share.work.operations)
+    if not count:
+        # A client without records of its own, of which there is none to draw.
+        return
     reads = share.rng.random(count) < mix.reads
     planner = _Planner(share, count)
     calls = _calls(share)
@@ -51,8 +54,7 @@ class _Planner:
         self._latest = share.work.distribution == "latest"
         if self._latest:
             # Distances from this client's latest record, whichever it is by then.
-            own = share.own_count()
-            self._ahead = [own - 1 - place for place in draw("latest", own, count, share.rng, share.dataset.seed)]
+            self._ahead = zipf_ranks(share.own_count(), count, share.rng).tolist()
             self._written = self._ahead
         else:
             drawn = share.work.distribution, share.dataset.records, count, share.rng, share.dataset.seed

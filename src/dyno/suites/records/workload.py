@@ -40,26 +40,23 @@ class RecordsWorkload:
     def __init__(self, job: Job) -> None:
         self._job = job
         params = job.params
-        records, operations = int(params["records"]), params["operations"]
+        records, asked = int(params["records"]), params["operations"]
+        operations = records if asked == "all" else int(asked)
         mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
+        # Names kept for records that a mix inserts; each client's share is rounded up.
+        spare = operations + job.clients if mix.write == "insert" else 0
         self._work = Work(
-            dataset=Dataset(records, self._spare(records, operations), int(params["value_size"]), job.seed),
+            dataset=Dataset(records, spare, int(params["value_size"]), job.seed),
             mix=mix,
             distribution=mix.distribution if distribution == "mix" else distribution,
             txn=params["txn"],
-            operations=records if operations == "all" else int(operations),
+            operations=operations,
             judged=not job.spec.floor,
         )
         self._dataset, self._model = self._work.dataset, self._work.model
         self._store: Path | None = None
         self._indexed = False
         self._engine: Engine | None = None
-
-    def _spare(self, records: int, operations: Any) -> int:
-        """Names kept for records that a mix inserts; each client's share is rounded up."""
-        if mix_of(str(self._job.params["mix"])).write != "insert":
-            return 0
-        return (records if operations == "all" else int(operations)) + self._job.clients
 
     def conformance(self) -> None:
         if self._job.spec.floor:
