@@ -12,13 +12,13 @@ import platform
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import repeat
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from dyno.run.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
+from dyno.run.kernel import Ticks, groups
 from dyno.run.procfs import difference, read_lines, read_text, to_float, to_int
 
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
@@ -33,7 +33,7 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     """
     work = nearest_existing(work)
     memory = _memory(root)
-    ticks = _Ticks.read(root)
+    ticks = Ticks.read(root)
     return {
         "cpu": _cpu(root),
         "memory": memory | {"cgroup_limit_bytes": _memory_limit(root, memory["total_bytes"])},
@@ -63,9 +63,9 @@ def pressure(
 
     `others_busy_percent` is of all cores together, without this process (but with its running children).
     """
-    before, own_before, swap_before = _Ticks.read(root), _own_ticks(root), _swapped(root)
+    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), _swapped(root)
     sleep(seconds)
-    after, own_after, swap_after = _Ticks.read(root), _own_ticks(root), _swapped(root)
+    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), _swapped(root)
     steal: float | None = None
     others: float | None = None
     if before and after:
@@ -157,29 +157,10 @@ def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
 # --- control groups -----------------------------------------------------------------------------------------
 
 
-def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """The directories of this process's control group and of all above it: version 1, 2 and both mixed."""
-    mounted = root / "sys/fs/cgroup"
-    for line in read_lines(root / "proc/self/cgroup"):
-        _, controllers, group = ([*line.split(":", 2), "", ""])[:3]
-        if not controllers:
-            tops = [mounted, mounted / "unified"]
-        elif controller in controllers.split(","):
-            tops = [mounted / controllers, mounted / controller]
-        else:
-            continue
-        # A container may be told its path on the host while it sees only its own part, mounted at the top:
-        # the levels that are not there are passed over.
-        path = PurePosixPath(group)
-        for top in tops:
-            for level in (path, *path.parents):
-                yield top / str(level).lstrip("/")
-
-
 def _quota_cores(root: Path) -> float | None:
     """The CPU time that the tightest control group allows, in cores; None where nothing limits it."""
     quotas = []
-    for group in _groups(root, "cpu"):
+    for group in groups(root, "cpu"):
         both = (read_text(group / "cpu.max") or "").split()
         if len(both) != 2:
             both = [read_text(group / f"cpu.cfs_{part}_us") or "" for part in ("quota", "period")]
@@ -192,7 +173,7 @@ def _quota_cores(root: Path) -> float | None:
 def _memory_limit(root: Path, total: int | None) -> int | None:
     """The tightest control group's limit; None where there is none (version 1 gives a huge number then)."""
     limits = []
-    for group in _groups(root, "memory"):
+    for group in groups(root, "memory"):
         limit = to_int(read_text(group / "memory.max") or read_text(group / "memory.limit_in_bytes"))
         if limit is not None and limit < (total or 2**60):
             limits.append(limit)
@@ -230,25 +211,6 @@ def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
         if any(found):
             stalls[what] = {f"{m[1]}_avg10_percent": to_float(m[2]) for m in found if m}
     return stalls or None
-
-
-@dataclass(frozen=True)
-class _Ticks:
-    """CPU time of all cores since boot, in the kernel's ticks; waiting for disks counts as idle."""
-
-    total: int
-    busy: int
-    steal: int
-
-    @staticmethod
-    def read(root: Path) -> _Ticks | None:
-        words = (read_lines(root / "proc/stat") or [""])[0].split()
-        ticks = [n for n in map(to_int, words[1:9]) if n is not None]
-        if words[:1] != ["cpu"] or len(ticks) < 8:
-            return None
-        # The two columns after these, the guests', are counted in user and nice already.
-        user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
-        return _Ticks(sum(ticks), user + nice + system + irq + softirq, steal)
 
 
 def _percent(part: int, total: int) -> float | None:

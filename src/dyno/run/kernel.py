@@ -1,0 +1,51 @@
+"""What more than one reader of the kernel's files needs: control groups' directories, and all cores' time.
+
+Nothing here raises for what is missing. What only one module reads stands there; what a figure means for a
+measurement may not be said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from dyno.run.procfs import read_lines, to_int
+
+
+def groups(root: Path, controller: str) -> Iterator[Path]:
+    """The directories of this process's control group and of all above it: version 1, 2 and both mixed."""
+    mounted = root / "sys/fs/cgroup"
+    for line in read_lines(root / "proc/self/cgroup"):
+        _, controllers, group = ([*line.split(":", 2), "", ""])[:3]
+        if not controllers:
+            tops = [mounted, mounted / "unified"]
+        elif controller in controllers.split(","):
+            tops = [mounted / controllers, mounted / controller]
+        else:
+            continue
+        # A container may be told its path on the host while it sees only its own part, mounted at the top:
+        # the levels that are not there are passed over.
+        path = PurePosixPath(group)
+        for top in tops:
+            for level in (path, *path.parents):
+                yield top / str(level).lstrip("/")
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """CPU time of all cores since boot, in the kernel's ticks; waiting for disks counts as idle."""
+
+    total: int
+    busy: int
+    steal: int
+
+    @staticmethod
+    def read(root: Path) -> Ticks | None:
+        words = (read_lines(root / "proc/stat") or [""])[0].split()
+        ticks = [n for n in map(to_int, words[1:9]) if n is not None]
+        if words[:1] != ["cpu"] or len(ticks) < 8:
+            return None
+        # The two columns after these, the guests', are counted in user and nice already.
+        user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
+        return Ticks(sum(ticks), user + nice + system + irq + softirq, steal)

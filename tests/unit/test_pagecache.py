@@ -1,0 +1,308 @@
+"""Eviction is done to real files and proven by residency, which tells the truth also where eviction does not help.
+
+No test drops the caches of the whole machine: others may be measuring on it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dyno.run import pagecache
+from dyno.run.filesystem import filesystem
+from dyno.run.pagecache import Residency, evict, residency
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is in its page cache")
+
+SIZE = 8 << 20
+NO_DROP = Path("/nothing/here/drop_caches")
+CACHESTAT = platform.machine() == "x86_64" and tuple(map(int, platform.release().split(".")[:2])) >= (6, 5)
+
+OVERLAY = """
+set -e
+mkdir lower upper work merged
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged
+head -c {size} /dev/urandom > merged/file
+{python} -c 'import sys; from pathlib import Path; from dyno.run.pagecache import *
+files = [Path("merged/file")]
+print(residency(files).percent, evict(files, drop=Path("missing")), residency(files).percent)'
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory that is not kept in memory."""
+    for parent in (tmp_path, Path(__file__).parent):
+        if filesystem(parent)["ram_backed"] is not True and os.access(parent, os.W_OK):
+            with tempfile.TemporaryDirectory(dir=parent, prefix=".pagecache-") as directory:
+                yield Path(directory)
+            return
+    pytest.skip("only RAM-backed directories here")
+
+
+@pytest.fixture
+def file(disk: Path) -> Path:
+    """Just written: all of it is in the page cache, and nothing of it need be on the disk yet."""
+    path = disk / "file"
+    path.write_bytes(os.urandom(SIZE))
+    return path
+
+
+def percent(*files: Path) -> float:
+    told = residency(files).percent
+    assert told is not None
+    return told
+
+
+def test_an_evicted_file_is_gone_and_a_read_one_is_back(file: Path) -> None:
+    assert evict([file], drop=NO_DROP) == "files"
+    assert percent(file) <= 1
+    file.read_bytes()
+    assert percent(file) > 99
+    evict([file], drop=NO_DROP)
+    assert percent(file) <= 1
+
+
+def test_unwritten_data_is_flushed_and_then_evicted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: None)
+        evict([file], drop=NO_DROP)
+    if percent(file) <= 1:
+        pytest.skip("this file system had written it by itself")
+    evict([file], drop=NO_DROP)
+    assert percent(file) <= 1
+
+
+def test_a_flush_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        evict([file], drop=NO_DROP)
+
+
+def test_a_file_system_that_can_not_flush_is_no_failure(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def fail(fd: int) -> None:
+        fsync(fd)
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    evict([file], drop=NO_DROP)
+    assert percent(file) <= 1
+
+
+def test_looking_brings_nothing_in(file: Path) -> None:
+    evict([file], drop=NO_DROP)
+    assert residency([file]) == residency([file]) == Residency(SIZE, 0)
+
+
+def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
+        sum(mapping[:: mmap.PAGESIZE])
+        evict([file], drop=NO_DROP)
+        assert percent(file) > 99
+    evict([file], drop=NO_DROP)
+    assert percent(file) <= 1
+
+
+def test_both_ways_of_looking_agree(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Several pieces, the last one shorter.
+    monkeypatch.setattr(pagecache, "_PIECE_BYTES", 3 << 20)
+    evict([file], drop=NO_DROP)
+    with file.open("rb", buffering=0) as opened:
+        fd = opened.fileno()
+        # Else the kernel reads ahead of what is asked for.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(fd, SIZE // 2, 0)
+        parts = {
+            "all": (0, SIZE),
+            "first half": (0, SIZE // 2),
+            "second half": (SIZE // 2, SIZE // 2),
+            "middle": (SIZE // 4, SIZE // 2),
+        }
+        mincore = {name: pagecache._by_mincore(fd, [part]) for name, part in parts.items()}
+        assert mincore == {"all": SIZE // 2, "first half": SIZE // 2, "second half": 0, "middle": SIZE // 4}
+        cachestat = {name: pagecache._by_cachestat(fd, [part]) for name, part in parts.items()}
+    if None in cachestat.values() and not CACHESTAT:
+        pytest.skip("no cachestat here")
+    assert cachestat == mincore
+
+
+def test_a_machine_whose_system_call_is_not_known_is_not_asked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "mips64")
+    with file.open("rb") as opened:
+        assert pagecache._by_cachestat(opened.fileno(), [(0, SIZE)]) is None
+
+
+def test_a_kernel_without_the_call_tells_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "_SYS_CACHESTAT", 4095)
+    with file.open("rb") as opened:
+        assert pagecache._by_cachestat(opened.fileno(), [(0, SIZE)]) is None
+
+
+@pytest.mark.parametrize(("cachestat", "resident"), [(None, None), (0, None), (SIZE // 2, SIZE // 2)])
+def test_where_mincore_will_not_tell_a_zero_of_cachestat_is_no_proof(
+    file: Path, monkeypatch: pytest.MonkeyPatch, cachestat: int | None, resident: int | None
+) -> None:
+    monkeypatch.setattr(pagecache, "_by_mincore", lambda fd, extents: None)
+    monkeypatch.setattr(pagecache, "_by_cachestat", lambda fd, extents: cachestat)
+    assert residency([file]) == Residency(SIZE, resident)
+    assert residency([file]).percent == (None if resident is None else 50)
+
+
+def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel would call all of it resident."""
+    evict([file], drop=NO_DROP)
+    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    assert residency([file]).resident_bytes == 0, "others' and writable"
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with file.open("rb") as opened:
+        assert pagecache._by_mincore(opened.fileno(), [(0, SIZE)]) is None
+
+
+def test_one_unknown_file_makes_all_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = file.with_name("other")
+    other.write_bytes(b"x" * SIZE)
+    really = os.open
+
+    def refuse(path: Path, *rest: int) -> int:
+        if path == other:
+            raise PermissionError(13, "Permission denied")
+        return really(path, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert evict([other, file], drop=NO_DROP) == "files"
+    assert percent(file) <= 1
+    assert residency([other, file]) == residency([file, other]) == Residency(2 * SIZE, None)
+
+
+def test_in_memory_nothing_is_evicted_and_residency_says_so() -> None:
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK) or filesystem(shm)["type"] != "tmpfs":
+        pytest.skip("no tmpfs at /dev/shm")
+    with tempfile.TemporaryDirectory(dir=shm) as directory:
+        file = Path(directory) / "file"
+        file.write_bytes(os.urandom(SIZE))
+        assert evict([file], drop=NO_DROP) == "files"
+        assert percent(file) > 99
+
+
+def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
+    """cachestat calls every file of an overlay absent; that is what a container's files are on."""
+    unshare = shutil.which("unshare")
+    if unshare is None or os.geteuid() != 0:
+        pytest.skip("a mount of our own needs root and unshare")
+    script = OVERLAY.format(size=SIZE, python=sys.executable)
+    done = subprocess.run([unshare, "-m", "sh", "-c", script], cwd=disk, capture_output=True, text=True)
+    if "mount" in done.stderr or "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stderr == ""
+    before, how, after = done.stdout.split()
+    assert float(before) > 99
+    assert how == "files"
+    assert float(after) <= 1
+
+
+def test_holes_do_not_make_a_file_look_cold(disk: Path) -> None:
+    sparse = disk / "sparse"
+    data = os.urandom(1 << 20)
+    with sparse.open("wb") as opened:
+        opened.truncate(1 << 30)
+        os.pwrite(opened.fileno(), data, 1 << 29)
+        os.fsync(opened.fileno())
+    if sparse.stat().st_blocks * 512 > 1 << 26:
+        pytest.skip("no sparse files on this file system")
+    told = residency([sparse])
+    assert told.file_bytes == told.resident_bytes == len(data)
+    evict([sparse], drop=NO_DROP)
+    assert residency([sparse]) == Residency(len(data), 0)
+
+
+def test_a_file_of_nothing_but_hole_has_no_percent(disk: Path) -> None:
+    hole = disk / "hole"
+    with hole.open("wb") as opened:
+        opened.truncate(1 << 30)
+    if hole.stat().st_blocks:
+        pytest.skip("no sparse files on this file system")
+    assert residency([hole]) == Residency(0, 0)
+    assert residency([hole]).percent is None
+
+
+def test_sizes_are_in_whole_pages(disk: Path) -> None:
+    odd = disk / "odd"
+    odd.write_bytes(b"x" * (2 * mmap.PAGESIZE + 1))
+    assert residency([odd]) == Residency(3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE)
+
+
+def test_what_is_no_file_with_data_counts_nothing(file: Path, disk: Path) -> None:
+    empty, pipe = disk / "empty", disk / "pipe"
+    empty.touch()
+    os.mkfifo(pipe)  # Opening it would wait for a writer.
+    nothing = [disk / "vanished", file / "below a file", empty, pipe, disk]
+    assert residency(nothing) == Residency(0, 0)
+    assert residency(nothing).percent is None
+    assert residency([*nothing, file]) == Residency(SIZE, SIZE)
+    evict([*nothing, file], drop=NO_DROP)
+    assert residency([*nothing, file]) == Residency(SIZE, 0)
+    assert residency([]) == Residency(0, 0)
+
+
+def test_a_file_counts_once_by_whatever_name(file: Path) -> None:
+    link, hard = file.with_name("link"), file.with_name("hard")
+    link.symlink_to(file)
+    hard.hardlink_to(file)
+    assert residency([file, file, link, hard]) == Residency(SIZE, SIZE)
+
+
+def test_no_descriptor_is_left_open(file: Path) -> None:
+    drop = file.with_name("drop_caches")
+    drop.touch()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    residency([file])
+    evict([file], drop=drop)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_all_caches_are_dropped_where_that_is_allowed(file: Path) -> None:
+    drop = file.with_name("drop_caches")
+    drop.touch()
+    assert evict([file], drop=drop) == "files+drop_caches"
+    assert drop.read_text().strip() == "3"
+
+
+def test_drop_caches_is_written_after_the_files_are_evicted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what the eviction reads of the file system's structures would be back in memory."""
+    drop, order = file.with_name("drop_caches"), []
+    drop.touch()
+    advise, write = os.posix_fadvise, os.write
+    monkeypatch.setattr(os, "posix_fadvise", lambda *args: (order.append("file"), advise(*args))[1])
+    monkeypatch.setattr(os, "write", lambda *args: (order.append("drop"), write(*args))[1])
+    evict([file], drop=drop)
+    assert order == ["file", "drop"]
+
+
+def test_a_missing_drop_caches_is_not_made(file: Path) -> None:
+    drop = file.with_name("drop_caches")
+    assert evict([file], drop=drop) == "files"
+    assert not drop.exists()
+
+
+def test_elsewhere_nothing_is_done_and_nothing_known(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = file.with_name("drop_caches")
+    drop.touch()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert evict([file], drop=drop) == "none"
+    assert drop.read_text() == ""
+    assert residency([file]) == Residency(SIZE, None)

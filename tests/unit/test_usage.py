@@ -1,0 +1,375 @@
+"""What processes use is seen: by real work, and by the kernel's files in a tree of ours."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from dyno.run import usage
+from dyno.run.filesystem import filesystem
+from dyno.run.usage import NOTHING, UNKNOWN, Device, Usage
+
+SIZE = 4 << 20
+MS = 10**6
+BURN = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+# The name of a program may hold blanks and parentheses. From the tenth field on: minor faults of it and of its
+# ended children, major ones likewise, then its user and system time, and theirs.
+STAT = "42 (a ) b) S 1 1 1 0 -1 0 900 901 7 70 3 5 300 500 20 0\n"
+IO = "rchar: 5000\nwchar: 1\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: {}\ncancelled_write_bytes: {}\n"
+SWITCHES = "Name:\tx\nVmHWM:\t  1234 kB\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n"
+
+Plant = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Plant:
+    """Writes a tree of kernel files, and gives its root."""
+
+    def write(files: Mapping[str, str]) -> Path:
+        for name, text in files.items():
+            file = tmp_path / "root" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return tmp_path / "root"
+
+    return write
+
+
+class Child:
+    """A process that executes what it is told, and gives `answer` when that is done."""
+
+    SERVE = """
+import sys
+names = {"answer": 0}
+for line in sys.stdin:
+    exec(eval(line), names)
+    print(names["answer"], flush=True)
+"""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-c", self.SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self.process.pid
+
+    def do(self, code: str) -> int:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(repr(code) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child()
+    yield child
+    child.end()
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Path:
+    """A file of SIZE bytes, on a device, of which the page cache holds nothing."""
+    if filesystem(tmp_path)["ram_backed"] is not False:
+        pytest.skip("no file system on a device")
+    file = tmp_path / "cold"
+    with file.open("wb") as f:
+        f.write(os.urandom(SIZE))
+        f.flush()
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return file
+
+
+def burn() -> None:
+    end = time.process_time_ns() + 100 * MS
+    while time.process_time_ns() < end:
+        sum(range(10_000))  # in user mode, while the clock may be a system call
+
+
+def cpu_ns(used: Usage) -> int:
+    assert used.user_ns is not None and used.system_ns is not None
+    return used.user_ns + used.system_ns
+
+
+def part(used: int | None) -> float:
+    """As a part of SIZE."""
+    assert used is not None
+    return used / SIZE
+
+
+def test_differences_and_sums() -> None:
+    one, two = Usage(1, 2, 3, 4, 5, 6, 7, 8), Usage(11, 22, 33, 44, 55, 66, 77, 88)
+    assert two - one == Usage(10, 20, 30, 40, 50, 60, 70, 80)
+    assert one + two == Usage(12, 24, 36, 48, 60, 72, 84, 96)
+    assert one + NOTHING == one
+
+
+def test_unknown_stays_unknown() -> None:
+    known = Usage(1, 2, 3, 4, 5, 6, 7, 8)
+    partly = replace(known, user_ns=None, read_bytes=None)
+    for result in (known - partly, partly - known, known + partly, partly + known):
+        assert [n for n, value in enumerate(astuple(result)) if value is None] == [0, 6]
+    assert known - UNKNOWN == UNKNOWN - known == known + UNKNOWN == UNKNOWN
+
+
+def test_a_counter_that_shrank_is_unknown_but_for_what_is_not_written_after_all() -> None:
+    before = Usage(9, 9, 9, 9, 9, 9, 9, 9)
+    assert before - Usage(10, 10, 10, 10, 10, 10, 10, 10) == replace(UNKNOWN, written_bytes=-1)
+
+
+def test_own_cpu_time_of_all_threads() -> None:
+    before = usage.own()
+    burn()
+    between = usage.own()
+    thread = threading.Thread(target=burn)
+    thread.start()
+    thread.join()
+    after = usage.own()
+    assert cpu_ns(between - before) >= 90 * MS
+    user = (between - before).user_ns
+    assert user is not None and user >= 50 * MS
+    assert cpu_ns(after - between) >= 90 * MS, "a thread that has ended"
+
+
+def test_cpu_time_of_the_calling_thread_only() -> None:
+    before = usage.of_thread_ns()
+    burn()
+    between = usage.of_thread_ns()
+    thread = threading.Thread(target=burn)
+    thread.start()
+    thread.join()
+    after = usage.of_thread_ns()
+    assert sum(between) - sum(before) >= 90 * MS
+    assert sum(after) - sum(between) < 50 * MS
+    assert all(isinstance(ns, int) and ns % 1000 == 0 for ns in after)
+
+
+def test_waiting_is_a_voluntary_switch() -> None:
+    before = usage.own()
+    for _ in range(20):
+        time.sleep(0.0001)
+    switched = (usage.own() - before).voluntary_switches
+    assert switched is not None and switched >= 20
+
+
+def test_reading_from_the_device_and_from_the_page_cache(cold: Path) -> None:
+    before = usage.own()
+    cold.read_bytes()
+    between = usage.own()
+    cold.read_bytes()
+    after = usage.own()
+    first, second = between - before, after - between
+    assert part(first.read_bytes) >= 0.9
+    assert part(second.read_bytes) < 0.1
+    assert part(first.asked_bytes) == pytest.approx(1, abs=0.1)
+    assert part(second.asked_bytes) == pytest.approx(1, abs=0.1)
+
+
+def test_a_mapped_file_is_read_by_faults_and_not_asked_for(cold: Path) -> None:
+    with cold.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        before = usage.own()
+        assert len(mapped[::4096]) == SIZE // 4096
+        used = usage.own() - before
+    assert part(used.read_bytes) >= 0.9
+    assert part(used.asked_bytes) < 0.1
+    assert used.major_faults is not None and used.major_faults >= 1
+
+
+def test_writing(cold: Path) -> None:
+    data = os.urandom(SIZE)
+    before = usage.own()
+    with (cold.parent / "written").open("wb") as file:
+        file.write(data)
+        # Not flushed: it counts when the pages are dirtied.
+        used = usage.own() - before
+    assert part(used.written_bytes) == pytest.approx(1, abs=0.1)
+    assert part(used.read_bytes) < 0.1
+
+
+def test_another_process(child: Child, cold: Path) -> None:
+    own_before, before = usage.own(), usage.of(child.pid)
+    child.do(BURN)
+    child.do(f"data = open({str(cold)!r}, 'rb').read()")
+    child.do("for _ in range(20): time.sleep(0.0001)")
+    used, own = usage.of(child.pid) - before, usage.own() - own_before
+    # Two counters of 10 ms each, rounded down.
+    assert cpu_ns(used) >= 160 * MS
+    assert cpu_ns(own) < 100 * MS
+    assert part(used.read_bytes) >= 0.9
+    assert part(used.asked_bytes) == pytest.approx(1, abs=0.1)
+    assert used.voluntary_switches is not None and used.voluntary_switches >= 20
+    assert None not in astuple(used)
+
+
+def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
+    child.end()
+    assert usage.of(child.pid) == UNKNOWN
+    assert usage.of_tree([child.pid]) == UNKNOWN
+    assert usage.of_tree([os.getpid(), child.pid]) == UNKNOWN
+    assert usage.peak_resident_bytes(child.pid) is None
+
+
+def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
+    assert usage.of_tree([]) == NOTHING
+    burner = f"{BURN}\nprint(flush=True); time.sleep(600)"
+    child.do("import os, subprocess, sys")
+    child.do(
+        f"below = subprocess.Popen([sys.executable, '-S', '-c', {burner!r}],"
+        " stdin=subprocess.DEVNULL, stdout=subprocess.PIPE); below.stdout.readline(); answer = below.pid"
+    )
+    below = child.do("")
+    tree = usage.of_tree([child.pid])
+    try:
+        assert cpu_ns(tree) - cpu_ns(usage.of(child.pid)) >= 160 * MS
+        twice = usage.of_tree([child.pid, below, below])
+        assert cpu_ns(twice) - cpu_ns(tree) < 100 * MS
+    finally:
+        child.do("below.kill(); below.communicate()")
+    ended = usage.of_tree([child.pid])
+    assert not Path(f"/proc/{below}").exists()
+    assert cpu_ns(ended) - cpu_ns(usage.of(child.pid)) >= 160 * MS
+    assert (ended - tree).user_ns is not None
+
+
+def test_a_descendant_that_has_just_gone_is_left_out(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = SimpleNamespace(pid=child.pid)
+    child.end()
+    monkeypatch.setattr(psutil.Process, "children", lambda self, recursive: [gone])
+    assert None not in astuple(usage.of_tree([os.getpid()]))
+
+
+def test_peak_memory_stays_when_it_is_given_back(child: Child) -> None:
+    child.do("data = b'x' * (64 << 20)")
+    child.do("del data")
+    peak = usage.peak_resident_bytes(child.pid)
+    assert peak is not None and 64 << 20 <= peak < 256 << 20
+
+
+def test_the_kernels_files_of_a_process(plant: Plant) -> None:
+    root = plant(
+        {
+            "proc/42/stat": STAT,
+            "proc/42/io": IO.format(10_000, 4_000),
+            "proc/42/status": SWITCHES.format(100, 10),
+            "proc/42/task/42/status": SWITCHES.format(100, 10),
+            "proc/42/task/43/status": SWITCHES.format(11, 1),
+            "proc/42/task/44/other": "a thread that is just ending",
+        }
+    )
+    tick = 10**9 // os.sysconf("SC_CLK_TCK")
+    assert usage.of(42, root=root) == Usage(
+        user_ns=3 * tick,
+        system_ns=5 * tick,
+        voluntary_switches=111,
+        involuntary_switches=11,
+        major_faults=7,
+        asked_bytes=5000,
+        read_bytes=4096,
+        written_bytes=6_000,
+    )
+    assert usage.peak_resident_bytes(42, root=root) == 1234 * 1024
+
+
+def test_pages_dropped_before_they_are_written_can_be_anothers(plant: Plant) -> None:
+    root = plant({"proc/42/stat": STAT, "proc/42/io": IO.format(0, 4_096)})
+    assert usage.of(42, root=root).written_bytes == -4_096
+
+
+def test_a_process_that_may_not_be_looked_into(plant: Plant) -> None:
+    root = plant(
+        {
+            "proc/42/stat": STAT,
+            "proc/42/task/42/status": SWITCHES.format(100, 10),
+        }
+    )
+    used = usage.of(42, root=root)
+    assert (used.asked_bytes, used.read_bytes, used.written_bytes) == (None, None, None)
+    assert None not in astuple(used)[:5]
+
+
+def test_a_process_that_ends_while_it_is_read_is_unknown(plant: Plant) -> None:
+    root = plant({"proc/42/io": IO.format(1, 0), "proc/42/task/42/status": SWITCHES.format(100, 10)})
+    assert usage.of(42, root=root) == UNKNOWN
+
+
+def test_garbage_is_unknown(plant: Plant) -> None:
+    files = ("stat", "io", "status", "task/42/status")
+    root = plant({f"proc/42/{name}": "rchar: x\nVmHWM: - kB\n:::\n) 1 - -\n" for name in files})
+    assert usage.of(42, root=root) == UNKNOWN
+    assert usage.peak_resident_bytes(42, root=root) is None
+
+
+def test_a_device_counts_what_is_read_and_written(cold: Path) -> None:
+    before = usage.device(cold)
+    if before == Device(None, None):
+        pytest.skip("the file system's device is not seen")
+    cold.read_bytes()
+    between = usage.device(cold)
+    with (cold.parent / "written").open("wb") as file:
+        file.write(os.urandom(SIZE))
+        file.flush()
+        os.fsync(file.fileno())
+    after = usage.device(cold)
+    assert None not in (*astuple(before), *astuple(between), *astuple(after))
+    assert part(between.read_bytes) - part(before.read_bytes) >= 0.9
+    assert part(after.written_bytes) - part(between.written_bytes) >= 0.9
+
+
+BLOCK_STAT = "  100 5 2048 30 200 6 4096 70 0 80 90 1 2 3 4 5 6\n"
+COUNTED = Device(read_bytes=2048 * 512, written_bytes=4096 * 512)
+
+
+def mounted(source: str, type: str = "ext4") -> dict[str, str]:
+    return {"proc/self/mountinfo": f"20 1 0:31 / / rw,relatime shared:1 - {type} {source} rw\n"}
+
+
+def number(place: Path) -> str:
+    device = place.stat().st_dev
+    return f"{os.major(device)}:{os.minor(device)}"
+
+
+def test_a_device_is_found_by_its_number(plant: Plant, tmp_path: Path) -> None:
+    root = plant({f"sys/dev/block/{number(tmp_path)}/stat": BLOCK_STAT})
+    assert usage.device(tmp_path, root=root) == COUNTED
+    assert usage.device(tmp_path / "to" / "be", root=root) == COUNTED
+
+
+def test_a_device_without_a_number_of_its_own_is_found_by_its_mount(plant: Plant, tmp_path: Path) -> None:
+    root = plant({**mounted("/dev/mapper/data", "btrfs"), "sys/class/block/dm-3/stat": BLOCK_STAT})
+    (root / "dev/mapper").mkdir(parents=True)
+    (root / "dev/mapper/data").symlink_to("../dm-3")
+    assert usage.device(tmp_path, root=root) == COUNTED
+
+
+@pytest.mark.parametrize("source", ["tmpfs", "sda", "overlay", "server:/export", "/dev/gone", "//server/share"])
+def test_no_device_is_unknown(plant: Plant, tmp_path: Path, source: str) -> None:
+    root = plant({**mounted(source), "sys/class/block/sda/stat": BLOCK_STAT, "sys/class/block/stat": BLOCK_STAT})
+    assert usage.device(tmp_path, root=root) == Device(None, None)
+
+
+def test_nothing_to_be_seen_is_unknown(tmp_path: Path) -> None:
+    assert usage.device(tmp_path, root=tmp_path / "nothing-here") == Device(None, None)
+
+
+@pytest.mark.parametrize("switch", ["sda/sda1/queue", "sda/queue"], ids=["a disk", "a partition"])
+def test_a_device_that_does_not_count_is_unknown(plant: Plant, tmp_path: Path, switch: str) -> None:
+    root = plant({"sys/devices/sda/sda1/stat": BLOCK_STAT, f"sys/devices/{switch}/iostats": "1\n"})
+    (root / "sys/dev/block").mkdir(parents=True)
+    (root / "sys/dev/block" / number(tmp_path)).symlink_to("../../devices/sda/sda1")
+    assert usage.device(tmp_path, root=root) == COUNTED
+    plant({f"sys/devices/{switch}/iostats": "0\n"})
+    assert usage.device(tmp_path, root=root) == Device(None, None)
