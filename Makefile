@@ -17,17 +17,21 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --check; fi
+	@if cargo clippy --version >/dev/null 2>&1; then cd rust && cargo clippy --quiet --release --locked -- -D warnings; fi
 
 setup: $(STAMP)
 
 # The build back end is in the lock file too, so nothing unpinned is installed.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml rust/Cargo.toml rust/Cargo.lock $(wildcard rust/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory system
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c 'import dyno._native' 2>/dev/null || \
+		echo "The native loop was not built; for it, install a Rust toolchain (cargo) and run: make -B setup"
 	@touch $@
 
 # What tests need beside Python packages. Without root and sudo it says so and goes on.
@@ -37,7 +41,7 @@ system:
 # Needs uv. The comments that it writes name no index and no path.
 lock:
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-header --no-annotate --all-extras --group test pyproject.toml -o requirements.lock
+		--no-header --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO)
+	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO)

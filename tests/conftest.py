@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shell import Shell
-
-# A disk by convention, where /tmp may be memory.
-DISK = Path("/var/tmp")
+from shell import DISK, Shell
 
 
 @pytest.fixture

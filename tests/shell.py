@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+# A disk by convention, where /tmp may be memory.
+DISK = Path("/var/tmp")
 TESTS = Path(__file__).parent
 FAULTY = TESTS / "plugins" / "faulty"
 RECORDER = TESTS / "plugins" / "recorder"

@@ -22,6 +22,10 @@ class Refused(Exception):
     """An engine will not do what was asked of it (a tier, an option, a number of clients)."""
 
 
+class Absent(Exception):
+    """A phase that makes no sense for an engine as it was asked for (a cold one of what keeps no files)."""
+
+
 class Wrong(Exception):
     """An engine gave an answer that is not what the dataset says it must be. It voids the phase."""
 
@@ -164,6 +168,8 @@ class EngineSpec:
     clients: str = "one"
     """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
     gaps: tuple[Gap, ...] = ()
+    server: Callable[[Path], Iterable[int]] = lambda home: ()
+    """The processes that serve it, beside the client's own, of the engine opened in or below that directory."""
     floor: bool = False
     """A null engine: it does nothing, and its figure prices the harness."""
     by_default: bool = True
@@ -189,7 +195,8 @@ class Phase:
     unit: str
     """What is counted, singular: 'key', 'op'."""
     writes: bool
-    temperature: str = "none"  # "hot", "cold" or "none"
+    temperature: str = "none"
+    """'hot': a whole untimed round comes first. 'cold': the engine is closed and its files leave the page cache."""
     checked: str = ""
     """How its answers are checked, for `dyno list` and the docs."""
 
@@ -255,10 +262,33 @@ class Sample:
     bulk: bool = False
     first_error: str | None = None
     histogram: str | None = None
-    """Latency per operation, in ns: HdrHistogram's interchange format. None for a bulk phase."""
+    """Service time per operation, in ns: HdrHistogram's interchange format. None for a bulk phase."""
     by_kind: Mapping[str, str | None] = field(default_factory=dict)
     """The same, apart for each kind of operation, where a phase mixes kinds."""
+    response: str | None = None
+    """Response time, from the moment at which an operation was due: of an open loop."""
+    late: str | None = None
+    """By how much the harness itself was late: from when it was free to start, to when it did. Of an open loop."""
+    series: tuple[Mapping[str, int], ...] = ()
+    """For each second (see `series.Series`): operations, p50_ns, p99_ns."""
+    temperature: str = "none"
+    """'hot' or 'cold' where that is what was reached, 'lukewarm' where it was asked for and not reached."""
+    residency: Mapping[str, Any] | None = None
+    """Of a cold phase: file_bytes, resident_bytes and how they were evicted."""
+    client: Mapping[str, int | None] | None = None
+    """What the clients' processes used during the phase: see `run.usage.Usage`."""
+    server: Mapping[str, int | None] | None = None
+    """The same of the processes that serve the engine; None where there are none."""
+    device: Mapping[str, int | None] | None = None
+    """Bytes read from and written to the block device of the work directory, by anybody."""
     bytes_on_disk: int | None = None
+    """Allocated blocks of the engine's files, once it had settled."""
+    settled: bool | None = None
+    """Whether the engine came to rest after the phase; None for a phase that does not write."""
+    written_bytes: int | None = None
+    """Sent to the device by all processes, from the start of the phase until the engine had settled."""
+    payload_bytes: int | None = None
+    """What the application gave to be stored."""
     void: str | None = None
     """Why the phase counts for nothing; None where every answer was right."""
 

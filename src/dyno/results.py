@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from dyno.model import Caveat, Cell, Sample, Tier, UsageError
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)
 OPENING = b'{"kind":"run"'
 
 
@@ -40,9 +41,16 @@ class Attempt:
     version: str | None
     settings: Mapping[str, Any] | None
     caveats: tuple[Caveat, ...]
-    resources: Mapping[str, int | None]
+    resources: Mapping[str, Any]
+    """`client` and `server`: what their processes used in the whole trial; and `peak_anonymous_bytes`."""
     output: str | None
     """The end of what the trial printed; kept only where it did not end well."""
+    loop: Mapping[str, Any] | None = None
+    """Which loop measured, by which clock, and what it costs: see `run.loops.about`."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Phases that make no sense for the engine, and why."""
+    strain: Mapping[str, Any] = field(default_factory=dict)
+    """What the machine suffered during the trial: see `run.strain.since`."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +133,9 @@ def load(path: Path) -> Run:
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
         raise UsageError(f"{path} is not a run file of dyno")
     header = lines[0]
-    if header.get("schema") != SCHEMA:
-        raise UsageError(f"{path} has schema {header.get('schema')}; this dyno reads {SCHEMA}")
+    if header.get("schema") not in READABLE:
+        readable = " and ".join(map(str, READABLE))
+        raise UsageError(f"{path} has schema {header.get('schema')}; this dyno reads {readable}")
     try:
         _check_header(header)
         cells = tuple(_cell(data) for data in header["cells"])
@@ -172,7 +181,7 @@ def _cell(data: Mapping[str, Any]) -> Cell:
 
 
 def _attempt(data: Mapping[str, Any]) -> Attempt:
-    known = {field.name for field in fields(Attempt)}
+    known = {known.name for known in fields(Attempt)}
     values = {name: value for name, value in data.items() if name in known}
     values["samples"] = tuple(sample(found) for found in data["samples"])
     values["caveats"] = tuple(Caveat(**caveat) for caveat in data["caveats"])
@@ -181,8 +190,9 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
 
 def sample(data: Mapping[str, Any]) -> Sample:
     """A sample from its JSON; fields of a later schema are passed over."""
-    known = {field.name for field in fields(Sample)}
+    known = {known.name for known in fields(Sample)}
     for name in ("operations", "items", "elapsed_ns", "busy_ns", "errors"):
         if not isinstance(data[name], int):
             raise TypeError(f"{name} is {data[name]!r}")
-    return Sample(**{name: value for name, value in data.items() if name in known})
+    values = {name: value for name, value in data.items() if name in known}
+    return Sample(**{**values, "series": tuple(values.get("series", ()))})

@@ -15,12 +15,12 @@ from dyno.model import Caveat, Engine, EngineSpec, Phase, Preset, Setting, Value
 class Operations:
     """A slice of a phase's work, built before the clock starts: one call and one argument per operation.
 
-    `calls` is given what `around` yields (None without it), and returns the callable of each operation; an
-    endless `repeat` of one will do. `check` gets one answer per operation done, a `Failure` where it raised;
-    it returns how many answers it compared, and raises `Wrong`.
+    `calls` is given what `around` yields (None without it), and returns the callables of the operations, which are
+    taken in turn and again from the first: one will do for all. `check` gets one answer per operation done, a
+    `Failure` where it raised; it returns how many answers it compared, and raises `Wrong`.
     """
 
-    calls: Callable[[Any], Iterable[Callable[[Any], Any]]]
+    calls: Callable[[Any], Sequence[Callable[[Any], Any]]]
     arguments: Sequence[Any]
     check: Callable[[Sequence[Any]], int]
     weights: Sequence[int] | None = None
@@ -36,6 +36,10 @@ class Failure:
     """Stands in the answers for an operation that raised."""
 
     error: str
+
+    @staticmethod
+    def of(error: Exception) -> Failure:
+        return Failure(f"{type(error).__name__}: {error}")
 
 
 @dataclass
@@ -66,8 +70,15 @@ class Workload(Protocol):
     def release(self) -> None:
         """Closes the engine, so that client processes can open it themselves."""
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations | Bulk]:
-        """The client's share of the phase, slice by slice."""
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+        """The client's share of the phase, slice by slice.
+
+        Round 0 is the phase. Further rounds, each with inputs of its own, are asked for until a duration is over,
+        and beforehand to warm up; a phase that can't be done again yields nothing for them.
+        """
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        """What an application gave to be stored, in bytes, in so many items of a phase; None where unknown."""
 
     def verify(self, phase: Phase) -> int:
         """Looks at the store after a phase that writes; returns how many answers it compared. Raises `Wrong`."""

@@ -80,7 +80,7 @@ def test_the_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
         words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5")
         found = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
         rows = [cell for cell in found if cell["engine"] == "sqlite-kv"]
-        assert len(rows) == 10
+        assert len(rows) == 12
         assert [cell for cell in rows if not cell["valid"] or not cell["throughput"]["median"]] == []
         assert {cell["tier"] for cell in rows} == {tier.value}
         assert all(cell["bytes_on_disk"] > 0 for cell in rows)
@@ -102,6 +102,28 @@ def test_the_suite_runs_with_its_floor(dyno: Run) -> None:
         ("timsort", 500, False),
     ]
     assert {cell["items"] for cell in found if cell["params"]["length"] == 500} == {50_000}
+
+
+def test_the_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: Path) -> None:
+    words = ("-p", "length=50", "-p", "lists=20", "--samples", "1", "--rate", "400", "--duration", "0.3")
+    assert all(cell["valid"] for cell in cells(dyno, "sorting", *words, "--clients", "2"))
+    _, *trials = [json.loads(line) for line in (tmp_path / "r.json").read_text().splitlines()]
+    for trial in trials:
+        (sample,) = trial["samples"]
+        # More than the 20 of one round.
+        assert 20 < sample["operations"] <= 121
+        assert (sample["ended_by"], sample["payload_bytes"]) == ("duration", None)
+        assert sample["response"] and sample["late"]
+
+
+def test_the_engine_can_be_cold(dyno: Run, tmp_path: Path) -> None:
+    words = ("-p", "records=2000", "--samples", "1", "--phases", "rand-key-cold")
+    found = cells(dyno, "records", "-e", "sqlite-kv", *words)
+    assert all(cell["valid"] for cell in found if cell["engine"] == "sqlite-kv")
+    samples = [json.loads(line)["samples"] for line in (tmp_path / "r.json").read_text().splitlines()[1:]]
+    # Where the work directory is in memory, it is lukewarm.
+    residencies = [sample["residency"] for (sample,) in samples if sample["temperature"] != "none"]
+    assert [residency["file_bytes"] > 2000 * 150 for residency in residencies] == [True]
 
 
 @pytest.fixture
@@ -145,13 +167,32 @@ def test_the_engine_tells_the_settings_of_its_tier(plugin: Callable[[str], Modul
             assert dict(engine.settings()) == {**wanted, "cache_kib": 3 * 1024}
 
 
+def test_the_suite_asks_for_other_lists_in_each_round(plugin: Callable[[str], ModuleType]) -> None:
+    suite = plugin("dyno_sorting.suite")
+    spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
+    job = Job(spec, Path(), Tier.VOLATILE, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
+    phase = suite.SUITE.phases[0]
+
+    def lists(number: int) -> list[list[int]]:
+        workload = suite.SUITE.workload(job)
+        with workload.connect() as port:
+            (work,) = workload.work(phase, port, 0, 1, number)
+            (call,) = work.calls(None)
+            assert work.check([call(numbers) for numbers in work.arguments]) == 3
+        assert workload.payload_bytes(phase, 27) is None
+        return list(work.arguments)
+
+    assert lists(0) == lists(0)
+    assert len({repr(lists(number)) for number in range(4)}) == 4
+
+
 def test_the_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
     job = Job(spec, Path(), Tier.VOLATILE, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
     workload = suite.SUITE.workload(job)
     with workload.connect() as port:
-        (work,) = workload.work(suite.SUITE.phases[0], port, 0, 1)
+        (work,) = workload.work(suite.SUITE.phases[0], port, 0, 1, 0)
     right = [sorted(numbers) for numbers in work.arguments]
     assert work.check(right) == 2
     with pytest.raises(Exception, match="list 1 is not sorted"):

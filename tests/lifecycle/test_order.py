@@ -37,8 +37,8 @@ class Life:
         self.home = Path(self.measured[0]).parent
 
     def asked(self) -> list[Event]:
-        """Every call in order, without what may differ: process, name, directory and speed."""
-        passed_over = ("pid", "name", "options", "others")
+        """Every call in order, without what may differ: process, thread, name, directory and speed."""
+        passed_over = ("pid", "thread", "name", "options", "others")
         return [
             {k: self._relative(v) if k == "home" else v for k, v in event.items() if k not in passed_over}
             for event in self.events

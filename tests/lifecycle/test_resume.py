@@ -206,6 +206,10 @@ def test_a_complete_run_is_resumed_by_doing_nothing(shell: Shell, complete: byte
         (("--samples", "5"), "samples was 2"),
         (("--seed", "9"), "seed was 1"),
         (("--phases", "scan"), "phases was ['rand-key']"),
+        (("--rate", "100"), "other engines, tiers or parameters"),
+        (("--warmup", "0.5"), "warmup was 0.0"),
+        (("--arrivals", "poisson"), "arrivals was uniform"),
+        (("--loop", "python"), "loop was auto"),
     ],
 )
 def test_another_plan_does_not_resume_a_file(

@@ -1,23 +1,50 @@
-"""A clock for tests of the timed loops: it stands still but for what a test lets pass, and what a reading costs."""
+"""The loops that measure, for tests of them, and a clock for those in Python: it stands still but for what a test
+lets pass, and what a reading costs.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from dyno.run.loop import AWAKE_NS
+from dyno.run.loops import Loop, native, pick
+
+NATIVE_MISSING = "the native loop is not built: make setup, with a Rust toolchain (cargo) there"
+both_loops = pytest.mark.parametrize("loop", ["python", "native"])
+
+
+def the_loop(name: str) -> Loop:
+    """The loop of that name. Where the native one is not built, skips the test; under CI=true fails it."""
+    if name == "native" and native() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{NATIVE_MISSING}, and CI must test it")
+        pytest.skip(NATIVE_MISSING)
+    return pick(name)
+
 
 class Clock:
-    """In place of `dyno.run.loop.now`; each reading takes `reading` ns, which are over when it returns."""
+    """In place of `now` and `sleep` of the Python loops; each reading takes `reading` ns, which are over when it
+    returns.
 
-    def __init__(self, reading: int = 0) -> None:
-        self.at, self.reading, self.readings = 1_000_000, reading, 0
+    A sleep wakes late by what the loop allows for, so that it ends when an operation is due, and by `late` more.
+    """
+
+    def __init__(self, reading: int = 0, late: int = 0) -> None:
+        self.at, self.reading, self.readings, self.late = 1_000_000, reading, 0, late
+        self.sleeps = 0
 
     def __call__(self) -> int:
         self.at += self.reading
         self.readings += 1
         return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps += 1
+        self.at += round(seconds * 1e9) + AWAKE_NS + self.late
 
     def let_pass(self, ns: int) -> None:
         self.at += ns
@@ -32,7 +59,11 @@ class Clock:
         return operation
 
 
-def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0) -> Clock:
-    clock = Clock(reading)
+def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) -> Clock:
+    clock = Clock(reading, late)
+    # Real time, which bounds a duration and its pauses, stands still.
+    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: 0)
     monkeypatch.setattr("dyno.run.loop.now", clock)
+    monkeypatch.setattr("dyno.run.loop.sleep", clock.sleep)
+    monkeypatch.setattr("dyno.run.feed.now", clock)
     return clock

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import dyno
 from dyno import registry
 
 ROOT = Path(dyno.__file__).parent
+RUST = ROOT.parents[1] / "rust" / "src"
 MOST_LINES = 400
 
 
@@ -189,7 +191,8 @@ def test_a_suite_knows_no_other() -> None:
 
 def test_no_engine_is_named_outside_of_its_file() -> None:
     """No `if engine == ...`: a name of ours in quotes is a list of engines in the making."""
-    names = {spec.name for spec in registry.engines()} - {"memory"}  # which is a word of its own
+    # Words of their own: "synthetic" is a port too, and its engine is the self-test's.
+    names = {spec.name for spec in registry.engines()} - {"memory", "synthetic"}
     found = [
         f"{name}:{node.lineno} names {node.value}"
         for name, path in PATHS.items()
@@ -206,7 +209,8 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
 
 
 def test_the_timed_loops_are_in_one_small_file() -> None:
-    assert {found.of for found in IMPORTS["dyno.run.loop"] if within(found.of, "dyno")} == {"dyno.suite"}
+    ours = {found.of for found in IMPORTS["dyno.run.loop"] if within(found.of, "dyno")}
+    assert ours == {"dyno.suite", "dyno.run.feed"}
     tree = ast.parse(PATHS["dyno.run.loop"].read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     # Each function's lines without its docstring.
@@ -216,6 +220,22 @@ def test_the_timed_loops_are_in_one_small_file() -> None:
         for function in functions
     )
     assert 20 < lines < 80
+
+
+def test_the_native_loops_are_in_one_small_file() -> None:
+    lines = (RUST / "steps.rs").read_text().splitlines()
+    assert 50 < len(lines) < 200
+    assert sum("PyObject_Vectorcall(" in path.read_text() for path in RUST.glob("*.rs")) == 1, "calls of operations"
+
+
+def test_the_native_loop_names_no_engine() -> None:
+    # Words of their own there: a null pointer, and what takes memory.
+    names = {spec.name for spec in registry.engines()} - {"memory", "null"}
+    assert {"lmdb", "sqlite"} <= names
+    named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b", re.IGNORECASE)
+    files = [*RUST.glob("*.rs"), RUST.parent / "Cargo.toml"]
+    assert len(files) > 3
+    assert [f"{path.name}: {found}" for path in files for found in named.findall(path.read_text())] == []
 
 
 # What a user's own program would do: everything in one process but the trials.

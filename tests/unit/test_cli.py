@@ -95,6 +95,14 @@ USAGE_ERRORS = (
     (("run", "records", "--samples", "0"), r"Invalid value for '--samples': 0 is not in the range x>=1"),
     (("run", "records", "--samples", "many"), r"Invalid value for '--samples': 'many' is not a valid integer"),
     (("run", "records", "--budget", "0"), r"Invalid value for '--budget'"),
+    (("run", "records", "-e", "memory", "--rate", "0"), r"suite records: parameter rate=0: wants operations a se"),
+    (("run", "records", "-e", "memory", "--rate", "abc"), r"suite records: parameter rate=abc: wants operations "),
+    (("run", "records", "-e", "memory", "--rate", "5", "-p", "rate=6"), r"rate is given twice: by --rate and by -p "),
+    (("run", "records", "--duration", "0"), r"Invalid value for '--duration': 0\.0 is not in the range x>=0\.01"),
+    (("run", "records", "--duration", "1", "--budget", "1"), r"budget .* and duration .* exclude each other"),
+    (("run", "records", "--warmup", "-1"), r"Invalid value for '--warmup': -1\.0 is not in the range x>=0"),
+    (("run", "records", "--arrivals", "posson"), r"arrivals posson is not known; did you mean poisson\?"),
+    (("run", "records", "--loop", "nativ"), r"loop nativ is not known; did you mean native\?"),
     (("run", "records", "-e", "memory", "-o", "nowhere/r.json"), r"can't write nowhere/r.json: No such file"),
     (("run", "records", "-e", "memory", "--work", "r.json/work", "-o", "n.json"), r"can't use r.json/work as "),
     (("run", "nowhere.toml"), r"can't read nowhere.toml: No such file or directory"),
@@ -122,7 +130,7 @@ def test_a_usage_error_is_one_line_and_status_2(shell: Shell, words: tuple[str, 
     assert sorted(path.name for path in shell.home.iterdir()) == ["r.json"], "nothing was begun"
 
 
-@pytest.mark.parametrize("flag", ["--budget", "--timeout"])
+@pytest.mark.parametrize("flag", ["--budget", "--timeout", "--duration", "--warmup"])
 def test_a_number_of_seconds_that_is_none_is_a_usage_error(shell: Shell, flag: str) -> None:
     for number in ("nan", "inf"):
         status, _, err = shell.dyno(*RUN, "--samples", "1", "--retries", "0", flag, number, "-o", "n.json")
@@ -175,7 +183,7 @@ DAMAGED = (
     damaged(lambda lines: [b"[1, 2]\n"], "a list", "{file} is not a run file of dyno"),
     damaged(lambda lines: [b"suite,engine\nrecords,memory\n"], "not JSON", "{file} is not a run file of dyno"),
     damaged(lambda lines: [bytes(range(128, 256))], "binary", "{file} is not a run file of dyno"),
-    damaged(header(schema=99), "later schema", "{file} has schema 99; this dyno reads 1"),
+    damaged(header(schema=99), "later schema", "{file} has schema 99; this dyno reads 1 and 2"),
     damaged(inserted(b'{"kind":"tri'), "line torn in the middle", "{file} is damaged in line 2"),
     damaged(inserted(b"\0" * 50, 3), "zeros", "{file} is damaged in line 4"),
     damaged(inserted(b'{"kind":"trial"}'), "empty trial", "{file} is damaged"),
@@ -193,6 +201,8 @@ DAMAGED = (
     damaged(trial(caveats=[{"x": 1}]), "unknown caveat", "{file} is damaged"),
     damaged(trial(sample_histogram="x"), "no histogram", "{file} is damaged"),
     damaged(trial(sample_items="x"), "items no number", "{file} is damaged"),
+    damaged(trial(sample_response="x"), "no histogram of responses", "{file} is damaged"),
+    damaged(trial(sample_series=5), "series no list", "{file} is damaged"),
 )
 
 

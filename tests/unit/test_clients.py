@@ -1,5 +1,6 @@
-"""Guards how the clients of a phase run side by side: all of them counted, started together, and when one of them
-fails or dies the phase fails with the reason. Real threads and processes, with a workload made up here.
+"""Guards how the clients of a phase run side by side: all of them counted, started together, what they used told from
+what their inputs took, and when one of them fails or dies the phase fails with the reason. Real threads and
+processes, with a workload made up here.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from clockwork import both_loops, the_loop
 
 from dyno.model import Phase, Wrong
-from dyno.run.clients import ClientDied, run_phase
-from dyno.suite import Operations
+from dyno.run.clients import ClientDied, less, run_phase
+from dyno.run.measure import Pace
+from dyno.run.usage import NOTHING
+from dyno.suite import Bulk, Operations
 
 PHASE = Phase("made-up", "made up", "op", writes=False)
-FOREVER = 10**15
+MS = 1_000_000
 LONG = 60
 """Seconds that nothing here takes, unless it is broken."""
 both = pytest.mark.parametrize("how", ["threads", "processes"])
@@ -52,19 +57,21 @@ class Made:
         yield None
         self.disconnected()
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
         check = lambda answers: self.check(client)  # noqa: E731
-        yield Operations(lambda _: repeat(self.operation), [client] * 4, check, kinds=["kind"] * 4)
+        yield Operations(lambda _: [self.operation], [client] * 4, check, kinds=["kind"] * 4)
 
 
-def run(made: Any, clients: int, how: str) -> Any:
-    return run_phase(made, PHASE, clients, how, FOREVER)
+def run(made: Any, clients: int, how: str, phase: Phase = PHASE, **pace: Any) -> Any:
+    return run_phase(made, phase, clients, how, Pace(**pace))
 
 
 @both
+@both_loops
 @pytest.mark.parametrize("clients", [1, 2, 5])
-def test_every_client_does_its_share(clients: int, how: str) -> None:
-    tally = run(Made(), clients, how)
+def test_every_client_does_its_share(clients: int, how: str, loop: str) -> None:
+    the_loop(loop)
+    tally = run(Made(), clients, how, loop=loop)
     assert (tally.operations, tally.items, tally.checked) == (4 * clients,) * 3
     assert int(tally.latency.counts.sum()) == 4 * clients
     assert (tally.errors, tally.void, tally.ended_by) == (0, None, "count")
@@ -144,10 +151,10 @@ def test_a_client_out_of_memory_is_out_of_memory(how: str) -> None:
 
 
 class LastCantStart(Made):
-    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
         if client == clients - 1:
             raise ConnectionRefusedError("no more readers")
-        return super().work(phase, port, client, clients)
+        return super().work(phase, port, client, clients, round)
 
 
 @both
@@ -167,6 +174,167 @@ def test_garbage_collection_stays_off_until_the_last_client_is_done() -> None:
     tally = run(Made(operation, first_is_done.set), 2, "threads")
     assert tally.errors == 0
     assert on == [False] * 4
+
+
+# -- rounds and rate --------------------------------------------------------------------------------------
+
+
+class Recorded(Made):
+    """Keeps which client did an operation of which round, also of client processes, and of how many clients it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = multiprocessing.get_context("fork").SimpleQueue()
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+        yield Operations(lambda _: [self.done.put], [(client, clients, round)], len)
+
+    def seen(self) -> list[tuple[int, int, int]]:
+        found = []
+        while not self.done.empty():
+            found.append(self.done.get())
+        return sorted(found)
+
+
+WARM = 1_000_000
+
+
+@pytest.mark.parametrize(("clients", "how"), [(1, "threads"), (2, "threads"), (2, "processes")])
+def test_every_client_of_a_hot_phase_does_a_round_beforehand(clients: int, how: str) -> None:
+    made = Recorded()
+    tally = run(made, clients, how, Phase("hot", "hot", "op", writes=False, temperature="hot"))
+    assert made.seen() == [(client, clients, round) for client in range(clients) for round in (0, WARM)]
+    assert (tally.operations, tally.warm) == (clients, True)
+
+
+@pytest.mark.parametrize(("clients", "how"), [(1, "threads"), (2, "threads"), (2, "processes")])
+@pytest.mark.parametrize("temperature", ["none", "hot", "cold"])
+def test_every_phase_is_warmed_up_but_a_cold_one(clients: int, how: str, temperature: str) -> None:
+    made = Recorded()
+    # One that is over with the first round.
+    run(made, clients, how, Phase("made-up", "made up", "op", False, temperature), warmup_ns=1)
+    hot, warm_up = [WARM] * (temperature == "hot"), [WARM + 1] * (temperature != "cold")
+    assert made.seen() == [(client, clients, round) for client in range(clients) for round in (0, *hot, *warm_up)]
+
+
+@both
+def test_the_answers_of_a_warm_up_are_checked_where_the_phase_writes(how: str) -> None:
+    def check(client: int) -> int:
+        raise Wrong("stale")
+
+    class Unchecked(Made):
+        def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+            yield Operations(lambda _: [str], [1], (lambda answers: check(client)) if round else len)
+
+    for writes in (False, True):
+        tally = run(Unchecked(), 2, how, Phase("made-up", "made up", "op", writes), warmup_ns=1)
+        assert tally.void == ("stale" if writes else None)
+
+
+@both
+@both_loops
+def test_the_rate_is_shared_out_among_the_clients(how: str, loop: str) -> None:
+    """Of 3 clients at 100 a second together, the last has its four operations at 30, 60, 90 and 120 ms."""
+    the_loop(loop)
+    tally = run(Made(), 3, how, rate=100.0, loop=loop)
+    assert tally.operations == 12
+    assert int(tally.response.counts.sum()) == int(tally.late.counts.sum()) == 12
+    # No operation begins before it is due: this bound holds on a machine of any speed.
+    assert tally.elapsed_ns >= 120 * MS
+
+
+@both
+def test_a_closed_loop_has_no_response_time(how: str) -> None:
+    tally = run(Made(), 2, how)
+    assert (tally.response, tally.late) == (None, None)
+
+
+# -- what the clients used --------------------------------------------------------------------------------
+
+
+def burn(ms: int) -> None:
+    """Keeps the processor busy: this thread's time on it counts, not the clock's."""
+    begin = time.thread_time_ns()
+    while time.thread_time_ns() - begin < ms * MS:
+        pass
+
+
+class Burning(Made):
+    """Two slices of two operations for each client, with so many ms of the processor's time in each place."""
+
+    def __init__(self, operation: int = 0, building: int = 0, checking: int = 0, bulk: bool = False) -> None:
+        super().__init__()
+        self.each, self.building, self.checking, self.bulk = operation, building, checking, bulk
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+        if self.bulk:
+            yield Bulk(self._take, self._slices(), 1, self._check)
+            return
+        for part in self._slices():
+            yield Operations(lambda _: [lambda _: burn(self.each)], part, self._check)
+
+    def _slices(self) -> Iterator[list[int]]:
+        for _ in range(2):
+            burn(self.building)
+            yield [1, 2]
+
+    def _take(self, items: Any) -> None:
+        for _ in items:
+            burn(self.each)
+
+    def _check(self, *_: Any) -> int:
+        burn(self.checking)
+        return 1
+
+
+def used_ms(tally: Any) -> float:
+    return (tally.usage.user_ns + tally.usage.system_ns) / MS
+
+
+everywhere = pytest.mark.parametrize(
+    ("clients", "how"), [(1, "threads"), (2, "threads"), (2, "processes")], ids=["single", "threads", "processes"]
+)
+bulk_or_not = pytest.mark.parametrize("bulk", [False, True], ids=["operations", "bulk"])
+
+
+@everywhere
+@bulk_or_not
+def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk: bool) -> None:
+    tally = run(Burning(operation=50, bulk=bulk), clients, how)
+    assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 100
+
+
+@everywhere
+@bulk_or_not
+def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how: str, bulk: bool) -> None:
+    tally = run(Burning(building=100, checking=100, bulk=bulk), clients, how)
+    # In each place at least 100 ms, of each client.
+    assert used_ms(tally) <= 70
+
+
+@pytest.mark.parametrize(
+    ("used", "paused", "left"),
+    [
+        ((90, 60), (30, 20), (60, 40)),
+        ((200, 400), (100, 490), (10, 0)),
+        ((200, 400), (250, 300), (0, 50)),
+        ((200, 400), (205, 402), (0, 0)),
+        ((200, 400), (700, 0), (0, 0)),
+        ((None, 400), (1, 2), (None, 400)),
+    ],
+)
+def test_pauses_are_taken_off_the_sum_however_the_kernel_split_it(used: Any, paused: Any, left: Any) -> None:
+    found = less(replace(NOTHING, user_ns=used[0], system_ns=used[1], major_faults=7), paused)
+    assert found == replace(NOTHING, user_ns=left[0], system_ns=left[1], major_faults=7)
+
+
+@everywhere
+def test_what_was_used_before_the_clients_were_ready_is_not_used(clients: int, how: str) -> None:
+    burn(150)
+    hot = Phase("made-up", "made up", "op", writes=False, temperature="hot")
+    # Once beforehand, and once measured.
+    tally = run(Burning(operation=50), clients, how, hot)
+    assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 100
 
 
 def in_a_process_namespace() -> list[str]:

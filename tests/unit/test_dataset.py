@@ -111,6 +111,14 @@ def test_stubs_do_not_repeat_themselves() -> None:
     assert pieces.most_common(1)[0][1] <= 2
 
 
+def test_the_mean_size_of_the_records_is_that_of_their_strings_and_not_of_the_spare_ones() -> None:
+    for size in (8, 150):
+        dataset = small(50, spare=70, value_size=size)
+        sizes = [sum(map(len, dataset.record(number).values())) for number in range(50)]
+        assert len(set(sizes)) > 1
+        assert dataset.mean_record_bytes == pytest.approx(sum(sizes) / 50, rel=1e-12)
+
+
 # -- order ------------------------------------------------------------------------------------------------
 
 

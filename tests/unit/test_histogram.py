@@ -1,23 +1,36 @@
-"""Guards the latencies: the fast recorder counts exactly as the library's own recording does, merging and the
-interchange format lose nothing, and percentiles are right to three significant digits.
+"""Guards the latencies: the fast recorders, native and in numpy, count exactly as the library's own recording does,
+merging and the interchange format lose nothing, and percentiles are right to three significant digits.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from clockwork import the_loop
 from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, percentiles
+from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, percentiles, quantile
 
 POWERS = [1 << bit for bit in range(42)]
 EDGES = sorted({n for power in POWERS for n in (power - 1, power, power + 1) if LOWEST <= n <= HIGHEST})
 TENS = [digit * 10**power for power in range(13) for digit in (1, 5, 9) if digit * 10**power <= HIGHEST]
 PRECISION = 10.0**-DIGITS
+
+
+@pytest.fixture(scope="module", params=["native", "numpy"], autouse=True)
+def recorders(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test with the native recorder, and as where that was not built."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "native":
+            the_loop("native")
+        else:
+            patch.setattr("dyno.histogram._record", None)
+        yield
 
 
 def library(values: list[int]) -> HdrHistogram:
@@ -118,6 +131,15 @@ def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int
         got = found[name]
         assert got is not None and low * (1 - PRECISION) <= got <= high * (1 + PRECISION), name
     assert found["max"] == pytest.approx(ordered[-1], rel=PRECISION)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 999, 30_000])
+def test_a_quantile_of_the_filled_counters_is_the_percentile_of_the_whole(count: int) -> None:
+    recorder = recorded(of_all_magnitudes(count, seed=count))
+    filled = np.flatnonzero(recorder.counts)
+    found = {name: quantile(filled, recorder.counts[filled], at) for name, at in PERCENTILES.items()}
+    expected = percentiles([recorder.encode()])
+    assert found == {name: expected[name] for name in PERCENTILES}
 
 
 def test_nothing_recorded_is_none_and_never_zero() -> None:

@@ -1,21 +1,29 @@
-"""Guards the timed loops against what their docstrings promise: what a span holds and what elapsed time holds, to the
-nanosecond of a clock that the tests turn by hand; the order of the calls; what an error does; where a budget ends it.
+"""Guards the timed loops, native and in Python, against what their docstrings promise: the order of the calls; what
+an error does; where a budget ends it; that no operation begins before it is due. And, to the nanosecond of a clock
+that the tests turn by hand, what a span holds and what elapsed time holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import cycle, repeat
 from typing import Any
 
+import numpy as np
 import pytest
-from clockwork import Clock, install
+from clockwork import Clock, both_loops, install, the_loop
 
-from dyno.run.loop import PIECE, Feed, bulk, closed
+from dyno.run import loop as python
+from dyno.run.feed import PIECE, Feed
+from dyno.run.loop import AWAKE_NS, bulk
+from dyno.run.slices import Timed, timed
 from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
+SECOND = 10**9
+
+Run = Callable[[Operations, int], Timed]
 
 
 @pytest.fixture
@@ -23,18 +31,47 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return install(monkeypatch)
 
 
+def closed(work: Operations, budget: int) -> Timed:
+    """A slice through the closed loop in Python, whose clock can be turned."""
+    return timed(python, work, budget)
+
+
+def paced(work: Operations, budget: int, due: Sequence[int]) -> Timed:
+    """A slice through the open loop in Python."""
+    return timed(python, work, budget, np.array(due, dtype=np.int64))
+
+
+@pytest.fixture(params=["python closed", "python paced", "native closed", "native paced"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """A slice through each of the four loops; all that is paced is due at once."""
+    name, way = request.param.split()
+    loop = the_loop(name)
+
+    def through(work: Operations, budget: int) -> Timed:
+        overdue = np.full(len(work.arguments), -SECOND) if way == "paced" else None
+        return timed(loop, work, budget, overdue)
+
+    return through
+
+
 def unchecked(answers: Any) -> int:
     return 0
 
 
 def operations(call: Any, arguments: Sequence[Any]) -> Operations:
-    return Operations(lambda _: repeat(call), arguments, unchecked)
+    return Operations(lambda _: (call,), arguments, unchecked)
 
 
-# -- closed: what is called, and when ----------------------------------------------------------------------
+def spans(seen: Timed) -> list[int]:
+    return (seen.ends - seen.starts).tolist()
 
 
-def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its_yield_reaches_calls() -> None:
+# -- what is called, and when ------------------------------------------------------------------------------
+
+
+def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its_yield_reaches_calls(
+    run: Run,
+) -> None:
     events: list[Any] = []
 
     @contextmanager
@@ -43,39 +80,75 @@ def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its
         yield "transaction"
         events.append("leave")
 
-    def calls(entered: Any) -> Iterable[Any]:
+    def calls(entered: Any) -> Sequence[Any]:
         events.append(("calls", entered))
-        return repeat(events.append)
+        return [events.append]
 
-    closed(Operations(calls, ["a", "b", "c"], unchecked, around=around), FOREVER)
+    run(Operations(calls, ["a", "b", "c"], unchecked, around=around), FOREVER)
     assert events == ["enter", ("calls", "transaction"), "a", "b", "c", "leave"]
 
 
-def test_without_around_calls_is_given_none() -> None:
+def test_without_around_calls_is_given_none(run: Run) -> None:
     given: list[Any] = []
 
-    def calls(entered: Any) -> Iterable[Any]:
+    def calls(entered: Any) -> Sequence[Any]:
         given.append(entered)
-        return repeat(len)
+        return [len]
 
-    assert closed(Operations(calls, ["ab"], unchecked), FOREVER).answers == [2]
+    assert run(Operations(calls, ["ab"], unchecked), FOREVER).answers == [2]
     assert given == [None]
 
 
-def test_every_operation_has_a_callable_of_its_own_and_an_answer_and_a_span() -> None:
-    work = Operations(lambda _: cycle([str.upper, str.lower]), ["aB", "cD", "eF"], unchecked)
-    timed = closed(work, FOREVER)
-    assert timed.answers == ["AB", "cd", "EF"]
-    assert len(timed.spans) == 3
-    assert not timed.out_of_time
+def test_callables_are_taken_in_turn_and_every_operation_has_an_answer_and_its_times(run: Run) -> None:
+    work = Operations(lambda _: [str.upper, str.lower, str.title], ["aB", "cD", "eF", "gH", "iJ"], unchecked)
+    seen = run(work, FOREVER)
+    assert seen.answers == ["AB", "cd", "Ef", "GH", "ij"]
+    assert len(seen.starts) == len(seen.ends) == 5
+    assert seen.failures == [] and not seen.out_of_time
 
 
-def test_no_operations_take_no_time_and_are_not_out_of_it(clock: Clock) -> None:
-    timed = closed(operations(clock.taking(5), []), FOREVER)
-    assert timed == ([], [], 0, 0, False)
+def test_operations_follow_one_another_in_time_after_the_transaction_was_entered(run: Run) -> None:
+    seen = run(operations(str, range(1_000)), FOREVER)
+    moments = np.column_stack([seen.starts, seen.ends]).ravel()
+    assert (np.diff(moments) >= 0).all()
+    assert 0 <= seen.entered_ns <= moments[0] and moments[-1] <= seen.elapsed_ns
+    assert seen.entered_ns <= seen.transaction_ns
 
 
-# -- closed: errors ---------------------------------------------------------------------------------------
+def test_no_operations_are_not_out_of_time(run: Run) -> None:
+    seen = run(operations(str, []), 0)
+    assert (seen.answers, seen.starts.tolist(), seen.ends.tolist(), seen.failures) == ([], [], [], [])
+    assert not seen.out_of_time
+
+
+def test_no_operations_take_no_time(clock: Clock) -> None:
+    seen = closed(operations(clock.taking(5), []), FOREVER)
+    assert (seen.elapsed_ns, seen.transaction_ns) == (0, 0)
+
+
+def test_arguments_without_a_callable_are_an_error_and_not_the_end_of_the_time(run: Run) -> None:
+    left: list[str] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            left.append("left")
+
+    with pytest.raises(ValueError, match="there is nothing to call"):
+        run(Operations(lambda _: (), [1], unchecked, around=around), FOREVER)
+    assert left == ["left"]
+    assert run(Operations(lambda _: (), [], unchecked), FOREVER).answers == []
+
+
+@both_loops
+def test_fewer_moments_than_operations_are_an_error(loop: str) -> None:
+    with pytest.raises(ValueError, match="fewer moments than arguments"):
+        timed(the_loop(loop), operations(str, [1, 2]), FOREVER, np.array([0]))
+
+
+# -- errors -----------------------------------------------------------------------------------------------
 
 
 def failing_at(*bad: Any) -> Any:
@@ -87,31 +160,47 @@ def failing_at(*bad: Any) -> Any:
     return call
 
 
-def test_an_operation_that_raises_is_a_failure_and_the_next_argument_follows() -> None:
-    timed = closed(operations(failing_at(1, 2, 4), range(5)), FOREVER)
-    assert timed.answers == [0, Failure("KeyError: 1"), Failure("KeyError: 2"), 3, Failure("KeyError: 4")]
-    assert len(timed.spans) == 5
-    assert not timed.out_of_time
+def test_an_operation_that_raises_is_a_failure_and_the_next_argument_follows(run: Run) -> None:
+    seen = run(operations(failing_at(1, 2, 4), range(5)), FOREVER)
+    failures = [Failure("KeyError: 1"), Failure("KeyError: 2"), Failure("KeyError: 4")]
+    assert seen.answers == [0, failures[0], failures[1], 3, failures[2]]
+    assert seen.failures == failures
+    assert len(seen.starts) == len(seen.ends) == 5
+    assert not seen.out_of_time
 
 
-def test_the_callable_of_a_failed_operation_is_used_up_too() -> None:
-    work = Operations(lambda _: cycle([failing_at("b"), str.upper]), ["a", "x", "b", "y"], unchecked)
-    assert closed(work, FOREVER).answers == ["a", "X", Failure("KeyError: 'b'"), "Y"]
+def test_the_end_of_an_iterator_is_a_failure_and_not_the_end_of_the_loop(run: Run) -> None:
+    seen = run(operations(next, [iter("a"), iter(()), iter("b")]), FOREVER)
+    assert seen.answers == ["a", Failure("StopIteration: "), "b"]
 
 
-def test_a_failed_operation_has_its_span(clock: Clock) -> None:
+def test_the_callable_of_a_failed_operation_is_used_up_too(run: Run) -> None:
+    work = Operations(lambda _: [failing_at("b"), str.upper], ["a", "x", "b", "y"], unchecked)
+    assert run(work, FOREVER).answers == ["a", "X", Failure("KeyError: 'b'"), "Y"]
+
+
+def test_a_failure_that_an_engine_returns_did_not_raise(run: Run) -> None:
+    answer = Failure("of the engine's own")
+    seen = run(operations(lambda _: answer, [0]), FOREVER)
+    assert (seen.answers, seen.failures) == ([answer], [])
+
+
+@pytest.mark.parametrize("due", [None, [0, 0]], ids=["closed", "paced"])
+def test_a_failed_operation_has_its_span(clock: Clock, due: list[int] | None) -> None:
     def call(argument: int) -> None:
         clock.let_pass(argument)
         raise OSError("no space")
 
-    timed = closed(operations(call, [3, 70]), FOREVER)
-    assert timed.spans == [3, 70]
-    assert timed.answers == [Failure("OSError: no space")] * 2
+    work = operations(call, [3, 70])
+    seen = closed(work, FOREVER) if due is None else paced(work, FOREVER, due)
+    assert spans(seen) == [3, 70]
+    assert seen.answers == [Failure("OSError: no space")] * 2
 
 
 @pytest.mark.parametrize("fatal", [MemoryError, KeyboardInterrupt, SystemExit])
-def test_what_is_no_error_of_an_operation_propagates_and_leaves_around(fatal: type[BaseException]) -> None:
+def test_what_is_no_error_of_an_operation_propagates_and_leaves_around(run: Run, fatal: type[BaseException]) -> None:
     left: list[str] = []
+    done: list[int] = []
 
     @contextmanager
     def around() -> Iterator[None]:
@@ -121,71 +210,136 @@ def test_what_is_no_error_of_an_operation_propagates_and_leaves_around(fatal: ty
             left.append("left")
 
     def call(argument: int) -> None:
+        done.append(argument)
         if argument == 1:
             raise fatal
 
     with pytest.raises(fatal):
-        closed(Operations(lambda _: repeat(call), range(3), unchecked, around=around), FOREVER)
+        run(Operations(lambda _: (call,), range(3), unchecked, around=around), FOREVER)
     assert left == ["left"]
+    assert done == [0, 1]
 
 
-# -- closed: time -----------------------------------------------------------------------------------------
+# -- time, on the real clock -------------------------------------------------------------------------------
+
+
+def test_a_budget_of_nothing_ends_it_after_one_operation(run: Run) -> None:
+    seen = run(operations(lambda argument: time.sleep(0.001), range(5)), 0)
+    assert len(seen.answers) == len(seen.starts) == 1
+    assert seen.out_of_time
+
+
+def test_an_operation_that_raises_uses_up_the_budget_too(run: Run) -> None:
+    def call(argument: int) -> None:
+        time.sleep(0.001)
+        raise OSError("slow, and in vain")
+
+    seen = run(operations(call, range(5)), 0)
+    assert seen.answers == seen.failures == [Failure("OSError: slow, and in vain")]
+    assert seen.out_of_time
+
+
+def test_the_last_operation_may_overrun_the_budget(run: Run) -> None:
+    seen = run(operations(lambda argument: time.sleep(0.001), [0]), 0)
+    assert len(seen.answers) == 1
+    assert not seen.out_of_time
+
+
+def test_the_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
+    budget = SECOND // 4
+
+    def call(argument: int) -> int:
+        if argument == 2:
+            # The budget began before this did.
+            time.sleep(budget / SECOND)
+        return argument
+
+    seen = run(operations(call, range(5)), budget)
+    assert seen.answers == [0, 1, 2]
+    assert seen.out_of_time
+
+
+@both_loops
+def test_none_begins_before_it_is_due(loop: str) -> None:
+    due = np.array([-SECOND, 50_000, 50_001, 400_000, 3_000_000, 3_000_500])
+    seen = timed(the_loop(loop), operations(str, range(6)), FOREVER, due)
+    assert seen.answers == list("012345")
+    assert (seen.starts >= due).all()
+    assert not seen.out_of_time
+
+
+@both_loops
+def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) -> None:
+    # Half an hour: the test's own timeout is shorter.
+    seen = timed(the_loop(loop), operations(str, range(3)), 1_800 * SECOND, np.array([0, 1_801 * SECOND, 0]))
+    assert seen.answers == ["0"]
+    assert seen.out_of_time
+
+
+# -- time, by a clock that is turned by hand ----------------------------------------------------------------
 
 
 def test_a_span_is_its_call_alone(clock: Clock) -> None:
-    timed = closed(operations(clock.let_pass, [5, 0, 1_000]), FOREVER)
-    assert timed.spans == [5, 0, 1_000]
-    assert timed.elapsed_ns == 1_005
+    seen = closed(operations(clock.let_pass, [5, 0, 1_000]), FOREVER)
+    assert spans(seen) == [5, 0, 1_000]
+    assert (seen.starts.tolist(), seen.ends.tolist()) == ([0, 5, 5], [5, 5, 1_005])
+    assert seen.elapsed_ns == 1_005
 
 
 def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
-    timed = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
-    assert timed.spans == [107, 207, 307]
+    seen = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
+    assert spans(seen) == [107, 207, 307]
     # Two readings for each operation and three around the transaction; the first of all was over before it began.
-    assert timed.elapsed_ns == 600 + 7 * (2 * 3 + 3)
+    assert seen.elapsed_ns == 600 + 7 * (2 * 3 + 3)
     assert clock.readings == 2 * 3 + 4
 
 
-def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock) -> None:
+@pytest.mark.parametrize("due", [None, [0, 0, 0]], ids=["closed", "paced"])
+def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock, due: list[int] | None) -> None:
     @contextmanager
     def around() -> Iterator[None]:
         clock.let_pass(1_000)
         yield
         clock.let_pass(20_000)
 
-    def calls(_: Any) -> Iterator[Any]:
-        for _ in range(3):
-            clock.let_pass(300)
-            yield clock.let_pass
+    def calls(_: Any) -> Sequence[Any]:
+        clock.let_pass(300)
+        return [clock.let_pass]
 
-    timed = closed(Operations(calls, [1, 2, 3], unchecked, around=around), FOREVER)
-    assert timed.spans == [1, 2, 3]
-    assert timed.elapsed_ns == 1_000 + 3 * 300 + 6 + 20_000
-    assert timed.transaction_ns == 1_000 + 20_000
+    work = Operations(calls, [1, 2, 3], unchecked, around=around)
+    seen = closed(work, FOREVER) if due is None else paced(work, FOREVER, due)
+    assert spans(seen) == [1, 2, 3]
+    assert seen.starts.tolist() == [1_300, 1_301, 1_303]
+    assert seen.elapsed_ns == 1_000 + 300 + 6 + 20_000
+    assert (seen.transaction_ns, seen.entered_ns) == (1_000 + 20_000, 1_000)
 
 
+@pytest.mark.parametrize("way", ["closed", "paced"])
 @pytest.mark.parametrize(
     ("budget", "done", "out_of_time"),
     [(0, 1, True), (9, 1, True), (10, 2, True), (35, 4, True), (89, 9, True), (90, 10, False), (91, 10, False)],
 )
 def test_the_budget_ends_it_after_the_operation_that_overran_it(
-    clock: Clock, budget: int, done: int, out_of_time: bool
+    clock: Clock, way: str, budget: int, done: int, out_of_time: bool
 ) -> None:
-    timed = closed(operations(clock.taking(10), range(10)), budget)
-    assert timed.answers == list(range(done))
-    assert timed.elapsed_ns == 10 * done
-    assert timed.out_of_time is out_of_time
+    work = operations(clock.taking(10), range(10))
+    seen = closed(work, budget) if way == "closed" else paced(work, budget, [0] * 10)
+    assert seen.answers == list(range(done))
+    assert seen.elapsed_ns == 10 * done
+    assert seen.out_of_time is out_of_time
 
 
-def test_operations_that_raise_use_up_the_budget_too(clock: Clock) -> None:
+@pytest.mark.parametrize("way", ["closed", "paced"])
+def test_operations_that_raise_use_up_the_budget_too(clock: Clock, way: str) -> None:
     def call(argument: int) -> None:
         clock.let_pass(10)
         raise ValueError(argument)
 
-    timed = closed(operations(call, range(10)), 35)
-    assert len(timed.answers) == len(timed.spans) == 4
-    assert timed.out_of_time
+    work = operations(call, range(10))
+    seen = closed(work, 35) if way == "closed" else paced(work, 35, [0] * 10)
+    assert len(seen.answers) == len(seen.starts) == len(seen.failures) == 4
+    assert seen.out_of_time
 
 
 def test_the_transaction_counts_against_the_budget(clock: Clock) -> None:
@@ -194,8 +348,50 @@ def test_the_transaction_counts_against_the_budget(clock: Clock) -> None:
         clock.let_pass(50)
         yield
 
-    work = Operations(lambda _: repeat(clock.taking(10)), range(10), unchecked, around=around)
+    work = Operations(lambda _: [clock.taking(10)], range(10), unchecked, around=around)
     assert len(closed(work, 65).answers) == 2
+
+
+MS = 1_000_000
+
+
+def test_an_operation_begins_when_it_is_due_and_the_wait_is_in_elapsed_and_in_no_span(clock: Clock) -> None:
+    seen = paced(operations(clock.taking(10), range(3)), FOREVER, [MS, 2 * MS, 7 * MS])
+    assert seen.starts.tolist() == [MS, 2 * MS, 7 * MS]
+    assert spans(seen) == [10, 10, 10]
+    assert seen.elapsed_ns == 7 * MS + 10
+
+
+def test_moments_and_the_budget_count_from_before_the_transaction(clock: Clock) -> None:
+    @contextmanager
+    def around() -> Iterator[None]:
+        clock.let_pass(3 * MS)
+        yield
+
+    work = Operations(lambda _: [clock.taking(10)], range(4), unchecked, around=around)
+    seen = paced(work, 7 * MS, [MS, 4 * MS, 7 * MS, 8 * MS])
+    assert seen.starts.tolist() == [3 * MS, 4 * MS, 7 * MS]
+
+
+def test_what_is_overdue_begins_when_the_one_before_has_ended(clock: Clock) -> None:
+    seen = paced(operations(clock.taking(3 * MS), range(4)), FOREVER, [-MS, MS, 2 * MS, 20 * MS])
+    assert seen.starts.tolist() == [0, 3 * MS, 6 * MS, 20 * MS]
+
+
+@pytest.mark.parametrize(("budget", "done"), [(2 * MS - 1, 1), (2 * MS, 2), (9 * MS, 2), (10 * MS, 3)])
+def test_the_open_loop_ends_before_what_is_due_after_the_deadline(clock: Clock, budget: int, done: int) -> None:
+    seen = paced(operations(clock.taking(0), range(3)), budget, [MS, 2 * MS, 10 * MS])
+    assert len(seen.answers) == done
+    assert seen.out_of_time is (done < 3)
+    # It does not wait for the deadline either.
+    assert seen.elapsed_ns == [0, MS, 2 * MS, 10 * MS][done]
+
+
+def test_a_short_wait_is_spent_looking_at_the_clock_for_a_sleep_wakes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = install(monkeypatch, reading=1_000)
+    seen = paced(operations(clock.taking(0), [0]), FOREVER, [AWAKE_NS])
+    assert clock.sleeps == 0
+    assert AWAKE_NS <= seen.starts[0] <= AWAKE_NS + 2_000
 
 
 # -- feed and bulk ----------------------------------------------------------------------------------------
@@ -221,24 +417,24 @@ def consuming(clock: Clock, per_item: int) -> Any:
     return call
 
 
-def run(clock: Clock, sizes: list[int], building: int, per_item: int, budget: int) -> tuple[Any, Feed]:
+def fed(clock: Clock, sizes: list[int], building: int, per_item: int, budget: int) -> tuple[Any, int, Feed]:
+    """The answer and the time of a bulk call, and the feed that it emptied."""
     work = Bulk(consuming(clock, per_item), feed_of(clock, sizes, building), 1, lambda answer, taken: 0)
     feed = Feed(work.feed, budget)
-    return bulk(work, feed), feed
+    return *bulk(work, feed), feed
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [PIECE], [PIECE + 1], [600, 600, 7], [1, 1, 1], [3 * PIECE, PIECE]])
 def test_a_feed_gives_every_item_once_and_in_order(clock: Clock, sizes: list[int]) -> None:
-    timed, feed = run(clock, sizes, building=10**9, per_item=1, budget=10**6)
-    assert timed.answers == [list(range(sum(sizes)))]
+    answer, _, feed = fed(clock, sizes, building=10**9, per_item=1, budget=10**6)
+    assert answer == list(range(sum(sizes)))
     assert feed.taken == sum(sizes)
-    assert not feed.out_of_time and not timed.out_of_time
+    assert not feed.out_of_time
 
 
 def test_the_clock_stands_still_while_a_slice_is_built(clock: Clock) -> None:
-    timed, feed = run(clock, [600, 600, 600], building=10**9, per_item=3, budget=FOREVER)
-    assert timed.elapsed_ns == 3 * 1_800
-    assert timed.spans == [3 * 1_800]
+    _, elapsed_ns, feed = fed(clock, [600, 600, 600], building=10**9, per_item=3, budget=FOREVER)
+    assert elapsed_ns == 3 * 1_800
     # The first slice is built before the clock starts, so it needs no pause.
     assert feed.paused_ns == 2 * 10**9
 
@@ -257,9 +453,31 @@ def test_the_first_slice_is_built_before_the_call(clock: Clock) -> None:
 
 
 def test_building_a_slice_costs_no_budget(clock: Clock) -> None:
-    timed, feed = run(clock, [600, 600], building=10**9, per_item=1, budget=1_200)
+    _, _, feed = fed(clock, [600, 600], building=10**9, per_item=1, budget=1_200)
     assert feed.taken == 1_200
-    assert not timed.out_of_time
+    assert not feed.out_of_time
+
+
+def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not() -> None:
+    def burn(ns: int) -> None:
+        begin = time.thread_time_ns()
+        while time.thread_time_ns() - begin < ns:
+            pass
+
+    def slices() -> Iterator[list[int]]:
+        for number in range(3):
+            burn(20 * MS)
+            yield [number]
+
+    def call(items: Iterable[int]) -> None:
+        for _ in items:
+            burn(100 * MS)
+
+    work = Bulk(call, slices(), 1, lambda answer, taken: 0)
+    feed = Feed(work.feed, FOREVER)
+    bulk(work, feed)
+    # The first slice was built before the call. The kernel's steps may be of some ms.
+    assert 30 * MS <= sum(feed.paused_cpu) <= 100 * MS
 
 
 @pytest.mark.parametrize(
@@ -275,16 +493,16 @@ def test_building_a_slice_costs_no_budget(clock: Clock) -> None:
     ],
 )
 def test_the_budget_ends_a_feed_at_the_next_piece(clock: Clock, budget: int, taken: int) -> None:
-    timed, feed = run(clock, [600, 600, 600], building=10**9, per_item=1, budget=budget)
+    answer, elapsed_ns, feed = fed(clock, [600, 600, 600], building=10**9, per_item=1, budget=budget)
     assert feed.taken == taken
-    assert timed.answers == [list(range(taken))]
-    assert timed.elapsed_ns == taken
-    assert timed.out_of_time
+    assert answer == list(range(taken))
+    assert elapsed_ns == taken
+    assert feed.out_of_time
 
 
 def test_a_feed_that_is_empty_when_its_time_is_up_ended_by_count(clock: Clock) -> None:
-    timed, _ = run(clock, [PIECE], building=0, per_item=10, budget=1)
-    assert not timed.out_of_time
+    _, _, feed = fed(clock, [PIECE], building=0, per_item=10, budget=1)
+    assert not feed.out_of_time
 
 
 def test_a_bulk_call_that_raises_is_one_failure_with_its_time(clock: Clock) -> None:
@@ -295,9 +513,7 @@ def test_a_bulk_call_that_raises_is_one_failure_with_its_time(clock: Clock) -> N
                 raise OSError("disk full")
 
     work = Bulk(call, feed_of(clock, [200, 200], 10**9), 1, lambda answer, taken: 0)
-    timed = bulk(work, Feed(work.feed, FOREVER))
-    assert timed.answers == [Failure("OSError: disk full")]
-    assert timed.elapsed_ns == 301 * 5
+    assert bulk(work, Feed(work.feed, FOREVER)) == (Failure("OSError: disk full"), 301 * 5)
 
 
 def test_running_out_of_memory_in_a_bulk_call_propagates(clock: Clock) -> None:

@@ -1,23 +1,33 @@
 """Guards how a client's slices become a tally: what counts as an operation, an item, an error, a check; where the
-budget ends it; that one wrong answer voids it; and that garbage collection is off while it lasts, and on afterwards.
+budget or the duration ends it; what is done beforehand and not recorded; the clocks of an open loop; that one wrong
+answer voids it; and that garbage collection is off while it lasts, and on afterwards.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from clockwork import Clock, install
+from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.histogram import Recorder, percentiles
 from dyno.model import Wrong
-from dyno.run.measure import Tally, measure
+from dyno.run.arrivals import POISSON, Arrivals
+from dyno.run.measure import Pace, Place, measure
+from dyno.run.tally import Tally
+from dyno.run.usage import Usage
 from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
+MS, SECOND = 1_000_000, 10**9
+WARM = 1_000_000
+"""Rounds from this number on are not measured."""
+
+Slices = Iterable[Operations | Bulk]
 
 
 @pytest.fixture
@@ -29,13 +39,25 @@ def nothing() -> None:
     pass
 
 
+def once(
+    slices: Slices, budget: int = FOREVER, ready: Callable[[], object] = nothing, loop: str = "python", **pace: Any
+) -> Tally:
+    """Measures slices that are there once. In Python, whose clock can be turned, unless another loop is asked for."""
+    the_loop(loop)
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        return iter(slices if number == 0 else ())
+
+    return measure(rounds, Pace(budget_ns=budget, loop=loop, **pace), ready)
+
+
 def operations(
     call: Callable[[Any], Any],
     arguments: Sequence[Any],
     check: Callable[[Sequence[Any]], int] = len,
     weights: Sequence[int] | None = None,
 ) -> Operations:
-    return Operations(lambda _: repeat(call), arguments, check, weights)
+    return Operations(lambda _: [call], arguments, check, weights)
 
 
 def failing_at(*bad: Any) -> Callable[[Any], Any]:
@@ -47,13 +69,25 @@ def failing_at(*bad: Any) -> Callable[[Any], Any]:
     return call
 
 
+def holds(recorder: Recorder | None, latencies: Sequence[int]) -> bool:
+    """Whether exactly these were recorded, as precisely as a recorder does."""
+    expected = Recorder()
+    expected.add(latencies)
+    return recorder is not None and recorder.counts.tolist() == expected.counts.tolist()
+
+
+def burn(ms: int) -> None:
+    """Keeps the processor busy: this thread's time on it counts, not the clock's."""
+    begin = time.thread_time_ns()
+    while time.thread_time_ns() - begin < ms * MS:
+        pass
+
+
 # -- counts -----------------------------------------------------------------------------------------------
 
 
 def test_operations_of_all_slices_are_counted_and_checked(clock: Clock) -> None:
-    tally = measure(
-        iter([operations(clock.taking(10), range(3)), operations(clock.taking(5), range(2))]), 100, nothing
-    )
+    tally = once([operations(clock.taking(10), range(3)), operations(clock.taking(5), range(2))], 100)
     assert (tally.operations, tally.items, tally.checked, tally.errors) == (5, 5, 5, 0)
     assert tally.elapsed_ns == tally.busy_ns == 40
     assert (tally.ended_by, tally.void, tally.first_error, tally.bulk) == ("count", None, None, False)
@@ -61,48 +95,52 @@ def test_operations_of_all_slices_are_counted_and_checked(clock: Clock) -> None:
 
 
 def test_weights_are_what_the_throughput_counts(clock: Clock) -> None:
-    tally = measure(iter([operations(clock.taking(1), range(3), weights=[3, 30, 300])]), FOREVER, nothing)
+    tally = once([operations(clock.taking(1), range(3), weights=[3, 30, 300])])
     assert (tally.operations, tally.items) == (3, 333)
 
 
 def test_weights_of_operations_that_the_budget_left_out_do_not_count(clock: Clock) -> None:
-    tally = measure(iter([operations(clock.taking(10), range(3), weights=[3, 30, 300])]), 15, nothing)
+    tally = once([operations(clock.taking(10), range(3), weights=[3, 30, 300])], 15)
     assert (tally.operations, tally.items, tally.ended_by) == (2, 33, "budget")
 
 
-def test_errors_are_operations_and_latencies_and_not_items() -> None:
-    tally = measure(iter([operations(failing_at(1, 3), range(5))]), FOREVER, nothing)
+@both_loops
+def test_errors_are_operations_and_latencies_and_not_items(loop: str) -> None:
+    tally = once([operations(failing_at(1, 3), range(5))], loop=loop)
     assert (tally.operations, tally.items, tally.errors) == (5, 3, 2)
     assert tally.first_error == "OSError: no 1"
     assert int(tally.latency.counts.sum()) == 5
 
 
-def test_the_weight_of_an_error_is_no_item() -> None:
-    tally = measure(iter([operations(failing_at(1), range(3), weights=[3, 30, 300])]), FOREVER, nothing)
+@both_loops
+def test_the_weight_of_an_error_is_no_item(loop: str) -> None:
+    tally = once([operations(failing_at(1), range(3), weights=[3, 30, 300])], loop=loop)
     assert (tally.operations, tally.items, tally.errors) == (3, 303, 1)
 
 
-def test_the_first_error_is_that_of_the_first_slice_that_had_one() -> None:
+@both_loops
+def test_the_first_error_is_that_of_the_first_slice_that_had_one(loop: str) -> None:
     slices = [operations(failing_at(), [1]), operations(failing_at(2), [2]), operations(failing_at(3), [3])]
-    tally = measure(iter(slices), FOREVER, nothing)
+    tally = once(slices, loop=loop)
     assert (tally.errors, tally.first_error) == (2, "OSError: no 2")
 
 
-def test_a_check_gets_one_answer_for_each_operation_done() -> None:
+@both_loops
+def test_a_check_gets_one_answer_for_each_operation_done(loop: str) -> None:
     seen: list[Any] = []
 
     def check(answers: Sequence[Any]) -> int:
         seen.extend(answers)
         return 40
 
-    tally = measure(iter([operations(failing_at(1), range(3), check)]), FOREVER, nothing)
+    tally = once([operations(failing_at(1), range(3), check)], loop=loop)
     assert seen == [0, Failure("OSError: no 1"), 2]
     assert tally.checked == 40
 
 
 def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
-    tally = measure(iter([operations(clock.taking(100), range(3))] * 2), FOREVER, nothing)
+    tally = once([operations(clock.taking(100), range(3))] * 2)
     # Entering and leaving a transaction, though there is none, is a reading of the clock each.
     assert tally.busy_ns == 2 * (3 * 107 + 2 * 7)
     assert tally.elapsed_ns == 2 * (3 * 114 + 3 * 7)
@@ -110,10 +148,10 @@ def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.M
 
 def test_latencies_are_kept_apart_by_kind_and_together(clock: Clock) -> None:
     slices = (
-        Operations(lambda _: repeat(clock.let_pass), times, len, kinds=kinds)
+        Operations(lambda _: [clock.let_pass], times, len, kinds=kinds)
         for times, kinds in (([100, 7, 100, 8], ["get", "put", "get", "put"]), ([9], ["put"]))
     )
-    tally = measure(slices, FOREVER, nothing)
+    tally = once(slices)
     kinds = {kind: percentiles([recorder.encode()]) for kind, recorder in tally.by_kind.items()}
     assert {kind: (found["p50"], found["max"]) for kind, found in kinds.items()} == {"get": (100, 100), "put": (8, 9)}
     assert [int(tally.by_kind[kind].counts.sum()) for kind in ("get", "put")] == [2, 3]
@@ -121,7 +159,7 @@ def test_latencies_are_kept_apart_by_kind_and_together(clock: Clock) -> None:
 
 
 def test_without_kinds_there_are_no_latencies_by_kind(clock: Clock) -> None:
-    assert measure(iter([operations(clock.taking(1), range(3))]), FOREVER, nothing).by_kind == {}
+    assert once([operations(clock.taking(1), range(3))]).by_kind == {}
 
 
 # -- bulk -------------------------------------------------------------------------------------------------
@@ -142,7 +180,7 @@ def test_a_bulk_phase_is_one_operation_of_all_its_items_and_has_no_latency(clock
         answers.append((answer, taken))
         return 17
 
-    tally = measure(iter([bulk(call, [[1, 2], [3]], check)]), FOREVER, nothing)
+    tally = once([bulk(call, [[1, 2], [3]], check)])
     assert (tally.operations, tally.items, tally.checked, tally.bulk) == (1, 9, 17, True)
     assert tally.elapsed_ns == tally.busy_ns == 1_000
     assert tally.latency.encode() is None
@@ -156,7 +194,7 @@ def test_a_bulk_phase_that_raised_is_an_error_of_no_items_and_is_not_checked() -
     def check(answer: Any, taken: int) -> int:
         raise AssertionError("there is no answer to check")
 
-    tally = measure(iter([bulk(call, [[1, 2]], check)]), FOREVER, nothing)
+    tally = once([bulk(call, [[1, 2]], check)])
     assert (tally.operations, tally.items, tally.errors, tally.checked) == (1, 0, 1, 0)
     assert tally.first_error == "OSError: disk full"
 
@@ -166,7 +204,7 @@ def test_a_bulk_phase_out_of_time_counts_what_it_took(clock: Clock) -> None:
         for _ in items:
             clock.let_pass(1)
 
-    tally = measure(iter([bulk(call, [list(range(1_000))])]), 300, nothing)
+    tally = once([bulk(call, [list(range(1_000))])], 300)
     assert (tally.items, tally.checked, tally.ended_by) == (3 * 512, 512, "budget")
 
 
@@ -177,18 +215,19 @@ def wrong(answers: Sequence[Any]) -> int:
     raise Wrong("got 1, expected 2")
 
 
-def test_a_wrong_answer_voids_the_phase_and_ends_it() -> None:
+@both_loops
+def test_a_wrong_answer_voids_the_phase_and_ends_it(loop: str) -> None:
     called: list[int] = []
     slices = iter(
         [operations(called.append, [1]), operations(called.append, [2], wrong), operations(called.append, [3])]
     )
-    tally = measure(slices, FOREVER, nothing)
+    tally = once(slices, loop=loop)
     assert tally.void == "got 1, expected 2"
     assert called == [1, 2]
 
 
 def test_a_wrong_answer_of_a_bulk_phase_voids_it() -> None:
-    tally = measure(iter([bulk(sum, [[1]], lambda answer, taken: wrong([answer]))]), FOREVER, nothing)
+    tally = once([bulk(sum, [[1]], lambda answer, taken: wrong([answer]))])
     assert tally.void == "got 1, expected 2"
 
 
@@ -197,7 +236,7 @@ def test_a_wrong_answer_of_a_bulk_phase_voids_it() -> None:
 
 def test_the_budget_is_that_of_all_slices_together(clock: Clock) -> None:
     slices = iter([operations(clock.taking(10), range(3)) for _ in range(3)])
-    tally = measure(slices, 45, nothing)
+    tally = once(slices, 45)
     assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (5, 50, "budget")
     assert len(list(slices)) == 1, "a slice was built for nothing"
 
@@ -212,16 +251,16 @@ def test_what_happens_between_slices_costs_no_budget(clock: Clock) -> None:
             clock.let_pass(10**9)
             yield operations(clock.taking(10), range(3), check)
 
-    tally = measure(slices(), 90, nothing)
+    tally = once(slices(), 90)
     assert (tally.operations, tally.elapsed_ns) == (9, 90)
 
 
 def test_answers_that_came_before_the_budget_ended_it_are_checked(clock: Clock) -> None:
-    assert measure(iter([operations(clock.taking(10), range(9), wrong)]), 25, nothing).void is not None
+    assert once([operations(clock.taking(10), range(9), wrong)], 25).void is not None
 
 
 def test_a_phase_whose_operations_are_all_done_ended_by_count(clock: Clock) -> None:
-    tally = measure(iter([operations(clock.taking(10), range(2))]), 15, nothing)
+    tally = once([operations(clock.taking(10), range(2))], 15)
     assert tally.operations == 2
     assert tally.ended_by == "count"
 
@@ -229,7 +268,8 @@ def test_a_phase_whose_operations_are_all_done_ended_by_count(clock: Clock) -> N
 # -- around the measuring ---------------------------------------------------------------------------------
 
 
-def test_ready_is_called_once_when_the_first_slice_is_built_and_nothing_is_done() -> None:
+@both_loops
+def test_ready_is_called_once_when_the_first_slice_is_built_and_nothing_is_done(loop: str) -> None:
     events: list[str] = []
 
     def slices() -> Iterator[Operations | Bulk]:
@@ -237,21 +277,23 @@ def test_ready_is_called_once_when_the_first_slice_is_built_and_nothing_is_done(
             events.append(f"built {number}")
             yield operations(lambda _: events.append("done"), [0])
 
-    measure(slices(), FOREVER, lambda: events.append("ready"))
+    once(slices(), ready=lambda: events.append("ready"), loop=loop)
     assert events == ["built 0", "ready", "done", "built 1", "done"]
 
 
-def test_a_share_with_nothing_in_it_is_ready_all_the_same() -> None:
+@both_loops
+def test_a_share_with_nothing_in_it_is_ready_all_the_same(loop: str) -> None:
     events: list[str] = []
-    tally = measure(iter(()), FOREVER, lambda: events.append("ready"))
+    tally = once((), ready=lambda: events.append("ready"), loop=loop)
     assert events == ["ready"]
     assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (0, 0, "count")
 
 
-def test_garbage_collection_is_off_while_it_measures() -> None:
+@both_loops
+def test_garbage_collection_is_off_while_it_measures(loop: str) -> None:
     on: list[bool] = []
     assert gc.isenabled()
-    measure(iter([operations(lambda _: on.append(gc.isenabled()), [0])]), FOREVER, nothing)
+    once([operations(lambda _: on.append(gc.isenabled()), [0])], loop=loop)
     assert on == [False]
     assert gc.isenabled()
 
@@ -263,8 +305,9 @@ def raising(error: BaseException) -> Callable[..., Any]:
     return call
 
 
+@both_loops
 @pytest.mark.parametrize("where", ["check", "operation", "ready", "building"])
-def test_garbage_collection_is_on_again_after_an_exception(where: str) -> None:
+def test_garbage_collection_is_on_again_after_an_exception(where: str, loop: str) -> None:
     error = MemoryError()
 
     def slices() -> Iterator[Operations | Bulk]:
@@ -275,8 +318,496 @@ def test_garbage_collection_is_on_again_after_an_exception(where: str) -> None:
             raise error
 
     with pytest.raises(MemoryError):
-        measure(slices(), FOREVER, raising(error) if where == "ready" else nothing)
+        once(slices(), ready=raising(error) if where == "ready" else nothing, loop=loop)
     assert gc.isenabled()
+
+
+# -- duration ---------------------------------------------------------------------------------------------
+
+
+class Rounds:
+    """Rounds of operations that last `ns` each and take the number of their round; which ones were asked for.
+
+    From round `last` + 1 on there is nothing; but for a warm-up there always is.
+    """
+
+    def __init__(self, clock: Clock, ns: int, slices: Sequence[int] = (2,), last: int = WARM) -> None:
+        self.clock, self.ns, self.slices, self.last = clock, ns, slices, last
+        self.asked: list[int] = []
+        self.done: list[int] = []
+        self.checked: list[int] = []
+
+    def __call__(self, number: int) -> Iterator[Operations | Bulk]:
+        self.asked.append(number)
+        for count in self.slices if number >= WARM or number <= self.last else ():
+            yield operations(self.call, [number] * count, self.check)
+
+    def call(self, number: int) -> int:
+        self.clock.let_pass(self.ns)
+        self.done.append(number)
+        return number
+
+    def check(self, answers: Sequence[int]) -> int:
+        self.checked += answers
+        return len(answers)
+
+
+def python(**pace: Any) -> Pace:
+    return Pace(loop="python", **pace)
+
+
+def test_without_a_duration_there_is_one_round(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    assert measure(rounds, python(), nothing).ended_by == "count"
+    assert (rounds.asked, rounds.done) == ([0], [0, 0])
+
+
+def test_a_duration_is_filled_with_rounds_until_it_is_over(clock: Clock) -> None:
+    rounds = Rounds(clock, 10, [2, 1])
+    tally = measure(rounds, python(duration_ns=75), nothing)
+    assert rounds.asked == [0, 1, 2]
+    assert rounds.done == rounds.checked == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (8, 8, 8, 80)
+    assert tally.ended_by == "duration"
+
+
+def test_a_duration_that_ends_with_a_round_is_over(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    tally = measure(rounds, python(duration_ns=40), nothing)
+    assert (rounds.done, tally.ended_by) == ([0, 0, 1, 1], "duration")
+
+
+def test_a_phase_that_cant_be_done_again_ends_a_duration_by_count(clock: Clock) -> None:
+    rounds = Rounds(clock, 10, last=1)
+    tally = measure(rounds, python(duration_ns=1_000), nothing)
+    assert (rounds.asked, rounds.done) == ([0, 1, 2], [0, 0, 1, 1])
+    assert (tally.operations, tally.ended_by) == (4, "count")
+
+
+def test_a_duration_stands_in_place_of_the_budget(clock: Clock) -> None:
+    tally = measure(Rounds(clock, 10), python(budget_ns=15, duration_ns=55), nothing)
+    assert (tally.operations, tally.ended_by) == (6, "duration")
+
+
+def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Clock) -> None:
+    def check(answers: Sequence[int]) -> int:
+        return wrong(answers) if 1 in answers else len(answers)
+
+    rounds = Rounds(clock, 10)
+    rounds.check = check  # type: ignore[method-assign]
+    tally = measure(rounds, python(duration_ns=1_000), nothing)
+    assert tally.void == "got 1, expected 2"
+    assert rounds.done == [0, 0, 1, 1]
+
+
+def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operations that last next to no time, built and judged for a second: they would never fill it."""
+    seconds = iter(range(1_000))
+    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    rounds = Rounds(clock, 1)
+    tally = measure(rounds, python(duration_ns=SECOND), nothing)
+    assert 5 <= tally.operations <= 25
+    assert tally.elapsed_ns < SECOND and tally.ended_by == "duration"
+
+
+def test_a_warm_up_whose_pauses_take_ten_times_as_long_is_over(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(1_000))
+    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    rounds = Rounds(clock, 1)
+    measure(rounds, python(warmup_ns=SECOND), nothing)
+    assert 5 <= len([number for number in rounds.asked if number >= WARM]) <= 12
+
+
+def test_bulk_calls_fill_a_duration_too(clock: Clock) -> None:
+    def call(items: Iterable[int]) -> None:
+        for _ in items:
+            clock.let_pass(10)
+
+    tally = measure(lambda number: iter([bulk(call, [[1, 2]])]), python(duration_ns=50), nothing)
+    assert (tally.operations, tally.items, tally.elapsed_ns, tally.ended_by) == (3, 3 * 6, 60, "duration")
+
+
+# -- warming up -------------------------------------------------------------------------------------------
+
+
+def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    tally = measure(rounds, python(warmup_ns=55), nothing)
+    # The sixth operation is the first to end after the time.
+    assert rounds.asked == [WARM + 1, WARM + 2, WARM + 3, 0]
+    assert rounds.done == [WARM + 1] * 2 + [WARM + 2] * 2 + [WARM + 3] * 2 + [0] * 2
+    assert (tally.operations, tally.items, tally.elapsed_ns, tally.busy_ns) == (2, 2, 20, 20)
+    assert holds(tally.latency, [10, 10])
+    assert (tally.ended_by, tally.warm) == ("count", True)
+
+
+def test_a_warm_up_ends_when_its_time_is_over_and_takes_none_of_the_measured(clock: Clock) -> None:
+    rounds = Rounds(clock, 10, [20])
+    tally = measure(rounds, python(warmup_ns=34, budget_ns=64), nothing)
+    assert rounds.done == [WARM + 1] * 4 + [0] * 7
+    assert tally.ended_by == "budget"
+
+
+def test_what_cant_be_done_beforehand_is_not_warmed_up(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+
+    def none_beforehand(number: int) -> Iterator[Operations | Bulk]:
+        return iter(()) if number >= WARM else rounds(number)
+
+    assert measure(none_beforehand, python(warmup_ns=55), nothing).operations == 2
+    assert rounds.done == [0, 0]
+
+
+def test_answers_of_a_warm_up_that_reads_are_not_checked(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    tally = measure(rounds, python(warmup_ns=55), nothing)
+    assert rounds.checked == [0, 0]
+    assert tally.checked == 2
+
+
+def test_answers_of_a_warm_up_that_writes_are_checked_and_not_counted(clock: Clock) -> None:
+    rounds = Rounds(clock, 10, [3])
+    tally = measure(rounds, python(warmup_ns=45), nothing, writes=True)
+    # Of the slice that the time cut short, those that there are.
+    assert rounds.checked == rounds.done == [WARM + 1] * 3 + [WARM + 2] * 2 + [0] * 3
+    assert tally.checked == 3
+
+
+@pytest.mark.parametrize("hot", [False, True])
+@both_loops
+def test_a_wrong_answer_of_an_untimed_write_voids_the_phase_which_is_not_begun(loop: str, hot: bool) -> None:
+    the_loop(loop)
+    done: list[int] = []
+    events: list[str] = []
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        yield operations(done.append, [number], wrong)
+
+    pace = Pace(warmup_ns=0 if hot else FOREVER, loop=loop)
+    tally = measure(rounds, pace, lambda: events.append("ready"), hot=hot, writes=True)
+    assert tally.void == "got 1, expected 2"
+    assert done == [WARM if hot else WARM + 1]
+    assert events == ["ready"], "other clients wait for it"
+
+
+def test_an_error_of_a_warm_up_is_nobodys(clock: Clock) -> None:
+    def call(number: int) -> None:
+        clock.let_pass(10)
+        if number >= WARM:
+            raise OSError("not yet")
+
+    tally = measure(lambda number: iter([operations(call, [number])]), python(warmup_ns=25), nothing)
+    assert (tally.operations, tally.errors, tally.first_error) == (1, 0, None)
+
+
+def test_a_warm_up_comes_before_ready_and_the_first_measured_slice_is_built_after_it(clock: Clock) -> None:
+    events: list[str] = []
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        events.append(f"built {number}")
+        yield operations(clock.taking(10), [number])
+        events.append(f"left {number}")
+
+    measure(rounds, python(warmup_ns=15), lambda: events.append("ready"))
+    warm = [f"{what} {WARM + number}" for number in (1, 2) for what in ("built", "left")]
+    assert events == [*warm, "built 0", "ready", "left 0"]
+
+
+@both_loops
+def test_a_hot_phase_is_done_whole_before_it_is_ready(loop: str) -> None:
+    the_loop(loop)
+    events: list[Any] = []
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        for _ in range(2):
+            yield operations(events.append, [number] * 2)
+
+    tally = measure(rounds, Pace(loop=loop), lambda: events.append("ready"), hot=True)
+    assert events == [WARM] * 4 + ["ready"] + [0] * 4
+    assert (tally.operations, tally.checked, tally.warm) == (4, 4, True)
+
+
+@pytest.mark.parametrize(
+    ("budget", "beforehand", "warm"), [(60, 6, True), (51, 6, True), (49, 5, False), (35, 4, False), (5, 1, False)]
+)
+def test_a_hot_phase_whose_round_the_budget_ends_is_not_warm(
+    clock: Clock, budget: int, beforehand: int, warm: bool
+) -> None:
+    rounds = Rounds(clock, 10, [4, 2])
+    tally = measure(rounds, python(budget_ns=budget), nothing, hot=True)
+    assert rounds.done.count(WARM) == beforehand
+    assert tally.warm is warm
+
+
+def test_a_hot_phase_that_is_over_with_its_budget_is_warm_where_no_slice_is_left(clock: Clock) -> None:
+    assert measure(Rounds(clock, 10, [4]), python(budget_ns=40), nothing, hot=True).warm
+    assert not measure(Rounds(clock, 10, [4, 1]), python(budget_ns=40), nothing, hot=True).warm
+
+
+def test_a_hot_phase_is_warmed_up_after_its_round(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    measure(rounds, python(warmup_ns=15), nothing, hot=True)
+    assert rounds.asked == [WARM, WARM + 1, 0]
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_bulk_calls_warm_up_too(clock: Clock, hot: bool) -> None:
+    """An update in one transaction is a bulk call, and can be done again."""
+    done: list[tuple[int, int]] = []
+    checked: list[int] = []
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        def call(items: Iterable[int]) -> int:
+            for item in items:
+                clock.let_pass(10)
+                done.append((number, item))
+            return number
+
+        def check(answer: int, taken: int) -> int:
+            checked.append(answer)
+            return taken
+
+        yield bulk(call, [[1], [2]], check)
+
+    pace = python() if hot else python(warmup_ns=15)
+    tally = measure(rounds, pace, nothing, hot=hot, writes=True)
+    warm = WARM if hot else WARM + 1
+    assert done == [(warm, 1), (warm, 2), (0, 1), (0, 2)]
+    assert checked == [warm, 0]
+    assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (1, 6, 2, 20)
+
+
+def test_a_hot_bulk_phase_whose_round_the_budget_ends_is_not_warm(clock: Clock) -> None:
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        def call(items: Iterable[int]) -> None:
+            for _ in items:
+                clock.let_pass(1)
+
+        for _ in range(2):
+            yield bulk(call, [list(range(600))])
+
+    # A feed looks at its time once in 256 items.
+    assert measure(rounds, python(budget_ns=1_200), nothing, hot=True).warm
+    assert measure(rounds, python(budget_ns=1_112), nothing, hot=True).warm
+    assert not measure(rounds, python(budget_ns=1_111), nothing, hot=True).warm
+
+
+def test_a_bulk_call_that_raises_in_a_warm_up_has_no_answer_to_check(clock: Clock) -> None:
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        def call(items: Iterable[int]) -> None:
+            clock.let_pass(10)
+            if number >= WARM:
+                raise OSError("not yet")
+
+        yield bulk(call, [[1]], lambda answer, taken: taken if answer is None else wrong([answer]))
+
+    tally = measure(rounds, python(warmup_ns=5), nothing, writes=True)
+    assert (tally.void, tally.errors) == (None, 0)
+
+
+# -- open loop --------------------------------------------------------------------------------------------
+
+RATE = 1_000.0
+"""One each ms, the first when 1 ms is over."""
+
+
+def stalled(clock: Clock, slices: Sequence[int], **more: Any) -> Tally:
+    """Six operations of 10 ns, of which the second takes 3.5 ms; in slices of so many."""
+    lasting = iter([10, 7 * MS // 2, 10, 10, 10, 10])
+    return once([operations(lambda _: clock.let_pass(next(lasting)), range(n)) for n in slices], rate=RATE, **more)
+
+
+def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock) -> None:
+    tally = once([operations(clock.taking(10), range(4))], rate=RATE)
+    assert holds(tally.latency, [10] * 4)
+    assert holds(tally.response, [10] * 4)
+    assert holds(tally.late, [0] * 4)
+    assert (tally.elapsed_ns, tally.busy_ns) == (4 * MS + 10, 40)
+
+
+@pytest.mark.parametrize("slices", [[6], [1] * 6, [2, 4], [3, 3]], ids=str)
+def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Clock, slices: list[int]) -> None:
+    """Also where those behind it are of other slices, which take the arrears over."""
+    tally = stalled(clock, slices)
+    # Due at 1, 2, 3 ... ms; the second ends at 5.5 ms, and the third, fourth and fifth follow at once.
+    assert holds(tally.latency, [10, 3_500_000, 10, 10, 10, 10])
+    assert holds(tally.response, [10, 3_500_000, 2_500_010, 1_500_020, 500_030, 10])
+    assert tally.elapsed_ns == 6 * MS + 10
+    # It was the engine: whenever the harness was free to start, it did.
+    assert holds(tally.late, [0] * 6)
+
+
+@pytest.mark.parametrize("slices", [[4], [1] * 4, [2, 2]], ids=str)
+def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, slices: list[int]) -> None:
+    clock = install(monkeypatch, late=300)
+    tally = once([operations(clock.taking(10), range(n)) for n in slices], rate=RATE)
+    assert holds(tally.latency, [10] * 4)
+    assert holds(tally.response, [310] * 4)
+    assert holds(tally.late, [300] * 4)
+
+
+def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> None:
+    @contextmanager
+    def around() -> Iterator[None]:
+        clock.let_pass(4 * MS)
+        yield
+        clock.let_pass(2 * MS)
+
+    work = [Operations(lambda _: [clock.taking(10)], range(2), len, around=around) for _ in range(2)]
+    tally = once(work, rate=RATE)
+    # Due at 1 and 2 ms, begun at 4 ms; due at 3 and 4 ms, begun at 10 ms.
+    assert holds(tally.response, [3 * MS + 10, 2 * MS + 20, 7 * MS + 30, 6 * MS + 40])
+    assert holds(tally.late, [0] * 4)
+
+
+def test_building_and_checking_delay_nobody(clock: Clock) -> None:
+    def check(answers: Sequence[Any]) -> int:
+        clock.let_pass(10**9)
+        return len(answers)
+
+    def slices() -> Iterator[Operations | Bulk]:
+        for _ in range(3):
+            clock.let_pass(10**9)
+            yield operations(clock.taking(10), range(2), check)
+
+    tally = once(slices(), rate=RATE)
+    assert holds(tally.response, [10] * 6)
+    assert tally.elapsed_ns == 6 * MS + 10
+
+
+def test_each_client_has_its_share_of_the_rate(clock: Clock) -> None:
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        yield operations(clock.taking(10), range(3))
+
+    ends = [measure(rounds, python(rate=RATE), nothing, Place(client, 2)).elapsed_ns - 10 for client in range(2)]
+    assert ends == [5 * MS, 6 * MS], "due at 1, 3, 5 and at 2, 4, 6 ms"
+
+
+def test_arrivals_are_those_of_the_kind_and_the_seed(clock: Clock) -> None:
+    for seed in (4, 5):
+        tally = once([operations(clock.taking(10), range(4))], rate=1.0, arrivals=POISSON, seed=seed)
+        due = Arrivals(1.0, POISSON, 0, 1, seed).take(4)
+        assert tally.elapsed_ns == due[-1] + 10
+
+
+def test_an_open_loop_ends_with_the_last_that_is_due_in_time(clock: Clock) -> None:
+    tally = once([operations(clock.taking(10), range(4))] * 3, 6 * MS, rate=RATE)
+    assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (6, 6 * MS + 10, "budget")
+    assert holds(tally.response, [10] * 6)
+
+
+def test_an_open_loop_in_which_nothing_is_due_in_time_does_nothing(clock: Clock) -> None:
+    tally = once([operations(clock.taking(10), range(4))], MS - 1, rate=RATE)
+    assert (tally.operations, tally.checked, tally.ended_by) == (0, 0, "budget")
+    assert holds(tally.response, []) and holds(tally.late, [])
+
+
+def test_the_moments_go_on_over_the_rounds_of_a_duration(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    tally = measure(rounds, python(duration_ns=5 * MS, rate=RATE), nothing)
+    assert rounds.done == [0, 0, 1, 1, 2]
+    assert holds(tally.response, [10] * 5)
+
+
+def test_what_is_done_beforehand_waits_for_no_moment(clock: Clock) -> None:
+    rounds = Rounds(clock, 10)
+    tally = measure(rounds, python(warmup_ns=15, rate=RATE), nothing, hot=True)
+    assert rounds.asked == [WARM, WARM + 1, 0]
+    assert clock.sleeps == 2
+    assert holds(tally.response, [10] * 2)
+
+
+@both_loops
+def test_an_open_loop_counts_errors_weights_and_kinds_as_a_closed_one(loop: str) -> None:
+    def slices() -> Slices:
+        for _ in range(2):
+            work = operations(failing_at(1), range(3), weights=[3, 30, 300])
+            work.kinds = ["get", "put", "get"]
+            yield work
+
+    for rate in (1_000_000.0, None):
+        tally = once(slices(), rate=rate, loop=loop)
+        assert (tally.operations, tally.items, tally.errors, tally.checked) == (6, 606, 2, 6)
+        assert {kind: int(own.counts.sum()) for kind, own in tally.by_kind.items()} == {"get": 4, "put": 2}
+        times = [tally.response, tally.late]
+        assert [None if one is None else int(one.counts.sum()) for one in times] == [6 if rate else None] * 2
+
+
+# -- over the time ----------------------------------------------------------------------------------------
+
+
+def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock) -> None:
+    def check(answers: Sequence[Any]) -> int:
+        clock.let_pass(10 * SECOND)
+        return len(answers)
+
+    def rounds(number: int) -> Iterator[Operations | Bulk]:
+        for _ in range(3):
+            yield operations(clock.taking(SECOND // 4), range(3), check)
+
+    tally = measure(rounds, python(warmup_ns=5 * SECOND), nothing, hot=True)
+    # Nine, which end at 0.25, 0.5 ... 2.25 s.
+    points = [(point["from_ns"] // SECOND, point["operations"]) for point in tally.series.points()]
+    assert points == [(0, 3), (1, 4), (2, 2)]
+
+
+# -- the processor's time of pauses ------------------------------------------------------------------------
+
+
+@both_loops
+def test_pauses_are_counted_by_the_processors_time_and_operations_are_none(loop: str) -> None:
+    def check(answers: Sequence[Any]) -> int:
+        burn(40)
+        return len(answers)
+
+    def slices() -> Slices:
+        for _ in range(2):
+            burn(40)
+            yield operations(lambda _: burn(100), range(2), check)
+
+    paused = sum(once(slices(), loop=loop).paused)
+    # Two checks, and one slice; the first one was built before the phase began.
+    assert 110 * MS <= paused <= 150 * MS
+
+
+def test_the_building_of_a_bulk_phases_items_is_a_pause() -> None:
+    def feed() -> Iterator[list[int]]:
+        for number in range(2):
+            burn(40)
+            yield [number]
+
+    def call(items: Iterable[int]) -> None:
+        for _ in items:
+            burn(100)
+
+    works: list[Operations | Bulk] = [Bulk(call, feed(), 1, lambda answer, taken: taken) for _ in range(2)]
+    paused = sum(once(works).paused)
+    # Of the first only the second slice: the first was there when the phase began.
+    assert 110 * MS <= paused <= 150 * MS
+
+
+def test_the_first_items_of_a_bulk_phase_are_built_before_it_is_ready() -> None:
+    events: list[str] = []
+
+    def feed() -> Iterator[list[int]]:
+        for number in range(2):
+            events.append(f"built {number}")
+            yield [number]
+
+    def call(items: Iterable[int]) -> None:
+        events.extend(f"took {item}" for item in items)
+
+    tally = once([Bulk(call, feed(), 1, lambda answer, taken: taken)], ready=lambda: events.append("ready"))
+    assert events == ["built 0", "ready", "took 0", "built 1", "took 1"]
+    assert tally.items == 2
+
+
+def test_a_bulk_phase_without_items_is_ready_and_empty() -> None:
+    events: list[str] = []
+    tally = once([bulk(sum, [])], ready=lambda: events.append("ready"))
+    assert (events, tally.operations, tally.items) == (["ready"], 1, 0)
 
 
 # -- several clients --------------------------------------------------------------------------------------
@@ -299,3 +830,42 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
     assert int(one.latency.counts.sum()) == 3
     one.merge(Tally())
     assert (one.ended_by, one.first_error, one.void) == ("budget", "x", "wrong")
+
+
+def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked() -> None:
+    one, other = (
+        Tally(paused=(1, 20), usage=Usage(*range(8))),
+        Tally(paused=(300, 4_000), usage=Usage(*range(10, 18))),
+    )
+    other.warm, other.ended_by = False, "duration"
+    one.merge(other)
+    assert one.paused == (301, 4_020)
+    assert one.usage == Usage(10, 12, 14, 16, 18, 20, 22, 24)
+    assert (one.warm, one.ended_by) == (False, "duration")
+    one.merge(Tally())
+    assert (one.warm, one.ended_by) == (False, "duration")
+
+
+def test_merging_open_loops_keeps_every_response_and_closed_ones_have_none() -> None:
+    tallies = [Tally(response=Recorder(), late=Recorder()) for _ in range(2)]
+    for tally, response in zip(tallies, (100, 200), strict=True):
+        assert tally.response is not None and tally.late is not None
+        tally.response.add([response])
+        tally.late.add([response // 10])
+    whole = Tally()
+    whole.merge(Tally())
+    assert (whole.response, whole.late) == (None, None)
+    for tally in tallies:
+        whole.merge(tally)
+    assert holds(whole.response, [100, 200]) and holds(whole.late, [10, 20])
+
+
+def test_merging_puts_the_clients_seconds_together() -> None:
+    def client(clock: Clock) -> Tally:
+        return once([operations(clock.taking(SECOND // 2), range(4))])
+
+    with pytest.MonkeyPatch.context() as patch:
+        clock = install(patch)
+        one, other = client(clock), client(clock)
+    one.merge(other)
+    assert [point["operations"] for point in one.series.points()] == [2, 4, 2]

@@ -1,13 +1,16 @@
 """Plans: what was asked for, by flags or by a plan file, becomes the right cells, or is refused in one line.
 
-Guards the product of parameters, clients and engines, presets, the engines that run unasked, the null engine that
-stands in every table, and that whatever can't be is said in one line that names what would be right.
+Guards the product of parameters, clients, rates and engines, presets, how long and how fast phases are measured, the
+engines that run unasked, the null engine that stands in every table, and that whatever can't be is said in one line
+that names what would be right.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +18,11 @@ from typing import Any
 
 import pytest
 
+import dyno
 from dyno import registry
 from dyno.model import EngineSpec, Tier, UsageError
 from dyno.run import plan, planfile
+from dyno.run.measure import Pace
 from dyno.run.plan import Asked, Plan
 from dyno.suites.records import SUITE
 
@@ -78,7 +83,7 @@ def test_a_value_given_twice_is_one() -> None:
 def test_parameters_that_are_not_given_have_the_presets_value_or_their_default() -> None:
     (cell,) = (cell for cell in make(params={"records": ["7"]}).cells if cell.engine == "memory")
     defaults = {setting.name: setting.default for setting in SUITE.params}
-    assert cell.params == {**defaults, "records": 7, "clients": 1}
+    assert cell.params == {**defaults, "records": 7, "clients": 1, "rate": "max"}
 
 
 def test_an_engine_with_other_options_is_another_row() -> None:
@@ -122,6 +127,66 @@ def test_seed_retries_and_memory_have_defaults() -> None:
     assert (made.seed, made.retries, made.memory) == (1, 1, None)
     made = make(seed=0, retries=0, memory=1 << 30)
     assert (made.seed, made.retries, made.memory) == (0, 0, 1 << 30)
+
+
+# -- how long and how fast ------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
+    made = make()
+    assert made.pace(made.cells[0]) == {
+        "budget_ns": int(SUITE.presets["quick"].budget * 1e9),
+        "duration_ns": None,
+        "warmup_ns": 0,
+        "rate": None,
+        "arrivals": "uniform",
+        "loop": "auto",
+        "seed": 1,
+    }
+    made = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7)
+    assert made.pace(made.cells[0]) | {"budget_ns": None} == {
+        "budget_ns": None,
+        "duration_ns": 1_500_000_000,
+        "warmup_ns": 250_000_000,
+        "rate": 2500.0,
+        "arrivals": "poisson",
+        "loop": "python",
+        "seed": 7,
+    }
+    Pace(**made.pace(made.cells[0]))
+
+
+@pytest.mark.parametrize("rate", ["max", "0.5", "1", "1e9", 100, 0.25])
+def test_a_rate_may_be_any_that_can_be_kept_and_max_is_none(rate: Any) -> None:
+    ((found,),) = values(make(rate=[rate]), "rate")
+    assert found == ("max" if rate == "max" else float(rate))
+    made = make(rate=[rate])
+    assert {made.pace(cell)["rate"] for cell in made.cells} == {None if rate == "max" else float(rate)}
+
+
+def test_a_list_of_rates_makes_cells_and_each_client_count_has_all() -> None:
+    made = make("lmdb", rate=["1000", "max", "2000", "1e3"], clients=["1", "2"])
+    wanted = {(clients, rate) for clients in (1, 2) for rate in (1000.0, "max", 2000.0)}
+    for engine in ("lmdb", "null"):
+        found = values(made, "clients", "rate", engine=engine)
+        assert len(found) == len(wanted)
+        assert set(found) == wanted
+
+
+def test_a_rate_may_be_given_as_a_parameter_too() -> None:
+    assert make(params={"rate": ["10", "20"]}).cells == make(rate=["10", "20"]).cells
+
+
+def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
+    preset = SUITE.presets["quick"]
+    assert make(duration=1.0, phases=["scan"]).timeout == preset.timeout, "which is enough for it"
+    long = make(duration=100.0)
+    # An untimed round that is as long, and the phase itself.
+    assert long.timeout > preset.timeout + 2 * 100 * len(long.phases)
+    assert make(duration=200.0).timeout > long.timeout + 2 * 100 * len(long.phases)
+    assert make(warmup=200.0).timeout > make(warmup=100.0).timeout > preset.timeout + 100 * len(long.phases)
+    assert make(duration=100.0, phases=["scan", "delete"]).timeout < long.timeout
+    assert make(duration=100.0, timeout=5.0).timeout == 5.0, "what was asked for"
 
 
 # -- engines --------------------------------------------------------------------------------------------------
@@ -219,6 +284,7 @@ def asked(**given: Any) -> Asked:
     return Asked(**{"suite": "records", "engines": ("memory",), **given})
 
 
+RATE = "suite records: parameter rate={}: wants operations a second, up to 1,000,000,000, or max"
 CANNOT_BE = {
     "suite": (asked(suite="record"), "suite record is not known; did you mean records?"),
     "suite far off": (asked(suite="zodb"), "suite zodb is not known; there are: "),
@@ -277,9 +343,28 @@ CANNOT_BE = {
         asked(engines=["lmdb", "memory"], clients=["1", "2"]),
         "engine memory serves one client, not 2; leave it out or ask for 1",
     ),
+    "rate of nothing": (asked(rate=["0"]), RATE.replace("{}", "0")),
+    "rate below nothing": (asked(rate=["100", "-1"]), RATE.replace("{}", "-1")),
+    "rate that is no number": (asked(rate=["abc"]), RATE.replace("{}", "abc")),
+    "rate that is not one": (asked(rate=["nan"]), RATE.replace("{}", "nan")),
+    "rate without end": (asked(rate=["inf"]), RATE.replace("{}", "inf")),
+    "rate that no clock can keep": (asked(rate=["2e9"]), RATE.replace("{}", "2e9")),
+    "rate as a parameter": (asked(params={"rate": ["0"]}), RATE.replace("{}", "0")),
+    "rate given twice": (
+        asked(rate=["5"], params={"rate": ["6"]}),
+        "rate is given twice: by --rate and by -p rate=",
+    ),
+    "duration with budget": (
+        asked(budget=1.0, duration=1.0),
+        "budget (the most) and duration (exactly so long) of a phase exclude each other",
+    ),
+    "arrivals": (asked(arrivals="posson"), "arrivals posson is not known; did you mean poisson?"),
+    "arrivals far off": (asked(arrivals="xyz"), "arrivals xyz is not known; there are: poisson, uniform"),
+    "loop": (asked(loop="nativ"), "loop nativ is not known; did you mean native?"),
+    "loop far off": (asked(loop="c"), "loop c is not known; there are: auto, native, python"),
     "clients given twice": (
         asked(engines=["lmdb"], clients=["2"], params={"clients": ["3"]}),
-        "clients are given twice: by --clients and by -p clients=",
+        "clients is given twice: by --clients and by -p clients=",
     ),
 }
 
@@ -300,6 +385,13 @@ def refusal(ask: Callable[[], object]) -> str:
     assert "\n" not in message
     assert message
     return message
+
+
+def test_a_loop_that_was_not_built_is_refused_with_what_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dyno._native", None)
+    monkeypatch.delattr(dyno, "_native", raising=False)
+    assert refusal(lambda: make(loop="native")).startswith("loop native is not built here; install a Rust toolchain")
+    assert (make(loop="auto").loop, make(loop="python").loop) == ("auto", "python")
 
 
 def test_an_engine_that_is_not_installed_is_refused_with_the_command(without: Callable[..., None]) -> None:
@@ -337,6 +429,10 @@ clients = [1, 2]
 phases = ["rand-key", "insert-blind-indices"]
 seed = 5
 budget = 2
+warmup = 0.5
+rate = [1000, 2.5e3, "max"]
+arrivals = "poisson"
+loop = "python"
 timeout = 60.5
 memory = 0.5
 retries = 0
@@ -372,6 +468,10 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
         phases=["rand-key", "insert-blind-indices"],
         seed=5,
         budget=2.0,
+        warmup=0.5,
+        rate=["1000", "2500", "max"],
+        arrivals="poisson",
+        loop="python",
         timeout=60.5,
         memory=1 << 29,
         retries=0,
@@ -388,20 +488,37 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     assert set(planfile.KEYS) == {"suite", *flags - where}
 
 
-def test_flags_override_a_plan_file(write: Write) -> None:
+def overridden(file: Path, *flags: str) -> Plan:
+    """The plan of `dyno run FILE` with these flags."""
     from dyno.cli.run import _asked, command
 
-    file = write(PLAN_FILE)
-    flags = ["-e", "leveldb", "-p", "txn=7", "--samples", "2", "--clients", "3", "--phases", "scan", "--seed", "0"]
-    context = command.make_context("run", [str(file), *flags])
-    given = {
-        name: value for name, value in context.params.items() if name not in ("path", "resume", "overwrite", "root")
-    }
-    made = plan.make(_asked(given.pop("what"), given))
+    given = command.make_context("run", [str(file), *flags]).params
+    elsewhere = ("path", "resume", "overwrite", "root")
+    given = {name: value for name, value in given.items() if name not in elsewhere}
+    return plan.make(_asked(given.pop("what"), given))
+
+
+def test_flags_override_a_plan_file(write: Write) -> None:
+    more = ["--samples", "2", "--clients", "3", "--phases", "scan", "--seed", "0", "--rate", "7", "--warmup", "0"]
+    made = overridden(write(PLAN_FILE), "-e", "leveldb", "-p", "txn=7", *more, "--loop", "auto")
     assert rows(made) == [("leveldb", "power")] * 2
     assert (made.samples, made.seed, made.phases) == (2, 0, ("scan",))
     assert values(made, "records", "txn", "clients", engine="leveldb") == [(100, 7, 3), (200, 7, 3)]
+    assert values(made, "rate", engine="leveldb") == [(7.0,), (7.0,)]
+    assert (made.warmup, made.loop) == (0.0, "auto")
     assert (made.budget, made.timeout, made.retries) == (2, 60.5, 0), "what no flag says stays"
+    assert made.arrivals == "poisson"
+
+
+def test_a_flag_for_the_duration_replaces_the_files_budget_and_the_other_way_round(write: Write) -> None:
+    file = write('suite = "records"\nengine = ["memory"]\nbudget = 9\n')
+    made = overridden(file, "--duration", "4")
+    assert (made.duration, made.budget) == (4.0, SUITE.presets["quick"].budget)
+    file = write('suite = "records"\nengine = ["memory"]\nduration = 9\n')
+    made = overridden(file, "--budget", "4")
+    assert (made.duration, made.budget) == (None, 4.0)
+    both = refusal(lambda: overridden(file, "--budget", "4", "--duration", "4"))
+    assert both.startswith("budget (the most) and duration (exactly so long) of a phase exclude each other")
 
 
 WRONG_FILES = {
@@ -432,6 +549,27 @@ WRONG_FILES = {
     "date for seconds": (
         'suite = "records"\nbudget = 1979-05-27',
         "{file}: budget = .* has the wrong type; it wants a whole number or a number",
+    ),
+    "table for a rate": (
+        'suite = "records"\nrate = { a = 1 }',
+        "{file}: rate = {'a': 1} has the wrong type; it wants a whole number or a number or a string or a list",
+    ),
+    "yes for a rate": ('suite = "records"\nrate = true', "{file}: rate = True has the wrong type; "),
+    "no rate": ('suite = "records"\nrate = [10, 0]', "suite records: parameter rate=0: wants operations a second"),
+    "word for a rate": ('suite = "records"\nrate = "abc"', "suite records: parameter rate=abc: wants operations"),
+    "number for arrivals": (
+        'suite = "records"\narrivals = 5',
+        "{file}: arrivals = 5 has the wrong type; it wants a string",
+    ),
+    "arrivals": ('suite = "records"\narrivals = "even"', "arrivals even is not known; "),
+    "loop": ('suite = "records"\nloop = "pyton"', "loop pyton is not known; did you mean python?"),
+    "rate twice": (
+        'suite = "records"\nrate = 5\nparam = { rate = 6 }',
+        "rate is given twice: by --rate and by -p rate=",
+    ),
+    "budget and duration": (
+        'suite = "records"\nbudget = 1\nduration = 1',
+        "budget (the most) and duration (exactly so long) of a phase exclude each other",
     ),
     "engine that is neither": (
         'suite = "records"\nengine = [{ nam = "lmdb" }]',
@@ -482,12 +620,18 @@ OUT_OF_RANGE = {
     "budget = 0": "budget is out of range: it wants 0.01 or more",
     "budget = inf": "budget is out of range: it wants 0.01 or more",
     "budget = nan": "budget is out of range: it wants 0.01 or more",
+    "duration = 0": "duration is out of range: it wants 0.01 or more",
+    "duration = inf": "duration is out of range: it wants 0.01 or more",
+    "warmup = -1": "warmup is out of range: it wants 0 or more",
+    "warmup = nan": "warmup is out of range: it wants 0 or more",
     "timeout = -5": "timeout is out of range: it wants 1 or more",
     "memory = 0": "memory is out of range: it wants 50 MiB or more",
     "retries = -1": "retries is out of range: it wants 0 or more",
     "phases = [1]": "suite records: phase 1 is not known; there are: ",
     "param = { records = [] }": "suite records: parameter records has no value",
     "param = { clients = [] }": "suite records: parameter clients has no value",
+    "rate = []": "{file}: rate has no value",
+    "clients = []": "{file}: clients has no value",
     "clients = [1, 2000]": "suite records: parameter clients=2000: wants a whole number from 1 to 1024",
 }
 
@@ -495,14 +639,17 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize("text", OUT_OF_RANGE)
 def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
     file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
-    assert refusal(lambda: plan.make(planfile.read(file))).startswith(OUT_OF_RANGE[text])
+    said = refusal(lambda: plan.make(planfile.read(file)))
+    assert said.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
 
 
 def test_the_plan_of_a_run_file_is_plain_data() -> None:
     data = make("sqlite:cache_mib=8", samples=2).data()
     assert "cells" not in data
     assert data["phases"] == [phase.name for phase in SUITE.phases]
-    assert set(data) == {"suite", "phases", "samples", "seed", "budget", "timeout", "memory", "retries"}
+    counts = {"samples", "seed", "budget", "timeout", "memory", "retries"}
+    assert set(data) == {"suite", "phases", *counts, "duration", "warmup", "arrivals", "loop"}
+    assert json.loads(json.dumps(data)) == data
 
 
 def test_tiers_have_a_meaning() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import repeat
 from typing import Any
 
 from dyno.model import Caveat, Engine, Phase, Preset, Setting, Wrong, integer
@@ -48,14 +47,14 @@ class SortingWorkload:
             self._engine.close()
             self._engine = None
 
-    def work(self, phase: Phase, port: Sorter, client: int, clients: int) -> Iterator[Operations]:
+    def work(self, phase: Phase, port: Sorter, client: int, clients: int, round: int) -> Iterator[Operations]:
         length, lists = int(self._job.params["length"]), int(self._job.params["lists"])
-        # Seeded by job and client alone: every engine gets the same lists in the same order.
-        rng = random.Random(f"{self._job.seed}:{client}")
+        # Seeded by job, client and round alone: every engine gets the same lists in the same order.
+        rng = random.Random(f"{self._job.seed}:{client}:{round}")
         own = len(range(client, lists, clients))
         arguments = [rng.sample(range(length), length) for _ in range(own)]
         yield Operations(
-            calls=lambda _: repeat(port.sort),
+            calls=lambda _: (port.sort,),
             arguments=arguments,
             check=self._check,
             weights=[length] * own,
@@ -71,6 +70,10 @@ class SortingWorkload:
             if answer != right:
                 raise Wrong(f"list {at} is not sorted")
         return len(given)
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        # Nothing is stored.
+        return None
 
     def verify(self, phase: Phase) -> int:
         return 0

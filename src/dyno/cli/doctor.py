@@ -13,6 +13,7 @@ from dyno.cli.console import output
 from dyno.model import UsageError
 from dyno.report.machine import render
 from dyno.run import host
+from dyno.run.loops import about, pick
 from dyno.stats.machine import machine_doubts
 
 WATCH_SECONDS = 0.5
@@ -34,7 +35,7 @@ def command(as_json: bool, work: Path | None) -> None:
     place = _writable(work if work is not None else _default_root())
     # Watched first: the facts cost a flush or two, which would count as other people's work.
     watched = host.pressure(WATCH_SECONDS)
-    facts = host.facts(place) | {"pressure": watched}
+    facts = host.facts(place) | {"pressure": watched, "loop": about(pick())}
     findings = machine_doubts(facts)
     if as_json:
         click.echo(json.dumps({"facts": facts, "findings": [asdict(f) for f in findings]}, indent=2))

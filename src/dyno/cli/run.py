@@ -20,6 +20,7 @@ from dyno.report.table import groups
 from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
 from dyno.run.plan import Asked, Plan
+from dyno.stats.summary import absences
 
 FAILED, NOTHING = 1, 3
 
@@ -43,9 +44,20 @@ FAILED, NOTHING = 1, 3
     help="Durability of all: volatile, process or power. Default: each engine's own.",
 )
 @click.option("--clients", metavar="N[,N...]", help="Clients at work at the same time.")
+@click.option(
+    "--rate",
+    metavar="R[,R...]",
+    help="Operations a second that are due, of all clients together: an open loop. max: each after the one before.",
+)
+@click.option("--arrivals", metavar="KIND", help="Of an open loop: uniform (the default) or poisson.")
 @click.option("--phases", metavar="NAME[,NAME...]", help="Only these phases.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the data and of the order of trials. Default: 1.")
 @click.option("--budget", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Longest measuring of a phase.")
+@click.option(
+    "--duration", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Measure so long, in place of the budget."
+)
+@click.option("--warmup", type=click.FloatRange(min=0), metavar="SECONDS", help="Unrecorded work before each phase.")
+@click.option("--loop", metavar="NAME", help="What measures: native, python, or auto (the default).")
 @click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help="Longest trial; then it is killed.")
 @click.option(
     "--memory",
@@ -93,12 +105,19 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
     asked = planfile.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
     flags: dict[str, Any] = {
         **{name: given[name] for name in ("samples", "preset", "tier", "seed", "budget", "timeout", "retries")},
+        **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop")},
         "memory": None if given["memory"] is None else int(given["memory"] * planfile.GIB),
         "engines": _split(given["engines"]),
         "clients": _split([given["clients"]] if given["clients"] else []),
+        "rate": _split([given["rate"]] if given["rate"] else []),
         "phases": _split([given["phases"]] if given["phases"] else []),
     }
     said = {field.name: flags[field.name] for field in fields(Asked) if flags.get(field.name) not in (None, [])}
+    # One is in place of the other: in the file's place too.
+    if "duration" in said:
+        asked = replace(asked, budget=None)
+    if "budget" in said:
+        asked = replace(asked, duration=None)
     return replace(asked, **said, params={**asked.params, **_params(given["params"])})
 
 
@@ -131,6 +150,6 @@ def status(run: Run) -> int:
     """The exit status that the run deserves."""
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     valid = [row for row in rows if row.valid]
-    if rows and not valid:
+    if not valid and (rows or absences(run)):
         return NOTHING
     return 0 if len(valid) == len(rows) else FAILED

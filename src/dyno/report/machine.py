@@ -59,6 +59,9 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     yield from _filesystem(facts.get("filesystem") or {})
     clock = facts.get("clock") or {}
     yield "clock", [_said("{}", clock.get("source")), _said("{} ns a reading", clock.get("cost_ns"))]
+    loop = facts.get("loop") or {}
+    cost = _said("{:.0f} ns an operation", loop.get("operation_ns"))
+    yield "loop", [_said("{}", loop.get("name")), _said("by the {}", loop.get("clock")), cost]
     yield "load", _load(facts.get("load") or {})
     yield "others", _others(facts)
 

@@ -6,58 +6,106 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import Any
 
 from dyno.model import Phase
-from dyno.run.measure import Tally, measure, uncollected
+from dyno.run.measure import Pace, Place, measure, uncollected
 from dyno.run.process import die_with_parent
+from dyno.run.tally import Tally
+from dyno.run.usage import Usage, own
 from dyno.suite import Workload
 
 START_TIMEOUT = 120
+READY = "ready"
 
 
 class ClientDied(Exception):
     """A client's process or thread ended without a result."""
 
 
-def run_phase(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:
-    """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'."""
+def run_phase(
+    workload: Workload, phase: Phase, clients: int, how: str, pace: Pace, ready: Callable[[], object] = lambda: None
+) -> Tally:
+    """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'.
+
+    `ready` is called once in this process, when all clients have warmed up and are about to start.
+    """
     # Around all clients: the first thread to end would switch the collector on for the others.
     with uncollected():
-        return _run(workload, phase, clients, how, budget_ns)
+        if clients == 1 or how == "threads":
+            return _threads(workload, phase, clients, pace, ready)
+        return _merged(_processes(workload, phase, clients, pace, ready))
 
 
-def _run(workload: Workload, phase: Phase, clients: int, how: str, budget_ns: int) -> Tally:
-    if clients == 1:
-        return _client(workload, phase, 0, 1, budget_ns, lambda: None)
-    if how == "threads":
-        tallies = _threads(workload, phase, clients, budget_ns)
-    else:
-        tallies = _processes(workload, phase, clients, budget_ns)
+def _merged(tallies: list[Tally]) -> Tally:
     whole = tallies[0]
     for tally in tallies[1:]:
         whole.merge(tally)
     return whole
 
 
-def _client(
-    workload: Workload, phase: Phase, client: int, clients: int, budget_ns: int, ready: Callable[[], object]
-) -> Tally:
+def _client(workload: Workload, phase: Phase, place: Place, pace: Pace, ready: Callable[[], object]) -> Tally:
+    if phase.temperature == "cold":
+        # A round beforehand would make warm what is to be cold, and a second one finds it warm.
+        pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
     with workload.connect() as port:
-        return measure(workload.work(phase, port, client, clients), budget_ns, ready)
+        return measure(
+            lambda number: workload.work(phase, port, place.client, place.clients, number),
+            pace,
+            ready,
+            place,
+            hot=phase.temperature == "hot",
+            writes=phase.writes,
+        )
 
 
-def _threads(workload: Workload, phase: Phase, clients: int, budget_ns: int) -> list[Tally]:
-    barrier = threading.Barrier(clients)
+class _Used:
+    """What this process used from when its clients were ready, less what their threads spent in pauses."""
+
+    def __init__(self) -> None:
+        self._begin = own()
+
+    def ready(self) -> None:
+        self._begin = own()
+
+    def settle(self, whole: Tally) -> Tally:
+        whole.usage = less(own() - self._begin, whole.paused)
+        return whole
+
+
+def less(used: Usage, paused: tuple[int, int]) -> Usage:
+    """Without the user and system CPU time of pauses. The sum of both is right, be the split as it may: the kernel
+    splits a thread's time into user and system by samples, and a process's by others.
+    """
+    if used.user_ns is None or used.system_ns is None:
+        return used
+    user, system = used.user_ns - paused[0], used.system_ns - paused[1]
+    # What one has too little, the other has too much.
+    user, system = max(user + min(system, 0), 0), max(system + min(user, 0), 0)
+    return replace(used, user_ns=user, system_ns=system)
+
+
+def _threads(workload: Workload, phase: Phase, clients: int, pace: Pace, ready: Callable[[], object]) -> Tally:
+    """The clients as threads; a single one in the main thread."""
+    used = _Used()
+
+    def all_ready() -> None:
+        ready()
+        used.ready()
+
+    if clients == 1:
+        return used.settle(_client(workload, phase, Place(), pace, all_ready))
+    barrier = threading.Barrier(clients, all_ready)
     workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
 
     def run(client: int) -> None:
         try:
-            results[client] = _client(
-                workload, phase, client, clients, budget_ns, lambda: barrier.wait(START_TIMEOUT)
-            )
+            place = Place(client, clients)
+            results[client] = _client(workload, phase, place, pace, lambda: barrier.wait(START_TIMEOUT))
         except BaseException as error:
             barrier.abort()
             results[client] = error
@@ -67,45 +115,51 @@ def _threads(workload: Workload, phase: Phase, clients: int, budget_ns: int) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    return _tallies(results)
+    return used.settle(_merged(_tallies(results)))
 
 
-def _processes(workload: Workload, phase: Phase, clients: int, budget_ns: int) -> list[Tally]:
+def _processes(
+    workload: Workload, phase: Phase, clients: int, pace: Pace, ready: Callable[[], object]
+) -> list[Tally]:
     # Forked, so that the dataset and the model's shared memory are there; the engine is not: it is closed first.
     context = multiprocessing.get_context("fork")
-    barrier, parent = context.Barrier(clients), os.getpid()
+    # This process is the last at it, so that it knows when all are ready.
+    barrier, parent = context.Barrier(clients + 1), os.getpid()
     workload.release()
     receivers, processes = [], []
     for client in range(clients):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
-            target=_child, args=(workload, phase, client, clients, budget_ns, barrier, sender, parent), daemon=True
+            target=_child,
+            args=(workload, phase, Place(client, clients), pace, barrier, sender, parent),
+            daemon=True,
         )
         process.start()
         sender.close()
         receivers.append(receiver)
         processes.append(process)
-    results = _hear_out(receivers, barrier)
+    results = _hear_out(receivers, barrier, ready)
     for process in processes:
         process.join()
     return _tallies(results)
 
 
 def _child(
-    workload: Workload,
-    phase: Phase,
-    client: int,
-    clients: int,
-    budget_ns: int,
-    barrier: Any,
-    sender: Any,
-    parent: int,
+    workload: Workload, phase: Phase, place: Place, pace: Pace, barrier: Any, sender: Any, parent: int
 ) -> None:
     die_with_parent(parent)
+    used = _Used()
+
+    def ready() -> None:
+        sender.send(READY)
+        barrier.wait(START_TIMEOUT)
+        used.ready()
+
     try:
-        ready = lambda: barrier.wait(START_TIMEOUT)  # noqa: E731
-        result: Tally | BaseException = _client(workload, phase, client, clients, budget_ns, ready)
+        tally = _client(workload, phase, place, pace, ready)
+        # What closing the engine writes is this phase's.
         workload.release()
+        result: Tally | BaseException = used.settle(tally)
     except BaseException as error:
         barrier.abort()
         kept = isinstance(error, (MemoryError, threading.BrokenBarrierError))
@@ -113,19 +167,33 @@ def _child(
     sender.send(result)
 
 
-def _hear_out(receivers: list[Any], barrier: Any) -> list[Tally | BaseException | None]:
+def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -> list[Tally | BaseException | None]:
     """What each client sends; None for one that died, in which case nobody is to wait for it at the barrier."""
     results: list[Tally | BaseException | None] = [None] * len(receivers)
     waiting = dict(zip(receivers, range(len(receivers)), strict=True))
+    coming = len(receivers)
     while waiting:
         receiver: Any
         for receiver in wait(list(waiting)):
-            client = waiting.pop(receiver)
             try:
-                results[client] = receiver.recv()
+                told = receiver.recv()
             except EOFError:
                 barrier.abort()
+                told = None
+            if told == READY:
+                coming -= 1
+                if not coming:
+                    _start(barrier, ready)
+            else:
+                results[waiting.pop(receiver)] = told
     return results
+
+
+def _start(barrier: Any, ready: Callable[[], object]) -> None:
+    """Lets the clients go, that wait at the barrier. Broken, it is by one of them, which says why."""
+    ready()
+    with suppress(threading.BrokenBarrierError):
+        barrier.wait(START_TIMEOUT)
 
 
 def _tallies(results: list[Tally | BaseException | None]) -> list[Tally]:

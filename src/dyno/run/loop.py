@@ -1,105 +1,112 @@
-"""The timed loops: all that stands between two stamps of the clock. Nothing else may be put here.
+"""The timed loops in Python: all that stands between two stamps of the clock. Nothing else may be put here.
 
-Garbage collection is off while they run (see `measure`), inputs are built before, answers are judged after.
+They measure where the native loops (`rust/src/steps.rs`) were not built, and keep the same contract. Garbage
+collection is off while they run (see `measure`), inputs are built before, answers are judged after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from time import perf_counter_ns as now
+from time import sleep
 from typing import Any, NamedTuple
 
-from dyno.suite import Bulk, Failure, Operations
+from dyno.run.feed import Feed
+from dyno.suite import Bulk, Failure
 
-PIECE = 256
+NAME, CLOCK = "python", "monotonic clock"
+AWAKE_NS = 200_000
+"""A sleep wakes late; the rest of a wait is spent looking at the clock."""
 
-
-class Timed(NamedTuple):
-    """What a loop saw."""
-
-    answers: Sequence[Any]
-    spans: list[int]
-    transaction_ns: int
-    """Entering and leaving the transaction around the slice: the engine's time, and in no span."""
-    elapsed_ns: int
-    out_of_time: bool
+Calls = Sequence[Callable[[Any], Any]]
+Failed = Callable[[Exception], Any]
 
 
-def closed(work: Operations, budget_ns: int) -> Timed:
-    """Calls one operation after the other, for as long as the budget lasts.
+class Stamps(NamedTuple):
+    """When each operation began and ended, in ns of `now`."""
 
-    span       = end - start around one call: the call, its argument passing, and one reading of the clock
-    transaction_ns = entering and leaving `around`
-    elapsed_ns = from before `around` is entered to after it is left: every span, the loop's own time between
-                 spans (its bookkeeping and a second reading of the clock), and transaction_ns
+    starts: list[int]
+    ends: list[int]
+
+    def resolve(self) -> tuple[list[int], list[int]]:
+        return self.starts, self.ends
+
+
+def calibrate() -> None:
+    """The clock is the kernel's own: there is nothing to calibrate."""
+
+
+def closed(calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed) -> tuple[list[Any], Stamps]:
+    """Calls one operation after the other, up to the first that ends after the deadline.
+
+    span = end - start: the call, its argument passing, and one reading of the clock. Between spans: the loop's
+    bookkeeping and a second reading of the clock.
     """
+    if arguments and not calls:
+        raise ValueError("there is nothing to call")
     answers: list[Any] = []
-    spans: list[int] = []
-    answered, timed = answers.append, spans.append
-    begin = start = end = now()
-    deadline = begin + budget_ns
-    with work.around() as entered:
-        inside = now()
-        steps = zip(work.calls(entered), work.arguments, strict=False)
-        while True:
-            try:
-                for call, argument in steps:
-                    start = now()
-                    answer = call(argument)
-                    end = now()
-                    timed(end - start)
-                    answered(answer)
-                    if end > deadline:
-                        break
-                break
-            except MemoryError:
-                raise
-            except Exception as error:
+    stamps = Stamps([], [])
+    answered, started, ended = answers.append, stamps.starts.append, stamps.ends.append
+    steps = zip(cycle(calls), arguments, strict=False)
+    while True:
+        try:
+            for call, argument in steps:
+                start = now()
+                answer = call(argument)
                 end = now()
-                timed(end - start)
-                answered(Failure(f"{type(error).__name__}: {error}"))
+                started(start)
+                ended(end)
+                answered(answer)
                 if end > deadline:
-                    break
-        leaving = now()
-    over = now()
-    transaction = inside - begin + over - leaving
-    return Timed(answers, spans, transaction, over - begin, len(answers) < len(work.arguments))
+                    return answers, stamps
+            return answers, stamps
+        except MemoryError:
+            raise
+        except Exception as error:
+            end = now()
+            started(start)
+            ended(end)
+            answered(failed(error))
+            if end > deadline:
+                return answers, stamps
 
 
-class Feed:
-    """The items of a bulk phase as one flat iterable. The clock stands still while the next slice is built.
+def paced(
+    calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
+) -> tuple[list[Any], Stamps]:
+    """The same, with none before it is due, and none that is due after the deadline. The wait is in no span."""
+    if len(due) < len(arguments):
+        raise ValueError("there are fewer moments than arguments")
+    if arguments and not calls:
+        raise ValueError("there is nothing to call")
+    answers: list[Any] = []
+    stamps = Stamps([], [])
+    for call, argument, when in zip(cycle(calls), arguments, due, strict=False):
+        if when > deadline:
+            break
+        while (left := when - now()) > 0:
+            if left > AWAKE_NS:
+                sleep((left - AWAKE_NS) / 1e9)
+        start = now()
+        try:
+            answer = call(argument)
+            end = now()
+        except MemoryError:
+            raise
+        except Exception as error:
+            end = now()
+            answer = failed(error)
+        stamps.starts.append(start)
+        stamps.ends.append(end)
+        answers.append(answer)
+        if end > deadline:
+            break
+    return answers, stamps
 
-    The budget is looked at once in 256 items; an engine that takes them all before it writes overruns it.
-    """
 
-    def __init__(self, slices: Iterator[Sequence[Any]], budget_ns: int) -> None:
-        self._slices, self._budget_ns = slices, budget_ns
-        self._first: Sequence[Any] = next(slices, ())
-        self.taken = self.paused_ns = 0
-        self.out_of_time = False
-
-    def items(self) -> Iterable[Any]:
-        return chain.from_iterable(self._pieces())
-
-    def _pieces(self) -> Iterator[Sequence[Any]]:
-        begin, items = now(), self._first
-        self._first = ()
-        while items:
-            for at in range(0, len(items), PIECE):
-                if now() - begin - self.paused_ns > self._budget_ns:
-                    self.out_of_time = True
-                    return
-                piece = items[at : at + PIECE]
-                self.taken += len(piece)
-                yield piece
-            paused = now()
-            items = next(self._slices, ())
-            self.paused_ns += now() - paused
-
-
-def bulk(work: Bulk, feed: Feed) -> Timed:
-    """One call over all items.
+def bulk(work: Bulk, feed: Feed) -> tuple[Any, int]:
+    """One call over all items: its answer and its time.
 
     elapsed_ns = end - start around the call, less the time in which the feed built its next slice
     """
@@ -109,6 +116,5 @@ def bulk(work: Bulk, feed: Feed) -> Timed:
     except MemoryError:
         raise
     except Exception as error:
-        answer = Failure(f"{type(error).__name__}: {error}")
-    elapsed = now() - start - feed.paused_ns
-    return Timed([answer], [elapsed], 0, elapsed, feed.out_of_time)
+        answer = Failure.of(error)
+    return answer, now() - start - feed.paused_ns

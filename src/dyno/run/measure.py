@@ -3,60 +3,76 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from time import monotonic_ns
+from typing import Any
 
-from dyno.histogram import Recorder
 from dyno.model import Wrong
-from dyno.run.loop import Feed, bulk, closed
+from dyno.run.arrivals import UNIFORM, Arrivals
+from dyno.run.feed import Feed
+from dyno.run.loop import bulk
+from dyno.run.loops import Loop, pick
+from dyno.run.slices import Timed, Times, timed
+from dyno.run.tally import Tally
+from dyno.run.usage import of_thread_ns
 from dyno.suite import Bulk, Failure, Operations
 
-
-@dataclass
-class Tally:
-    """What one client, or all of them together, did in a phase."""
-
-    operations: int = 0
-    items: int = 0
-    elapsed_ns: int = 0
-    """Of several clients: the longest."""
-    busy_ns: int = 0
-    """Of several clients: the sum."""
-    errors: int = 0
-    checked: int = 0
-    ended_by: str = "count"
-    first_error: str | None = None
-    void: str | None = None
-    bulk: bool = False
-    latency: Recorder = field(default_factory=Recorder)
-    by_kind: dict[str, Recorder] = field(default_factory=dict)
-
-    def merge(self, other: Tally) -> None:
-        """Takes in another client's tally, clients having run side by side."""
-        self.operations += other.operations
-        self.items += other.items
-        self.elapsed_ns = max(self.elapsed_ns, other.elapsed_ns)
-        self.busy_ns += other.busy_ns
-        self.errors += other.errors
-        self.checked += other.checked
-        self.ended_by = "budget" if "budget" in (self.ended_by, other.ended_by) else "count"
-        self.first_error = self.first_error or other.first_error
-        self.void = self.void or other.void
-        self.bulk = self.bulk or other.bulk
-        self.latency.merge(other.latency)
-        for kind, recorder in other.by_kind.items():
-            self.by_kind.setdefault(kind, Recorder()).merge(recorder)
+Rounds = Callable[[int], Iterator[Operations | Bulk]]
+# Rounds of a warm-up have numbers of their own: the measured inputs do not depend on it.
+WARM = 1_000_000
+FOREVER_NS = 1 << 62
+PATIENCE = 10
+"""How many times as long as was asked for a duration or a warm-up may take in all, pauses included: an operation that
+takes next to no time is built and judged for far longer than it lasts."""
 
 
-def measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable[[], object]) -> Tally:
-    """Runs the slices until they or the budget end. `ready` is called when the first one has been built.
+@dataclass(frozen=True)
+class Pace:
+    """How long a phase is measured, how fast it is to go, and by which loop."""
 
-    A wrong answer ends the phase and stands in `void`.
+    budget_ns: int = FOREVER_NS
+    """The longest, where the operations have not ended before."""
+    duration_ns: int | None = None
+    """So long, in as many rounds as it takes, in place of the budget; less where that took ten times as long."""
+    warmup_ns: int = 0
+    """Rounds for so long beforehand, which are not recorded."""
+    rate: float | None = None
+    """Operations a second that are due, of all clients together; None: each when the one before has ended."""
+    arrivals: str = UNIFORM
+    loop: str = "auto"
+    seed: int = 1
+
+    @property
+    def limit_ns(self) -> int:
+        return self.budget_ns if self.duration_ns is None else self.duration_ns
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which client it is, of how many."""
+
+    client: int = 0
+    clients: int = 1
+
+
+def measure(
+    rounds: Rounds,
+    pace: Pace,
+    ready: Callable[[], object],
+    place: Place = Place(),
+    hot: bool = False,
+    writes: bool = False,
+) -> Tally:
+    """Warms up, calls `ready` with the first slice built, and runs slices until they or the time end.
+
+    `hot`: a whole untimed round comes first. `writes`: the checks of untimed slices are done, as they may keep a
+    model of what is stored. A wrong answer ends the phase and stands in `void`.
     """
     with uncollected():
-        return _measure(slices, budget_ns, ready)
+        return _Client(rounds, pace, place, writes).measure(ready, hot)
 
 
 @contextmanager
@@ -75,79 +91,179 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _measure(slices: Iterator[Operations | Bulk], budget_ns: int, ready: Callable[[], object]) -> Tally:
-    tally = Tally()
-    first = next(slices, None)
-    try:
+class _Client:
+    def __init__(self, rounds: Rounds, pace: Pace, place: Place, writes: bool) -> None:
+        self._rounds, self._pace, self._writes = rounds, pace, writes
+        self._loop: Loop = pick(pace.loop)
+        self._arrivals: Arrivals | None = None
+        if pace.rate is not None:
+            self._arrivals = Arrivals(pace.rate, pace.arrivals, place.client, place.clients, pace.seed)
+        self._tally = Tally()
+
+    def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
+        with _ended(self._every()) as slices:
+            return self._measured(slices, ready, hot)
+
+    def _measured(self, slices: Iterator[Operations | Bulk], ready: Callable[[], object], hot: bool) -> Tally:
+        first: Operations | Bulk | None = None
+        try:
+            if hot:
+                self._tally.warm = self._untimed(self._rounds(WARM), self._pace.limit_ns)[1]
+            self._warm_up()
+            first = built(next(slices, None))
+        except Wrong as wrong:
+            self._tally.void = str(wrong)
+        self._loop.calibrate()
+        # Also where nothing is left to be done: other clients wait for this one.
         ready()
-        for work in chain(() if first is None else (first,), slices):
-            if tally.elapsed_ns >= budget_ns:
-                tally.ended_by = "budget"
-                break
+        try:
+            self._run(first, slices)
+        except Wrong as wrong:
+            self._tally.void = str(wrong)
+        return self._tally
+
+    def _every(self) -> Iterator[Operations | Bulk]:
+        """The slices of round 0, and, with a duration, of further rounds for as long as there are any."""
+        for number in count():
+            work = None
+            with _ended(self._rounds(number)) as slices:
+                for work in slices:
+                    yield work
+            if work is None or self._pace.duration_ns is None:
+                return
+
+    def _warm_up(self) -> None:
+        left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
+        for number in count(WARM + 1):
+            if left <= 0 or monotonic_ns() > deadline:
+                return
+            spent, _ = self._untimed(self._rounds(number), left)
+            if not spent:
+                return
+            left -= spent
+
+    def _untimed(self, slices: Iterator[Operations | Bulk], limit_ns: int) -> tuple[int, bool]:
+        """A round that is not recorded: how long it took, at most `limit_ns`, and whether it was done whole."""
+        with _ended(slices):
+            return self._unrecorded(slices, limit_ns)
+
+    def _unrecorded(self, slices: Iterator[Operations | Bulk], limit_ns: int) -> tuple[int, bool]:
+        spent = 0
+        for work in slices:
+            if spent >= limit_ns:
+                return spent, False
+            given: tuple[Any, ...]
             if isinstance(work, Bulk):
-                _bulk(work, tally, budget_ns - tally.elapsed_ns)
+                feed = Feed(work.feed, limit_ns - spent)
+                answer, elapsed_ns = bulk(work, feed)
+                given, out_of_time = (answer, feed.taken), feed.out_of_time
             else:
-                _operations(work, tally, budget_ns - tally.elapsed_ns)
-            if tally.ended_by == "budget":
-                break
-    except Wrong as wrong:
-        tally.void = str(wrong)
-    return tally
+                seen = timed(self._loop, work, limit_ns - spent)
+                given, elapsed_ns, out_of_time = (seen.answers,), seen.elapsed_ns, seen.out_of_time
+            spent += elapsed_ns
+            if self._writes and not isinstance(given[0], Failure):
+                judged(work.check, *given)
+            if out_of_time:
+                return spent, False
+        return spent, True
+
+    def _run(self, work: Operations | Bulk | None, slices: Iterator[Operations | Bulk]) -> None:
+        tally, pace = self._tally, self._pace
+        deadline = monotonic_ns() + PATIENCE * (pace.duration_ns or FOREVER_NS)
+        while work is not None:
+            left = pace.limit_ns - tally.elapsed_ns
+            if left <= 0 or monotonic_ns() > deadline:
+                self._out_of_time()
+                return
+            record = self._bulk(work, left) if isinstance(work, Bulk) else self._operations(work, left)
+            paused = of_thread_ns()
+            record()
+            work = next(slices, None) if tally.ended_by == "count" else None
+            self._pause(paused)
+
+    def _pause(self, since: tuple[int, int]) -> None:
+        user, system = of_thread_ns()
+        before = self._tally.paused
+        self._tally.paused = (before[0] + user - since[0], before[1] + system - since[1])
+
+    def _out_of_time(self) -> None:
+        self._tally.ended_by = "budget" if self._pace.duration_ns is None else "duration"
+
+    def _operations(self, work: Operations, left_ns: int) -> Callable[[], None]:
+        """Runs a slice; what is returned records and judges it."""
+        due: Times | None = None
+        if self._arrivals is not None:
+            paused = of_thread_ns()
+            due = self._arrivals.take(len(work.arguments)) - self._tally.elapsed_ns
+            self._pause(paused)
+        seen = timed(self._loop, work, left_ns, due)
+        return lambda: self._record(work, seen, due)
+
+    def _record(self, work: Operations, seen: Timed, due: Times | None) -> None:
+        tally, done = self._tally, len(seen.answers)
+        spans = seen.ends - seen.starts
+        tally.operations += done
+        tally.items += done if work.weights is None else sum(work.weights[:done])
+        if seen.failures:
+            failed = [at for at, answer in enumerate(seen.answers) if isinstance(answer, Failure)]
+            tally.items -= sum(1 if work.weights is None else work.weights[at] for at in failed)
+        tally.latency.add(spans)
+        tally.series.add(seen.ends + tally.elapsed_ns, spans)
+        if work.kinds is not None:
+            tally.add_kinds(work.kinds, spans)
+        if due is not None:
+            tally.add_open(seen.starts, seen.ends, due[:done], seen.entered_ns)
+        tally.count(seen.elapsed_ns, int(spans.sum()) + seen.transaction_ns, seen.failures)
+        if seen.out_of_time:
+            self._out_of_time()
+        tally.checked += judged(work.check, seen.answers)
+
+    def _bulk(self, work: Bulk, left_ns: int) -> Callable[[], None]:
+        """Runs the one call; what is returned records and judges it."""
+        paused = of_thread_ns()
+        feed = Feed(work.feed, left_ns)
+        self._pause(paused)
+        answer, elapsed_ns = bulk(work, feed)
+
+        def record() -> None:
+            tally = self._tally
+            failures = [answer] if isinstance(answer, Failure) else []
+            tally.bulk = True
+            tally.operations += 1
+            tally.items += 0 if failures else feed.taken * work.items_per_record
+            tally.count(elapsed_ns, elapsed_ns, failures)
+            tally.paused = (tally.paused[0] + feed.paused_cpu[0], tally.paused[1] + feed.paused_cpu[1])
+            if feed.out_of_time:
+                self._out_of_time()
+            if not failures:
+                tally.checked += judged(work.check, answer, feed.taken)
+
+        return record
 
 
-def _operations(work: Operations, tally: Tally, budget_ns: int) -> None:
-    timed = closed(work, budget_ns)
-    failed = [at for at, answer in enumerate(timed.answers) if isinstance(answer, Failure)]
-    done = len(timed.answers)
-    weights = work.weights
-    tally.operations += done
-    tally.items += done if weights is None else sum(weights[:done])
-    tally.items -= sum(1 if weights is None else weights[at] for at in failed)
-    _count(tally, timed.elapsed_ns, sum(timed.spans) + timed.transaction_ns, [timed.answers[at] for at in failed])
-    tally.latency.add(timed.spans)
-    if work.kinds is not None:
-        _by_kind(tally, work.kinds, timed.spans)
-    if timed.out_of_time:
-        tally.ended_by = "budget"
-    tally.checked += judged(lambda: work.check(timed.answers))
-
-
-def _by_kind(tally: Tally, kinds: Sequence[str], spans: Sequence[int]) -> None:
-    apart: dict[str, list[int]] = {}
-    for kind, span in zip(kinds, spans, strict=False):
-        apart.setdefault(kind, []).append(span)
-    for kind, own in apart.items():
-        tally.by_kind.setdefault(kind, Recorder()).add(own)
-
-
-def _bulk(work: Bulk, tally: Tally, budget_ns: int) -> None:
-    feed = Feed(work.feed, budget_ns)
-    timed = bulk(work, feed)
-    answer = timed.answers[0]
-    failed = [answer] if isinstance(answer, Failure) else []
-    tally.bulk = True
-    tally.operations += 1
-    tally.items += 0 if failed else feed.taken * work.items_per_record
-    _count(tally, timed.elapsed_ns, timed.elapsed_ns, failed)
-    if timed.out_of_time:
-        tally.ended_by = "budget"
-    if not failed:
-        tally.checked += judged(lambda: work.check(answer, feed.taken))
-
-
-def judged(check: Callable[[], int]) -> int:
-    """What a check compared. An answer of a shape that it can't even look at is wrong too: raises `Wrong`."""
+@contextmanager
+def _ended(slices: Iterator[Operations | Bulk]) -> Iterator[Iterator[Operations | Bulk]]:
+    """What a generator of slices holds open, a transaction perhaps, is left with the block, not with the garbage."""
     try:
-        return check()
+        yield slices
+    finally:
+        if isinstance(slices, Generator):
+            slices.close()
+
+
+def built(work: Operations | Bulk | None) -> Operations | Bulk | None:
+    """With its items too, of which a bulk phase builds the first slice when asked."""
+    if not isinstance(work, Bulk):
+        return work
+    first = next(work.feed, ())
+    return replace(work, feed=chain([first] if first else (), work.feed))
+
+
+def judged(check: Callable[..., int], *arguments: Any) -> int:
+    """What a check of the arguments compared. Raises `Wrong`, also for an answer whose shape it can't look at."""
+    try:
+        return check(*arguments)
     except (Wrong, MemoryError):
         raise
     except Exception as error:
         raise Wrong(f"an answer that can't be checked: {type(error).__name__}: {error}") from error
-
-
-def _count(tally: Tally, elapsed_ns: int, busy_ns: int, failed: list[Failure]) -> None:
-    tally.elapsed_ns += elapsed_ns
-    tally.busy_ns += busy_ns
-    tally.errors += len(failed)
-    if failed and tally.first_error is None:
-        tally.first_error = failed[0].error

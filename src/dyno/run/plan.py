@@ -13,12 +13,36 @@ from itertools import product
 from typing import Any
 
 from dyno import registry
-from dyno.model import Cell, EngineSpec, Setting, Tier, Trial, UsageError, Value, integer, nearest, unknown
+from dyno.model import Cell, EngineSpec, Preset, Setting, Tier, Trial, UsageError, Value, integer, nearest, unknown
+from dyno.run.arrivals import ARRIVALS, UNIFORM
+from dyno.run.loops import LOOPS, pick
+from dyno.run.measure import PATIENCE
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
-# Every suite has it, so no suite declares it.
+UNPACED, MOST_RATE = "max", 1e9
+
+
+def _rate(text: str) -> Value:
+    try:
+        rate = math.inf if text == UNPACED else float(text)
+    except ValueError:
+        rate = 0.0
+    if text != UNPACED and not 0 < rate <= MOST_RATE:
+        raise ValueError(f"wants operations a second, up to {MOST_RATE:,.0f}, or {UNPACED}")
+    if text == UNPACED:
+        return text
+    return int(rate) if rate.is_integer() else rate
+
+
+# Every suite has them, so no suite declares them.
 CLIENTS = Setting("clients", integer(1, 1024), 1, "clients at work at the same time")
+RATE = Setting(
+    "rate", _rate, UNPACED, "operations a second that are due, of all clients together (an open loop); max: none is"
+)
+GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
+# A trial's other work: opening, loading, checking.
+SPARE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -33,9 +57,14 @@ class Asked:
     preset: str | None = None
     tier: str | None = None
     clients: Sequence[Any] = ()
+    rate: Sequence[Any] = ()
     phases: Sequence[str] = ()
     seed: int | None = None
     budget: float | None = None
+    duration: float | None = None
+    warmup: float | None = None
+    arrivals: str | None = None
+    loop: str | None = None
     timeout: float | None = None
     memory: int | None = None
     retries: int | None = None
@@ -51,12 +80,33 @@ class Plan:
     samples: int
     seed: int
     budget: float
-    """Seconds of measuring for each phase of a trial."""
+    """Seconds of measuring for each phase of a trial, at most."""
     timeout: float
     """Seconds for a whole trial."""
     memory: int | None
     """Bytes for a trial; None for what the machine can spare."""
     retries: int
+    duration: float | None = None
+    """Seconds of measuring for each phase, in as many rounds as it takes; None for one round within the budget."""
+    warmup: float = 0.0
+    """Seconds of rounds before each phase, which are not recorded."""
+    arrivals: str = UNIFORM
+    """How an open loop's operations are spread over time."""
+    loop: str = "auto"
+    """Which loop measures: 'native', 'python', or the former where it was built."""
+
+    def pace(self, cell: Cell) -> dict[str, Any]:
+        """How long and how fast a cell's phases are measured: the fields of `run.measure.Pace`."""
+        rate = cell.params[RATE.name]
+        return {
+            "budget_ns": int(self.budget * 1e9),
+            "duration_ns": None if self.duration is None else int(self.duration * 1e9),
+            "warmup_ns": int(self.warmup * 1e9),
+            "rate": None if rate == UNPACED else rate,
+            "arrivals": self.arrivals,
+            "loop": self.loop,
+            "seed": self.seed,
+        }
 
     def blocks(self) -> Iterator[list[Trial]]:
         """One trial of every cell a block, in an order shuffled by the seed."""
@@ -82,9 +132,10 @@ def make(asked: Asked) -> Plan:
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset.params, asked))
     rows = _rows(suite, asked, max(int(params["clients"]) for params in combinations))
+    phases = _phases(suite, asked.phases)
     return Plan(
         suite=suite.name,
-        phases=_phases(suite, asked.phases),
+        phases=phases,
         cells=tuple(
             Cell(suite.name, spec.name, options, tier, params, spec.floor)
             for spec, options, tier in rows
@@ -93,19 +144,38 @@ def make(asked: Asked) -> Plan:
         samples=preset.samples if asked.samples is None else asked.samples,
         seed=1 if asked.seed is None else asked.seed,
         budget=preset.budget if asked.budget is None else asked.budget,
-        timeout=preset.timeout if asked.timeout is None else asked.timeout,
+        timeout=_timeout(asked, preset, len(phases)),
         memory=asked.memory,
         retries=1 if asked.retries is None else asked.retries,
+        duration=asked.duration,
+        warmup=asked.warmup or 0.0,
+        arrivals=asked.arrivals or UNIFORM,
+        loop=asked.loop or "auto",
     )
+
+
+def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
+    """What was asked for, or the preset's, and more where phases are to last longer than the preset thought."""
+    if asked.timeout is not None:
+        return asked.timeout
+    wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
+    return max(preset.timeout, (PATIENCE + 1) * phases * wanted + SPARE_SECONDS)
 
 
 def _check_numbers(asked: Asked) -> None:
     """Here for flags and plan files alike."""
     least = {"samples": 1, "seed": 0, "budget": 0.01, "timeout": 1, "memory": 50 << 20, "retries": 0}
+    least |= {"duration": 0.01, "warmup": 0}
     for name, low in least.items():
         value = getattr(asked, name)
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{name} is out of range: it wants {'50 MiB' if name == 'memory' else low} or more")
+    if asked.budget is not None and asked.duration is not None:
+        raise UsageError("budget (the most) and duration (exactly so long) of a phase exclude each other")
+    for name, value, known in (("arrivals", asked.arrivals, ARRIVALS), ("loop", asked.loop, LOOPS)):
+        if value is not None and value not in known:
+            raise UsageError(unknown(name, value, known))
+    pick(asked.loop or "auto")
 
 
 def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
@@ -118,12 +188,13 @@ def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
 
 def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> Iterator[dict[str, Value]]:
     """The product of all parameters' values, the last one named varying fastest."""
-    settings = {setting.name: setting for setting in (*suite.params, CLIENTS)}
+    settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(asked.params)
-    if asked.clients:
-        if "clients" in given:
-            raise UsageError("clients are given twice: by --clients and by -p clients=")
-        given["clients"] = asked.clients
+    for name, values_asked in (("clients", asked.clients), ("rate", asked.rate)):
+        if values_asked:
+            if name in given:
+                raise UsageError(f"{name} is given twice: by --{name} and by -p {name}=")
+            given[name] = values_asked
     for name in given:
         if name not in settings:
             raise UsageError(unknown(f"suite {suite.name}: parameter", name, settings))

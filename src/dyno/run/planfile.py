@@ -25,9 +25,14 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "preset": ("preset", str),
     "tier": ("tier", str),
     "clients": ("clients", (int, list)),
+    "rate": ("rate", (int, float, str, list)),
     "phases": ("phases", list),
     "seed": ("seed", int),
     "budget": ("budget", (int, float)),
+    "duration": ("duration", (int, float)),
+    "warmup": ("warmup", (int, float)),
+    "arrivals": ("arrivals", str),
+    "loop": ("loop", str),
     "timeout": ("timeout", (int, float)),
     "memory": ("memory", (int, float)),
     "retries": ("retries", int),
@@ -67,8 +72,11 @@ def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
         fields["engines"] = [_engine(where, entry) for entry in fields["engines"]]
     if "params" in fields:
         fields["params"] = {name: _listed(value) for name, value in fields["params"].items()}
-    if "clients" in fields:
-        fields["clients"] = _listed(fields["clients"])
+    for name in ("clients", "rate"):
+        if name in fields:
+            fields[name] = _listed(fields[name])
+            if not fields[name]:
+                raise UsageError(f"{where}: {name} has no value")
     return fields
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.results import Attempt, sample
-from dyno.run.plan import Plan
+from dyno.run import strain
+from dyno.run.plan import GENERAL, Plan
 from dyno.run.process import nothing_left
 from dyno.run.resources import INTERVAL, Watch
 
@@ -37,7 +38,9 @@ class _Story:
     samples: list[Sample] = field(default_factory=list)
     outcome: str | None = None
     why: str | None = None
-    resources: dict[str, int | None] = field(default_factory=dict)
+    resources: dict[str, Any] = field(default_factory=dict)
+    loop: dict[str, Any] | None = None
+    absent: dict[str, str] = field(default_factory=dict)
 
     def hear(self, line: bytes) -> bool:
         """Takes in a line of the worker's; False for one that it can't have written."""
@@ -54,6 +57,10 @@ class _Story:
             self.on_phase(event["phase"])
         elif kind == "engine":
             self.about = event
+        elif kind == "loop":
+            self.loop = event
+        elif kind == "absent":
+            self.absent[event["phase"]] = event["why"]
         elif kind == "sample":
             self.samples.append(sample(event["sample"]))
         elif kind == "end":
@@ -87,6 +94,7 @@ def run_trial(
     """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
     started, begin = datetime.now(timezone.utc), time.monotonic_ns()
     story = _Story(on_phase)
+    before = strain.counters()
     home.mkdir()
     output = home.with_suffix(".output")
     try:
@@ -99,6 +107,7 @@ def run_trial(
     finally:
         shutil.rmtree(home, ignore_errors=True)
         output.unlink(missing_ok=True)
+    duration = time.monotonic_ns() - begin
     return Attempt(
         cell=trial.cell,
         block=trial.block,
@@ -108,27 +117,30 @@ def run_trial(
         phase=None if story.outcome == "ok" else story.phase,
         samples=tuple(story.samples),
         started=started.isoformat(timespec="seconds"),
-        duration_ns=time.monotonic_ns() - begin,
+        duration_ns=duration,
         version=story.about.get("version"),
         settings=story.about.get("settings"),
         caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
         resources={**story.resources, "peak_anonymous_bytes": watch.peak_bytes or None},
         output=printed,
+        loop=story.loop,
+        absent=story.absent,
+        strain=strain.since(before, strain.counters(), duration),
     )
 
 
 def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
-    params = dict(cell.params)
+    params = {name: value for name, value in cell.params.items() if name not in GENERAL}
     return {
         "suite": cell.suite,
         "engine": cell.engine,
         "options": dict(cell.options),
         "tier": cell.tier.value,
-        "clients": params.pop("clients"),
+        "clients": cell.params["clients"],
         "params": params,
         "phases": list(plan.phases),
         "seed": plan.seed,
-        "budget": plan.budget,
+        "pace": plan.pace(cell),
         "home": str(home),
     }
 

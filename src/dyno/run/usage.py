@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -80,6 +81,8 @@ def own() -> Usage:
     CPU time is in steps of 1 µs. The kernel adds the input and output (not the CPU time) of a child to its
     parent's when the child is waited for. Each call reads some 100 bytes, which the next one counts as asked.
     """
+    # Brings it up to date: see `of_thread_ns`.
+    time.process_time_ns()
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         _ns(used.ru_utime),
@@ -102,6 +105,8 @@ def of(pid: int, *, root: Path = ROOT) -> Usage:
 
 def of_thread_ns() -> tuple[int, int]:
     """User and system CPU time of the calling thread, in ns, in steps of 1 µs. From getrusage(2)."""
+    # The kernel brings a running thread's time up to date for this call, and else with its tick of some ms.
+    time.thread_time_ns()
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return _ns(used.ru_utime), _ns(used.ru_stime)
 

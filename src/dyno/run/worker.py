@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dyno import registry
-from dyno.model import Phase, Refused, Sample, Tier, Wrong
-from dyno.run.clients import run_phase
-from dyno.run.measure import Tally, judged
+from dyno.model import Absent, EngineSpec, Refused, Tier, Wrong
+from dyno.run.loops import about, pick
+from dyno.run.measure import Pace
+from dyno.run.phase import sampled
 from dyno.run.process import die_with_parent
+from dyno.run.usage import of_tree, own, peak_resident_bytes
 from dyno.suite import Job, Workload
-
-BLOCK_BYTES = 512
 
 
 def main() -> None:
@@ -35,30 +35,55 @@ def main() -> None:
     with os.fdopen(descriptor, "w") as pipe:
         job = json.loads(sys.stdin.readline())
         try:
-            _trial(job, pipe)
+            used = _trial(job, pipe)
         except Wrong as wrong:
-            _end(pipe, "wrong", str(wrong))
+            _end(pipe, "wrong", str(wrong), _used(job))
         except Refused as refused:
-            _end(pipe, "refused", str(refused))
+            _end(pipe, "refused", str(refused), _used(job))
         except MemoryError as error:
-            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "))
+            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used(job))
         except Exception as error:
-            _end(pipe, "error", f"{type(error).__name__}: {error}")
+            _end(pipe, "error", f"{type(error).__name__}: {error}", _used(job))
             # For the trial's output, which is kept where it did not end well.
             traceback.print_exc()
         else:
-            _end(pipe, "ok", None)
+            _end(pipe, "ok", None, used)
 
 
-def _end(pipe: TextIO, outcome: str, why: str | None) -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
+def _end(pipe: TextIO, outcome: str, why: str | None, used: Mapping[str, Any]) -> None:
+    _tell(pipe, event="end", outcome=outcome, why=why, resources=used)
+
+
+def _used(message: Mapping[str, Any], server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
+    return {"client": _client(message), "server": server}
+
+
+def _client(message: Mapping[str, Any]) -> dict[str, int | None]:
+    """What this process and its client processes used, all told. Their memory is that of the largest."""
+    mine, spec = asdict(own()), registry.attempt("engine", message["engine"])
+    if message["clients"] == 1 or not isinstance(spec, EngineSpec) or spec.clients != "processes":
+        # Those of its children that have ended were no clients: an engine's server, perhaps.
+        return {**mine, "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
     clients = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resources = {
-        "user_ns": int((used.ru_utime + clients.ru_utime) * 1e9),
-        "system_ns": int((used.ru_stime + clients.ru_stime) * 1e9),
-        "peak_resident_bytes": used.ru_maxrss << 10,
+    return {
+        **mine,
+        "user_ns": mine["user_ns"] + round(clients.ru_utime * 1e9),
+        "system_ns": mine["system_ns"] + round(clients.ru_stime * 1e9),
+        "voluntary_switches": mine["voluntary_switches"] + clients.ru_nvcsw,
+        "involuntary_switches": mine["involuntary_switches"] + clients.ru_nivcsw,
+        "major_faults": mine["major_faults"] + clients.ru_majflt,
+        "peak_resident_bytes": max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, clients.ru_maxrss) << 10,
     }
-    _tell(pipe, event="end", outcome=outcome, why=why, resources=resources)
+
+
+def _server(job: Job) -> dict[str, int | None] | None:
+    """The same of the processes that serve the engine; None where there are none. Their memory is the sum."""
+    pids = list(job.spec.server(job.home))
+    if not pids:
+        return None
+    peaks = [peak_resident_bytes(pid) for pid in pids]
+    known = [peak for peak in peaks if peak is not None]
+    return {**asdict(of_tree(pids)), "peak_resident_bytes": sum(known) if len(known) == len(peaks) else None}
 
 
 def _tell(pipe: TextIO, **event: Any) -> None:
@@ -66,7 +91,8 @@ def _tell(pipe: TextIO, **event: Any) -> None:
     pipe.flush()
 
 
-def _trial(message: Mapping[str, Any], pipe: TextIO) -> None:
+def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
+    """Carries the job out; returns what was used."""
     suite, spec = registry.suite(message["suite"]), registry.engine(message["engine"])
     job = Job(
         spec=spec,
@@ -80,19 +106,29 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> None:
     workload = suite.workload(job)
     _tell(pipe, event="phase", phase="conformance")
     workload.conformance()
+    pace = Pace(**message["pace"])
+    _tell(pipe, event="loop", **about(pick(pace.loop)))
     told = False
     for phase in suite.phases:
         if phase.name not in message["phases"]:
             continue
         _tell(pipe, event="phase", phase=phase.name)
-        workload.prepare(phase)
-        if not told:
-            _tell(pipe, event="engine", **_about(workload))
-            told = True
-        sample = _measure(workload, phase, job, int(message["budget"] * 1e9))
-        _tell(pipe, event="sample", sample=asdict(sample))
+        try:
+            workload.prepare(phase)
+            if not told:
+                _tell(pipe, event="engine", **_about(workload))
+                told = True
+            _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace)))
+        except Absent as why:
+            _tell(pipe, event="absent", phase=phase.name, why=str(why))
     _tell(pipe, event="phase", phase="close")
+    if server := _server(job):
+        # Before it ends: the kernel adds what it read and wrote to its parent's, which may be this process.
+        used = _used(message, server)
+        workload.close()
+        return used
     workload.close()
+    return _used(message)
 
 
 def _about(workload: Workload) -> dict[str, Any]:
@@ -102,53 +138,6 @@ def _about(workload: Workload) -> dict[str, Any]:
         "settings": dict(engine.settings()),
         "caveats": [asdict(caveat) for caveat in (*engine.caveats(), *workload.caveats())],
     }
-
-
-def _measure(workload: Workload, phase: Phase, job: Job, budget_ns: int) -> Sample:
-    tally = run_phase(workload, phase, job.clients, job.spec.clients, budget_ns)
-    void = tally.void
-    if void is None:
-        try:
-            tally.checked += judged(lambda: workload.verify(phase))
-        except Wrong as wrong:
-            void = str(wrong)
-    return _sample(workload, phase, job, tally, void)
-
-
-def _sample(workload: Workload, phase: Phase, job: Job, tally: Tally, void: str | None) -> Sample:
-    return Sample(
-        phase=phase.name,
-        unit=phase.unit,
-        operations=tally.operations,
-        items=tally.items,
-        elapsed_ns=tally.elapsed_ns,
-        busy_ns=tally.busy_ns,
-        errors=tally.errors,
-        first_error=tally.first_error,
-        ended_by=tally.ended_by,
-        checked=tally.checked,
-        clients=job.clients,
-        bulk=tally.bulk,
-        histogram=tally.latency.encode(),
-        by_kind={kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
-        bytes_on_disk=_size_on_disk(workload),
-        void=void,
-    )
-
-
-def _size_on_disk(workload: Workload) -> int | None:
-    """Allocated blocks of the engine's files, in bytes: what a sparse or preallocated file takes, not its length."""
-    files = list(workload.engine().files())
-    if not files:
-        return None
-    total = 0
-    for path in files:
-        try:
-            total += path.stat().st_blocks * BLOCK_BYTES
-        except FileNotFoundError:
-            # A file that the engine's compaction removed in between.
-            continue
-    return total
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
 
     The worst stand first.
     """
-    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _clock)
+    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _clock, _loop)
     found = [finding for judge in judges for finding in judge(facts)]
     return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
@@ -93,6 +93,17 @@ def _flush(facts: Mapping[str, Any]) -> Iterator[Finding]:
         f"a flush of 4 kB takes {flush / 1000:.1f} µs, too fast to be true: tier power is not what it says",
         "look for a file system or a disk that ignores flushes (nobarrier, a host cache set to unsafe)",
     )
+
+
+def _loop(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    cost = _number(facts, "loop", "operation_ns")
+    if _at(facts, "loop", "name") == "python" and cost is not None:
+        yield Finding(
+            "python-loop",
+            "warn",
+            f"the Python loop measures here: {cost:.0f} ns an operation, several times what the native one takes",
+            "install a Rust toolchain (cargo), and Dyno again",
+        )
 
 
 def _others(facts: Mapping[str, Any]) -> Iterator[Finding]:

@@ -1,8 +1,10 @@
 """A recording test engine, not a real one: the memory engine, which writes down every call that it gets.
 
-It appends a line of JSON for each to the file that RECORDER_LOG names: `pid`, `call`, and what the call was about.
-`recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that what engines of
-different ports are asked can be compared. `recorder-b` is the first under another name, and slow.
+It appends a line of JSON for each to the file that RECORDER_LOG names: `pid`, `thread`, `call`, and what the call was
+about. `recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that what engines of
+different ports are asked can be compared. `recorder-b` is the first under another name, and slow. `recorder-threads`
+serves several clients. `recorder-lmdb` is LMDB, which has files: of these it writes down, before it opens them, how
+much is in the page cache.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engines import memory
+from dyno.engines import lmdb, memory
 from dyno.model import Caveat, Setting, Tier, Value, integer
+from dyno.run.pagecache import residency
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.overlay import Pending
@@ -31,7 +35,7 @@ MARKER = "used-by-recorder"
 
 def write(call: str, **about: Any) -> None:
     """Appends one call, whole: other processes append to the same file."""
-    line = json.dumps({"pid": os.getpid(), "call": call, **about}) + "\n"
+    line = json.dumps({"pid": os.getpid(), "thread": threading.get_ident(), "call": call, **about}) + "\n"
     descriptor = os.open(os.environ["RECORDER_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, line.encode())
@@ -166,6 +170,44 @@ class Records:
         self._port.close()
 
 
+class FileStore(lmdb.Lmdb):
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        self._home = home
+        files = [path for path in home.iterdir() if path.is_file()]
+        write(
+            "open", name="recorder-lmdb", home=str(home), files=len(files), resident_percent=residency(files).percent
+        )
+        super().__init__(home, tier, options)
+
+    def close(self) -> None:
+        super().close()
+        write("close", home=str(self._home))
+
+    def version(self) -> str:
+        write("version")
+        return super().version()
+
+
+class FileReader(lmdb.Reader):
+    def __init__(self, txn: Any) -> None:
+        super().__init__(txn)
+        self._get = self.get
+        self.get = self._recorded
+
+    def _recorded(self, key: bytes) -> Any:
+        write("get", key=key.hex())
+        return self._get(key)
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        write("seek", key=key.hex())
+        return super().seek(key)
+
+
+class FileKeys(lmdb.Keys):
+    def reading(self) -> FileReader:
+        return FileReader(self._begin())
+
+
 def declare(name: str, ports: Mapping[str, Callable[..., Any]], pause_us: int = 0) -> Any:
     return replace(
         memory.ENGINE,
@@ -180,4 +222,13 @@ def declare(name: str, ports: Mapping[str, Callable[..., Any]], pause_us: int = 
 
 ENGINE = declare("recorder", {"ordered-kv": Keys})
 SLOW_ENGINE = declare("recorder-b", {"ordered-kv": Keys}, pause_us=300)
+THREADS_ENGINE = replace(declare("recorder-threads", {"ordered-kv": Keys}), clients="threads")
+FILES_ENGINE = replace(
+    lmdb.ENGINE,
+    name="recorder-lmdb",
+    title="Test engine: LMDB, and writes down when it is opened and closed",
+    opener=FileStore,
+    ports={"ordered-kv": FileKeys},
+    by_default=False,
+)
 RECORDS_ENGINE = declare("recorder-records", {"records": Records})

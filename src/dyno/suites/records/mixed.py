@@ -12,7 +12,7 @@ from dyno.suite import Failure, Operations
 from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw, following, zipf_ranks
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import Record
-from dyno.suites.records.work import SCAN_SLICE, SLICE, NextVersion, Share, Slices, shorten
+from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices, shorten
 
 
 class Step(NamedTuple):
@@ -26,16 +26,16 @@ class Step(NamedTuple):
 def mixed(share: Share) -> Slices:
     """This client's operations: kinds drawn by the mix, keys by the distribution."""
     mix, count = share.work.mix, share.share_of(share.work.operations)
-    if not count:
-        # A client without records of its own, of which there is none to draw.
+    if not count or (share.again and mix.write == "insert"):
+        # A client without records of its own, of which there is none to draw; or none left to insert.
         return
     reads = share.rng.random(count) < mix.reads
     planner = _Planner(share, count)
     calls = _calls(share)
-    size = SCAN_SLICE if mix.read == "scan" else SLICE
+    size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
     for start in range(0, count, size):
         steps = [planner.step(mix.read if read else mix.write) for read in reads[start : start + size]]
-        chosen = [calls[step.kind] for step in steps]
+        chosen = tuple(calls[step.kind] for step in steps)
         yield Operations(
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
             arguments=[_argument(share, step) for step in steps],

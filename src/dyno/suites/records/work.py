@@ -8,25 +8,31 @@ before the slice was built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
-from dyno.suites.records.params import KEYS_PER_RECORD, PHASES, SCAN_LENGTH, Mix
+from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
+# Records of a slice of writes. Of reads far fewer: the answers wait for their check, and the more memory they take,
+# the more of the engine's own they push out of the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
-SCAN_SLICE = 500
+READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
+# Scans for each record: every record is read five times.
+SCANS = 1 / 20
 # A bulk phase of up to this many records is built whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
 Slices = Iterator[Operations | Bulk]
-Calls = Callable[[Any], Iterable[Callable[[Any], Any]]]
+Calls = Callable[[Any], Sequence[Callable[[Any], Any]]]
 
 
 @dataclass
@@ -54,22 +60,29 @@ class Work:
 class Share:
     """One client's part of one phase."""
 
-    def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int) -> None:
+    def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
         self.work, self.port, self.client, self.clients = work, port, client, clients
         self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
         self._phase = phase
+        self.again = round > 0
         # Neither the engine nor the trial: the inputs are the same for all of them.
-        number = [known.name for known in PHASES].index(phase)
-        self.rng = np.random.default_rng([work.dataset.seed, 2, client, number])
+        self.rng = np.random.default_rng([work.dataset.seed, 2, client, crc32(phase.encode()), round])
 
     def slices(self) -> Slices:
-        """The operations of any phase but `mixed`, in the order in which they are done."""
+        """The operations of any phase but `mixed`, in the order in which they are done.
+
+        None in a further round of what can be done once: a record is inserted, and deleted, once.
+        """
+        if self.again and (self._phase in KEYS_PER_RECORD or self._phase == "delete"):
+            return iter(())
         if self._phase in KEYS_PER_RECORD:
             return self._insert()
         builders = {
             "rand-key": self._rand_key,
             "rand-index": self._rand_index,
             "scan": self._scan,
+            "rand-key-cold": self._rand_key,
+            "scan-cold": self._scan,
             "update": self._update,
             "delete": self._delete,
         }
@@ -83,6 +96,10 @@ class Share:
     def share_of(self, operations: int) -> int:
         """How many of all operations are this client's."""
         return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
+
+    def _few(self, part: float) -> int:
+        """How many operations are this client's, of a part of the number of records."""
+        return self.share_of(max(int(self.dataset.records * part), 1))
 
     def _shuffled(self) -> list[int]:
         """This client's records in random order."""
@@ -105,6 +122,19 @@ class Share:
     def same(self, got: Any, expected: Any, what: str) -> None:
         if self.judged and got != expected:
             raise Wrong(f"{what}: got {shorten(got)}, expected {shorten(expected)}")
+
+    def are_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
+        """As `is_current` of each, without the steps in between; passes over operations that raised."""
+        if not self.judged:
+            return 0
+        versions, checked = self.model.versions[numbers].tolist(), 0
+        expected = self.dataset.several(numbers, versions)
+        for number, version, record, answer in zip(numbers, versions, expected, answers, strict=False):
+            if answer == record and version != ABSENT:
+                checked += 1
+            elif not isinstance(answer, Failure):
+                checked += self.is_current(number, answer)
+        return checked
 
     def is_current(self, number: int, answer: Any) -> int:
         if self.judged:
@@ -184,54 +214,59 @@ class Share:
         numbers: list[int],
         bind: Calls,
         argument: Callable[[int, int], Any],
-        check: Callable[[int, Any], int],
-        most: int = SLICE,
+        check: Callable[[list[int], Sequence[Any]], int],
+        most: int = READ_SLICE,
     ) -> Slices:
-        """Reads in read transactions of `txn` operations (at most a slice), or each on its own where it is 1."""
-        size = most if self.work.txn == "all" else min(int(self.work.txn), most)
-        alone = self.port.reader()
-        step = most if size == 1 else size
-        for start in range(0, len(numbers), step):
-            part = numbers[start : start + step]
-            arguments = [argument(place, number) for place, number in enumerate(part)]
-            if size == 1:
-                yield Operations(lambda _: bind(alone), arguments, _each(part, check))
-            else:
-                yield Operations(bind, arguments, _each(part, check), around=self.port.reading)
+        """Reads in read transactions of `txn` operations; in a single one, which is entered before the clock starts,
+        where it is 'all'; each on its own where it is 1."""
+
+        def slices(size: int, bind: Calls, around: Callable[[], AbstractContextManager[Any]]) -> Slices:
+            for start in range(0, len(numbers), size):
+                part = numbers[start : start + size]
+                arguments = [argument(place, number) for place, number in enumerate(part)]
+                yield Operations(bind, arguments, partial(check, part), around=around)
+
+        if self.work.txn == "all":
+            with self.port.reading() as reader:
+                yield from slices(most, lambda _: bind(reader), nullcontext)
+        elif int(self.work.txn) == 1:
+            alone = self.port.reader()
+            yield from slices(most, lambda _: bind(alone), nullcontext)
+        else:
+            yield from slices(min(int(self.work.txn), SLICE), bind, self.port.reading)
 
     def _rand_key(self) -> Slices:
-        key = self.dataset.key
+        key, numbers = self.dataset.key, self._shuffled()
+        if self._phase == "rand-key-cold":
+            numbers = numbers[: self._few(COLD_KEYS)]
         return self._reads(
-            self._shuffled(),
-            lambda reader: repeat(reader.get),
+            numbers,
+            lambda reader: (reader.get,),
             lambda _, number: key(number),
-            self.is_current,
+            self.are_current,
         )
 
     def _rand_index(self) -> Slices:
         """Every record once, by its reversed name and its reversed location in turn."""
 
-        def bind(reader: Any) -> Iterator[Callable[[Any], Any]]:
-            by_name, by_location = (reader.finder(index) for index in INDEXES)
-            while True:
-                yield by_name
-                yield by_location
+        def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
+            return [reader.finder(index) for index in INDEXES]
 
         def argument(place: int, number: int) -> str:
             name, location = self.dataset.key(number)
             return (location if place % 2 else name)[::-1]
 
-        return self._reads(self._shuffled(), bind, argument, self.is_current)
+        return self._reads(self._shuffled(), bind, argument, self.are_current)
 
     def _scan(self) -> Slices:
-        count = self.share_of(max(self.dataset.records // 20, 1))
+        count = self._few(COLD_SCANS if self._phase == "scan-cold" else SCANS)
         numbers = self.rng.integers(0, self.dataset.records, count).tolist()
         key = self.dataset.key
         return self._reads(
             numbers,
-            lambda reader: repeat(reader.scanner(SCAN_LENGTH)),
+            lambda reader: (reader.scanner(SCAN_LENGTH),),
             lambda _, number: key(number),
-            self.is_stretch,
+            lambda part, answers: _each(part, self.is_stretch)(answers),
             SCAN_SLICE,
         )
 
@@ -267,7 +302,7 @@ def _batched(
     items: int,
 ) -> Operations:
     return Operations(
-        calls=lambda _: repeat(call),
+        calls=lambda _: (call,),
         arguments=arguments,
         check=_each(batches, stored),
         weights=[items * len(batch) for batch in batches],

@@ -18,7 +18,7 @@ from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
-from dyno.suites.records.params import mix_of
+from dyno.suites.records.params import KEYS_PER_RECORD, mix_of
 from dyno.suites.records.port import Records
 from dyno.suites.records.verify import verify
 from dyno.suites.records.work import Share, Work
@@ -130,9 +130,16 @@ class RecordsWorkload:
                 port.insert([self._dataset.record(number) for number in batch])
                 self._model.versions[batch] = 0
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int) -> Iterator[Operations | Bulk]:
-        share = Share(self._work, phase.name, port, client, clients)
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+        share = Share(self._work, phase.name, port, client, clients, round)
         return mixed(share) if phase.name == "mixed" else share.slices()
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        """The characters of the records' strings, which are ASCII; of a mix it is not known which were written."""
+        if phase.name == "update" or phase.name in KEYS_PER_RECORD:
+            records = items // KEYS_PER_RECORD.get(phase.name, 1)
+            return round(records * self._dataset.mean_record_bytes)
+        return None
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:

@@ -1,0 +1,87 @@
+//! The native measuring loop: clock, histogram, loop, pacing. No engine may be put here, and nothing that knows one.
+
+mod clock;
+mod histogram;
+mod pacing;
+mod stamps;
+mod steps;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use clock::{Counter, Monotonic, Scale, Tsc};
+use stamps::Stamps;
+use steps::Slice;
+
+type Answered<'py> = (Bound<'py, PyList>, Stamps);
+
+/// Nanoseconds on the clock that stamps operations.
+#[pyfunction]
+fn now() -> i64 {
+    let scale = Scale::now();
+    scale.moment_ns(if clock::tsc() { Tsc::now() } else { Monotonic::now() })
+}
+
+/// Measures the rate of the processor's counter against the monotonic clock again; the later, the more exact.
+#[pyfunction]
+fn calibrate() {
+    clock::calibrate();
+}
+
+/// One operation after the other: `calls`, in turn and again from the first, of `arguments`.
+#[pyfunction]
+fn closed<'py>(
+    py: Python<'py>,
+    calls: Bound<'py, PyTuple>,
+    arguments: Bound<'py, PyTuple>,
+    deadline_ns: i64,
+    failed: Bound<'py, PyAny>,
+) -> PyResult<Answered<'py>> {
+    run(py, Slice { calls, arguments, failed }, None, deadline_ns)
+}
+
+/// The same, none before it is due: `due` holds a moment of this clock for each operation, int64 in ns.
+#[pyfunction]
+fn paced<'py>(
+    py: Python<'py>,
+    calls: Bound<'py, PyTuple>,
+    arguments: Bound<'py, PyTuple>,
+    due: PyBuffer<i64>,
+    deadline_ns: i64,
+    failed: Bound<'py, PyAny>,
+) -> PyResult<Answered<'py>> {
+    let due = due.to_vec(py)?;
+    if due.len() < arguments.len() {
+        return Err(PyValueError::new_err("there are fewer moments than arguments"));
+    }
+    run(py, Slice { calls, arguments, failed }, Some(&due), deadline_ns)
+}
+
+fn run<'py>(py: Python<'py>, slice: Slice<'py>, due: Option<&[i64]>, deadline_ns: i64) -> PyResult<Answered<'py>> {
+    if slice.calls.is_empty() && !slice.arguments.is_empty() {
+        return Err(PyValueError::new_err("there is nothing to call"));
+    }
+    let mut stamps = Stamps::with_room(slice.arguments.len());
+    let deadline = stamps.scale.ticks(deadline_ns);
+    let answers = if clock::tsc() {
+        steps::steps::<Tsc>(py, &slice, due, deadline, &mut stamps)?
+    } else {
+        steps::steps::<Monotonic>(py, &slice, due, deadline, &mut stamps)?
+    };
+    Ok((answers, stamps))
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("NAME", "native")?;
+    module.add("CLOCK", if clock::tsc() { "time-stamp counter" } else { "monotonic clock" })?;
+    module.add_class::<Stamps>()?;
+    module.add_function(wrap_pyfunction!(now, module)?)?;
+    module.add_function(wrap_pyfunction!(calibrate, module)?)?;
+    module.add_function(wrap_pyfunction!(closed, module)?)?;
+    module.add_function(wrap_pyfunction!(paced, module)?)?;
+    module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
+    Ok(())
+}

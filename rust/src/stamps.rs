@@ -1,0 +1,51 @@
+//! The stamps of one slice: kept as ticks while the clock runs, turned into nanoseconds afterwards.
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+
+use crate::clock::Scale;
+
+thread_local! {
+    /// The last slice's memory, so that the next one does not fault its pages in while the clock runs.
+    static SPARE: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// When each operation began and ended.
+#[pyclass]
+pub struct Stamps {
+    pub pairs: Vec<(u64, u64)>,
+    pub scale: Scale,
+}
+
+impl Stamps {
+    pub fn with_room(operations: usize) -> Stamps {
+        let mut pairs = SPARE.take();
+        pairs.clear();
+        pairs.reserve(operations);
+        Stamps { pairs, scale: Scale::now() }
+    }
+}
+
+impl Drop for Stamps {
+    fn drop(&mut self) {
+        SPARE.set(std::mem::take(&mut self.pairs));
+    }
+}
+
+#[pymethods]
+impl Stamps {
+    /// Starts and ends as int64, ns on the loop's clock.
+    fn resolve<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
+        let column = |pick: fn(&(u64, u64)) -> u64| {
+            PyByteArray::new_with(py, self.pairs.len() * 8, |bytes| {
+                for (place, pair) in bytes.chunks_exact_mut(8).zip(&self.pairs) {
+                    place.copy_from_slice(&self.scale.moment_ns(pick(pair)).to_ne_bytes());
+                }
+                Ok(())
+            })
+        };
+        Ok((column(|pair| pair.0)?, column(|pair| pair.1)?))
+    }
+}

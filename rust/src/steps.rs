@@ -1,0 +1,125 @@
+//! The timed loops. Nothing else may be put here. The Python loops of `dyno.run.loop` keep the same contract.
+//!
+//! Per operation: a stamp, a call of the engine's own callable by the interpreter's vectorcall, a stamp.
+//!
+//! span = end - start: the call, the passing of its argument, and one reading of the clock
+//!
+//! Between spans: the answer and the stamps are stored, and one comparison says whether the time is up or another
+//! thread is to have its turn. No memory is taken.
+
+use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::clock::Counter;
+use crate::pacing::{exact_sleeps, wait_until};
+use crate::stamps::Stamps;
+
+/// Other threads wait at most this long, as they do under the interpreter's own loop.
+const TURN_NS: u64 = 5_000_000;
+
+/// What one slice's loop works on. The references are kept by the caller for as long as the loop runs.
+pub struct Slice<'py> {
+    pub calls: Bound<'py, PyTuple>,
+    pub arguments: Bound<'py, PyTuple>,
+    pub failed: Bound<'py, PyAny>,
+}
+
+/// Calls one operation after the other until the first that ends after `deadline`; with `due`, none before its time,
+/// and none that is due after the deadline.
+pub fn steps<'py, C: Counter>(
+    py: Python<'py>,
+    slice: &Slice<'py>,
+    due: Option<&[i64]>,
+    deadline: u64,
+    stamps: &mut Stamps,
+) -> PyResult<Bound<'py, PyList>> {
+    let (calls, arguments) = (items(&slice.calls), items(&slice.arguments));
+    let scale = stamps.scale;
+    let turn = scale.ticks_of_span(TURN_NS);
+    let mut answers = Answers::with_room(py, arguments.len())?;
+    let (mut next, mut yields) = (0, C::now() + turn);
+    if due.is_some() {
+        exact_sleeps();
+    }
+    for (at, argument) in arguments.iter().enumerate() {
+        if let Some(due) = due {
+            let when = scale.ticks(due[at]);
+            if when > deadline {
+                break;
+            }
+            wait_until::<C>(py, when, &scale)?;
+        }
+        let call = calls[next];
+        next = if next + 1 == calls.len() { 0 } else { next + 1 };
+        let mut passed = [std::ptr::null_mut(), *argument];
+        let start = C::now();
+        // SAFETY: both are live objects; the place before the argument may be used by the callee.
+        let answer = unsafe {
+            let count = 1 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+            ffi::PyObject_Vectorcall(call, passed.as_mut_ptr().add(1), count, std::ptr::null_mut())
+        };
+        let end = C::now();
+        stamps.pairs.push((start, end));
+        answers.push(if answer.is_null() { failure(py, slice)? } else { answer });
+        if end > deadline {
+            break;
+        }
+        if end > yields {
+            py.check_signals()?;
+            py.detach(|| ());
+            yields = C::now() + turn;
+        }
+    }
+    answers.finish()
+}
+
+fn items<'a>(tuple: &'a Bound<'_, PyTuple>) -> &'a [*mut ffi::PyObject] {
+    let pointer = tuple.as_ptr() as *const ffi::PyTupleObject;
+    // SAFETY: a tuple does not change, and keeps its items alive.
+    unsafe { std::slice::from_raw_parts((*pointer).ob_item.as_ptr(), tuple.len()) }
+}
+
+/// What stands in the answers for an operation that raised. Err for what is no error of an operation.
+#[cold]
+fn failure(py: Python<'_>, slice: &Slice<'_>) -> PyResult<*mut ffi::PyObject> {
+    let error = PyErr::fetch(py);
+    if error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py) {
+        return Ok(slice.failed.call1((error.into_value(py),))?.into_ptr());
+    }
+    Err(error)
+}
+
+/// A list that was made with all its places, which are filled one by one.
+struct Answers<'py> {
+    list: Bound<'py, PyList>,
+    filled: ffi::Py_ssize_t,
+}
+
+impl<'py> Answers<'py> {
+    fn with_room(py: Python<'py>, operations: usize) -> PyResult<Answers<'py>> {
+        // SAFETY: a new list or null; its places are null, which the interpreter's own code allows for.
+        let list = unsafe {
+            let new = ffi::PyList_New(operations as ffi::Py_ssize_t);
+            Bound::from_owned_ptr_or_err(py, new)?.cast_into_unchecked()
+        };
+        Ok(Answers { list, filled: 0 })
+    }
+
+    #[inline(always)]
+    fn push(&mut self, answer: *mut ffi::PyObject) {
+        // SAFETY: the place is within the list and still null; the list takes over the reference.
+        unsafe { ffi::PyList_SET_ITEM(self.list.as_ptr(), self.filled, answer) };
+        self.filled += 1;
+    }
+
+    /// The list, cut to what was filled.
+    fn finish(self) -> PyResult<Bound<'py, PyList>> {
+        let whole = self.list.len();
+        if (self.filled as usize) < whole {
+            self.list.del_slice(self.filled as usize, whole)?;
+        }
+        Ok(self.list)
+    }
+}

@@ -1,0 +1,47 @@
+"""The items of a bulk phase, whose one call takes them while the clock runs. Nothing is timed here but the pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from time import perf_counter_ns as now
+from typing import Any
+
+from dyno.run.usage import of_thread_ns
+
+PIECE = 256
+
+
+class Feed:
+    """The items of a bulk phase as one flat iterable. The clock stands still while the next slice is built.
+
+    The budget is looked at once in 256 items; an engine that takes them all before it writes overruns it.
+    """
+
+    def __init__(self, slices: Iterator[Sequence[Any]], budget_ns: int) -> None:
+        self._slices, self._budget_ns = slices, budget_ns
+        self._first: Sequence[Any] = next(slices, ())
+        self.taken = self.paused_ns = 0
+        self.paused_cpu = (0, 0)
+        """User and system CPU time of the pauses."""
+        self.out_of_time = False
+
+    def items(self) -> Iterable[Any]:
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Sequence[Any]]:
+        begin, items = now(), self._first
+        self._first = ()
+        while items:
+            for at in range(0, len(items), PIECE):
+                if now() - begin - self.paused_ns > self._budget_ns:
+                    self.out_of_time = True
+                    return
+                piece = items[at : at + PIECE]
+                self.taken += len(piece)
+                yield piece
+            paused, cpu = now(), of_thread_ns()
+            items = next(self._slices, ())
+            after = of_thread_ns()
+            self.paused_cpu = (self.paused_cpu[0] + after[0] - cpu[0], self.paused_cpu[1] + after[1] - cpu[1])
+            self.paused_ns += now() - paused

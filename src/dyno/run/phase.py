@@ -1,0 +1,111 @@
+"""One phase of a trial, from the prepared store to its sample: what comes before the clock and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from dyno.histogram import Recorder
+from dyno.model import Phase, Sample, Wrong
+from dyno.run.clients import run_phase
+from dyno.run.measure import Pace, judged
+from dyno.run.procfs import difference
+from dyno.run.settle import rest, settle, size_on_disk
+from dyno.run.tally import Tally
+from dyno.run.temperature import chill, reached
+from dyno.run.usage import Usage, device, of_tree, own
+from dyno.suite import Job, Workload
+
+
+def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
+    """Measures a phase. Raises Absent where it makes no sense for the engine."""
+    server = list(job.spec.server(job.home))
+    rest(server, job.home)
+    # A floor keeps nothing that could be cold, and prices the harness all the same.
+    cold = phase.temperature == "cold" and not job.spec.floor
+    residency = chill(workload, job.home) if cold else None
+    if server and cold:
+        # It ended with the engine; opened again, that has another.
+        workload.engine()
+        server = list(job.spec.server(job.home))
+    counters = _Counters(server, job)
+    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, counters.read)
+    served, moved, mine = counters.served(), counters.moved(), own()
+    # Opened here, where the clients were processes of their own: its background threads go on with their work.
+    engine = workload.engine()
+    settled = settle(server) if phase.writes else None
+    wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
+    void = tally.void or _verified(workload, phase, tally)
+    return Sample(
+        **_counted(phase, job, tally, void),
+        temperature=reached(phase, tally, residency, served),
+        residency=residency,
+        client=asdict(tally.usage),
+        server=asdict(served) if server else None,
+        device=moved,
+        bytes_on_disk=size_on_disk(engine.files()),
+        settled=settled,
+        written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
+        payload_bytes=workload.payload_bytes(phase, tally.items),
+    )
+
+
+class _Counters:
+    """What others used: read when the clients start, so that an untimed round before is in none of it."""
+
+    def __init__(self, server: list[int], job: Job) -> None:
+        self._server, self._home = server, job.home
+        self.read()
+
+    def read(self) -> None:
+        self._served, self._device = of_tree(self._server), device(self._home)
+
+    def served(self) -> Usage:
+        """By the server's processes, since then."""
+        return of_tree(self._server) - self._served
+
+    def moved(self) -> dict[str, int | None]:
+        """To and from the device, by anybody, since then."""
+        now, then = device(self._home), self._device
+        return {
+            "read_bytes": difference(then.read_bytes, now.read_bytes),
+            "written_bytes": difference(then.written_bytes, now.written_bytes),
+        }
+
+
+def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
+    """Why the store is not as it must be after the phase; None where it is."""
+    try:
+        tally.checked += judged(workload.verify, phase)
+    except Wrong as wrong:
+        return str(wrong)
+    return None
+
+
+def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[str, Any]:
+    """What the loops saw."""
+    return {
+        "phase": phase.name,
+        "unit": phase.unit,
+        "operations": tally.operations,
+        "items": tally.items,
+        "elapsed_ns": tally.elapsed_ns,
+        "busy_ns": tally.busy_ns,
+        "errors": tally.errors,
+        "first_error": tally.first_error,
+        "ended_by": tally.ended_by,
+        "checked": tally.checked,
+        "clients": job.clients,
+        "bulk": tally.bulk,
+        "histogram": tally.latency.encode(),
+        "by_kind": {kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
+        "response": _encoded(tally.response),
+        "late": _encoded(tally.late),
+        "series": tally.series.points(),
+        "void": void,
+    }
+
+
+def _encoded(recorder: Recorder | None) -> str | None:
+    return None if recorder is None else recorder.encode()

@@ -1,0 +1,105 @@
+"""A phase over its time: throughput and latencies by the second, in memory that does not grow.
+
+Time is the client's measured time, which stands still while inputs are built and answers are judged.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.histogram import Recorder, quantile
+
+SECOND_NS = 1_000_000_000
+MOST_POINTS = 600
+"""Beyond it, two neighbours become one: ten minutes by the second, an hour by eight seconds."""
+
+Sparse = tuple[NDArray[np.intp], NDArray[np.int64]]
+
+
+class Series:
+    """Latencies by interval, of a second or, of long phases, of 2, 4, 8 seconds..."""
+
+    def __init__(self) -> None:
+        self.interval_ns = SECOND_NS
+        self._past: dict[int, Sparse] = {}
+        self._at = 0
+        self._now = Recorder()
+        self._empty = True
+
+    def add(self, ends_ns: NDArray[np.int64], spans_ns: NDArray[np.int64]) -> None:
+        """Adds operations in the order of their ends, which are counted from the phase's begin."""
+        if not len(ends_ns):
+            return
+        places = ends_ns // self.interval_ns
+        first, last = int(places[0]), int(places[-1])
+        if first == last:
+            self._record(first, spans_ns)
+        else:
+            bounds = np.searchsorted(places, np.arange(first, last + 2))
+            for place, (low, high) in enumerate(pairwise(bounds), first):
+                if low < high:
+                    self._record(place, spans_ns[low:high])
+        while max(self._at, *self._past, 0) >= MOST_POINTS:
+            self._widen()
+
+    def _record(self, place: int, spans_ns: NDArray[np.int64]) -> None:
+        if place != self._at:
+            self._close()
+            self._at = place
+        self._now.add(spans_ns)
+        self._empty = False
+
+    def _close(self) -> None:
+        """Puts the interval at hand with the past ones, of which only the filled counters are kept."""
+        if not self._empty:
+            filled = np.flatnonzero(self._now.counts)
+            self._put(self._at, (filled, self._now.counts[filled]))
+            self._now.counts[:] = 0
+            self._empty = True
+
+    def _put(self, place: int, sparse: Sparse) -> None:
+        if place in self._past:
+            indices = np.concatenate([self._past[place][0], sparse[0]])
+            counts = np.concatenate([self._past[place][1], sparse[1]])
+            indices, inverse = np.unique(indices, return_inverse=True)
+            sparse = indices, np.bincount(inverse, counts, len(indices)).astype(np.int64)
+        self._past[place] = sparse
+
+    def _widen(self) -> None:
+        self._close()
+        past, self._past = self._past, {}
+        self.interval_ns *= 2
+        self._at //= 2
+        for place, sparse in past.items():
+            self._put(place // 2, sparse)
+
+    def merge(self, other: Series) -> None:
+        """Takes in another client's, as if both had been one."""
+        self._close()
+        other._close()
+        while self.interval_ns < other.interval_ns:
+            self._widen()
+        while other.interval_ns < self.interval_ns:
+            other._widen()
+        for place, sparse in other._past.items():
+            self._put(place, sparse)
+
+    def points(self) -> tuple[dict[str, int], ...]:
+        """A point for each interval in which an operation ended; none where all ended in the first."""
+        self._close()
+        if len(self._past) < 2:
+            return ()
+        return tuple(self._point(place, sparse) for place, sparse in sorted(self._past.items()))
+
+    def _point(self, place: int, sparse: Sparse) -> dict[str, Any]:
+        return {
+            "from_ns": place * self.interval_ns,
+            "interval_ns": self.interval_ns,
+            "operations": int(sparse[1].sum()),
+            "p50_ns": quantile(*sparse, 50.0),
+            "p99_ns": quantile(*sparse, 99.0),
+        }

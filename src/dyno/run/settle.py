@@ -1,0 +1,77 @@
+"""Waits until an engine has come to rest: background threads that flush and compact belong to the phase before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from dyno.run.procfs import difference
+from dyno.run.usage import of_thread_ns, of_tree, own
+
+WINDOW_NS = 10_000_000
+SERVER_WINDOW_NS = 50_000_000
+"""With a server: another process's CPU time comes in ticks of 10 ms, which a shorter window may well miss."""
+QUIET_WINDOWS = 2
+BUSY_SHARE = 0.1
+"""Of a window, CPU time over which something is still at work."""
+LONGEST_NS = 10_000_000_000
+BLOCK_BYTES = 512
+
+
+def rest(server: Iterable[int], home: Path) -> None:
+    """Before a phase: the engine comes to rest, and what waits in the page cache to be written is written.
+
+    Else a phase would pay for the one before; and a page that is dirty already counts for nobody when it is written
+    to again.
+    """
+    settle(server, windows=1)
+    for path in home.rglob("*"):
+        if path.is_file():
+            with suppress(OSError), path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = QUIET_WINDOWS) -> bool:
+    """Returns once this process and the server's have neither computed nor written for some windows.
+
+    A window is 10 ms, or 50 ms where there is a server. False if that did not come within `longest_ns`.
+    """
+    quiet, deadline, pids = 0, time.monotonic_ns() + longest_ns, list(server)
+    window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
+    before = _work(pids)
+    while time.monotonic_ns() < deadline:
+        time.sleep(window_ns / 1e9)
+        after = _work(pids)
+        computed, wrote = map(difference, before, after)
+        # What can't be known can't be waited for.
+        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote
+        quiet = quiet + 1 if still else 0
+        if quiet == windows:
+            return True
+        before = after
+    return False
+
+
+def _work(server: list[int]) -> tuple[int | None, int | None]:
+    """CPU time and bytes written so far, but for this thread's time: looking at a server's processes costs much."""
+    used, watching = own(), sum(of_thread_ns())
+    if server:
+        used += of_tree(server)
+    if used.user_ns is None or used.system_ns is None:
+        return None, used.written_bytes
+    return used.user_ns + used.system_ns - watching, used.written_bytes
+
+
+def size_on_disk(files: Iterable[Path]) -> int | None:
+    """Allocated blocks, in bytes: what a sparse or preallocated file takes, not its length. None without files."""
+    total = None
+    for path in files:
+        try:
+            total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
+        except FileNotFoundError:
+            # A file that the engine's compaction removed in between.
+            continue
+    return total

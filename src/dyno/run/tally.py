@@ -1,0 +1,93 @@
+"""What a client, or all of them together, did in a phase: counts that add up. Nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dyno.histogram import Recorder
+from dyno.run.series import Series
+from dyno.run.slices import Times
+from dyno.run.usage import NOTHING, Usage
+from dyno.suite import Failure
+
+
+@dataclass
+class Tally:
+    """Times in ns."""
+
+    operations: int = 0
+    items: int = 0
+    elapsed_ns: int = 0
+    """Of several clients: the longest."""
+    busy_ns: int = 0
+    """Of several clients: the sum."""
+    errors: int = 0
+    checked: int = 0
+    ended_by: str = "count"
+    first_error: str | None = None
+    void: str | None = None
+    bulk: bool = False
+    warm: bool = True
+    """Whether the untimed round that the phase asked for was done whole."""
+    latency: Recorder = field(default_factory=Recorder)
+    by_kind: dict[str, Recorder] = field(default_factory=dict)
+    response: Recorder | None = None
+    late: Recorder | None = None
+    series: Series = field(default_factory=Series)
+    paused: tuple[int, int] = (0, 0)
+    """User and system CPU time that the client's thread spent on inputs and checks."""
+    usage: Usage = NOTHING
+
+    def merge(self, other: Tally) -> None:
+        """Takes in another client's tally, clients having run side by side."""
+        self.operations += other.operations
+        self.items += other.items
+        self.elapsed_ns = max(self.elapsed_ns, other.elapsed_ns)
+        self.busy_ns += other.busy_ns
+        self.errors += other.errors
+        self.checked += other.checked
+        # 'budget' and 'duration' exclude each other; 'count' gives way to both.
+        self.ended_by = max(self.ended_by, other.ended_by, key=("count", "budget", "duration").index)
+        self.first_error = self.first_error or other.first_error
+        self.void = self.void or other.void
+        self.bulk = self.bulk or other.bulk
+        self.warm = self.warm and other.warm
+        self.latency.merge(other.latency)
+        for kind, recorder in other.by_kind.items():
+            self.by_kind.setdefault(kind, Recorder()).merge(recorder)
+        self.response = _merged(self.response, other.response)
+        self.late = _merged(self.late, other.late)
+        self.series.merge(other.series)
+        self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
+        self.usage = self.usage + other.usage
+
+    def count(self, elapsed_ns: int, busy_ns: int, failures: Sequence[Failure]) -> None:
+        self.elapsed_ns += elapsed_ns
+        self.busy_ns += busy_ns
+        self.errors += len(failures)
+        if failures and self.first_error is None:
+            self.first_error = failures[0].error
+
+    def add_kinds(self, kinds: Sequence[str], spans: Times) -> None:
+        names = np.asarray(kinds[: len(spans)])
+        for kind in dict.fromkeys(kinds[: len(spans)]):
+            self.by_kind.setdefault(kind, Recorder()).add(spans[names == kind])
+
+    def add_open(self, starts: Times, ends: Times, due: Times, entered_ns: int) -> None:
+        """What an open loop adds: `due`, `starts`, `ends` and when the transaction was entered, by one clock."""
+        self.response, self.late = self.response or Recorder(), self.late or Recorder()
+        self.response.add(ends - due)
+        # Free to start: it was due, and the engine was done with what came before. What a slice before it left
+        # behind is overdue when this one begins.
+        before = np.concatenate([np.full(min(len(ends), 1), entered_ns), ends[:-1]])
+        self.late.add(starts - np.maximum(due, before))
+
+
+def _merged(mine: Recorder | None, other: Recorder | None) -> Recorder | None:
+    if mine is None or other is None:
+        return mine or other
+    mine.merge(other)
+    return mine

@@ -1,0 +1,205 @@
+"""How long and how fast a phase is measured, in whole runs: at a rate, for a duration, after a warm-up.
+
+Guards rule 7 of the measuring: in an open loop, response times and the harness's own lateness are kept beside the
+service times. What is asserted is what was done and counted, and never how long it took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from shell import RECORDER, Shell, wait_for
+
+Sample = dict[str, Any]
+
+
+def run(shell: Shell, engines: str, *words: object) -> dict[str, dict[str, Sample]]:
+    """Runs it with one trial each; the samples of each engine by phase."""
+    ended = shell.dyno("run", "records", "-e", engines, "--samples", "1", "--retries", "0", *words, "-o", shell.file)
+    header, *trials = [json.loads(line) for line in shell.file.read_text().splitlines()]
+    assert [trial["outcome"] for trial in trials] == ["ok"] * len(header["cells"]), ended
+    assert all(sample["void"] is None for trial in trials for sample in trial["samples"])
+    return {
+        header["cells"][trial["cell"]]["engine"]: {sample["phase"]: sample for sample in trial["samples"]}
+        for trial in trials
+    }
+
+
+def counts(encoded: str | None) -> int:
+    """How many values a histogram holds, by the library."""
+    assert encoded is not None
+    return int(HdrHistogram.decode(encoded).get_total_count())
+
+
+# -- an open loop ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", ["auto", "python"])
+@pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
+def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arrivals: str, loop: str) -> None:
+    words = ("--rate", 2000, "--duration", 0.5, "--phases", "rand-key", "--arrivals", arrivals, "--loop", loop)
+    found = run(shell, "null,memory", *words)
+    assert {"null", "memory"} <= set(found)
+    for phases in found.values():
+        sample = phases["rand-key"]
+        # All that are due by then, on an even grid; a stall at the very end may cost some.
+        assert 900 <= sample["operations"] <= (1001 if arrivals == "uniform" else 1200)
+        assert sample["items"] == sample["operations"]
+        for times in ("histogram", "response", "late"):
+            assert counts(sample[times]) == sample["operations"]
+        assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
+    assert found["null"]["rand-key"]["checked"] == 0
+    assert found["memory"]["rand-key"]["checked"] == found["memory"]["rand-key"]["operations"]
+
+
+def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
+    """An engine that can do some 200 operations a second is asked for 2,000."""
+    shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(shell.home / "calls")}
+    words = ("-p", "records=40", "--rate", 2000, "--budget", 20, "--phases", "mixed", "-p", "mix=c")
+    sample = run(shell, "recorder:pause_us=5000", *words)["recorder"]["mixed"]
+    assert (sample["operations"], sample["ended_by"]) == (40, "count")
+    served, responded, late = (HdrHistogram.decode(sample[name]) for name in ("histogram", "response", "late"))
+    # The last was due after 20 ms, and had to wait for 39 others of 5 ms.
+    assert responded.get_max_value() > 150e6
+    assert responded.get_value_at_percentile(50) > 10 * 5e6
+    # What the engine keeps waiting is not the harness's doing.
+    assert late.get_value_at_percentile(50) < served.get_value_at_percentile(50)
+    assert served.get_min_value() >= 5e6
+
+
+def test_clients_share_the_rate(shell: Shell) -> None:
+    words = ("-p", "records=2000", "--rate", "600", "--clients", "3", "--duration", "0.5", "--phases", "rand-key")
+    for phases in run(shell, "sqlite", *words).values():
+        assert 250 <= phases["rand-key"]["operations"] <= 303
+
+
+def test_a_bulk_phase_has_no_times_of_operations_at_a_rate_either(shell: Shell) -> None:
+    words = ("-p", "records=300", "--rate", "1000", "--phases", "insert-blind-indices,update")
+    for sample in run(shell, "memory", *words)["memory"].values():
+        assert (sample["bulk"], sample["histogram"], sample["response"], sample["late"]) == (True, None, None, None)
+
+
+def test_rates_and_clients_make_cells(shell: Shell) -> None:
+    words = ("-p", "records=300", "--rate", "5000,max", "--clients", "1,2", "--phases", "rand-key", "--samples", "1")
+    assert shell.dyno("run", "records", "-e", "lmdb", *words, "-o", shell.file).status == 0
+    header = json.loads(shell.file.read_text().splitlines()[0])
+    asked = [(cell["params"]["clients"], cell["params"]["rate"]) for cell in header["cells"] if not cell["floor"]]
+    assert sorted(asked, key=str) == [(1, "max"), (1, 5000.0), (2, "max"), (2, 5000.0)]
+    for attempt in shell.attempts():
+        params = header["cells"][attempt["cell"]]["params"]
+        for sample in attempt["samples"]:
+            assert (sample["operations"], sample["clients"]) == (300, params["clients"])
+            assert (sample["response"] is None) == (params["rate"] == "max")
+
+
+# -- a duration -----------------------------------------------------------------------------------------------
+
+
+def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None:
+    # Of the null engine, what the loop in Python does takes less time to be prepared.
+    words = ("-p", "records=2000", "--duration", "1.2", "--phases", "rand-key", "--loop", "python")
+    for phases in run(shell, "sqlite", *words).values():
+        sample = phases["rand-key"]
+        assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
+        assert sample["operations"] > 2000, "more than a round"
+        series = sample["series"]
+        assert len(series) >= 2
+        assert sum(point["operations"] for point in series) == sample["operations"]
+        assert [point["from_ns"] for point in series] == [place * 10**9 for place in range(len(series))]
+        assert all(0 <= point["p50_ns"] <= point["p99_ns"] for point in series)
+
+
+def test_a_phase_that_can_be_done_once_ends_before_its_duration(shell: Shell) -> None:
+    words = ("-p", "records=300", "--duration", "60", "--phases", "insert-blind-indices,mixed,delete", "-p", "mix=d")
+    for phases in run(shell, "memory", *words).values():
+        assert {name: sample["ended_by"] for name, sample in phases.items()} == dict.fromkeys(phases, "count")
+        assert [sample["items"] for sample in phases.values()] == [900, 300, 300]
+
+
+@pytest.mark.parametrize("txn", ["all", "7"])
+def test_updates_go_on_for_their_duration_with_right_answers(shell: Shell, txn: str) -> None:
+    words = ("-p", "records=30", "-p", f"txn={txn}", "--duration", "0.02", "--phases", "update,mixed")
+    for engine, phases in run(shell, "sqlite", *words, "--loop", "python").items():
+        for sample in phases.values():
+            assert sample["ended_by"] == "duration"
+            assert sample["items"] > 30
+            if not engine.startswith("null"):
+                assert sample["checked"] >= sample["items"]
+
+
+# -- a warm-up ------------------------------------------------------------------------------------------------
+
+
+def gets(shell: Shell, *words: object) -> tuple[list[str], Sample]:
+    """The keys that a recording engine is asked for in a phase that only reads, and its sample."""
+    log = shell.home / "calls"
+    log.unlink(missing_ok=True)
+    shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
+    plan = ("-p", "records=40", "--phases", "mixed", "-p", "mix=c", "--overwrite")
+    sample = run(shell, "recorder", *plan, *words)["recorder"]["mixed"]
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    start = next(at for at, event in enumerate(events) if event["call"] == "version")
+    keys = [event["key"] for event in events[start:] if event["call"] == "get"]
+    return keys, sample
+
+
+def test_a_warm_up_is_not_recorded_and_changes_nothing_of_what_is_measured(shell: Shell) -> None:
+    once, cold = gets(shell)
+    warmed, warm = gets(shell, "--warmup", "0.01")
+    # The store's verification gets a hundred after it, of what the phase asked for or not.
+    assert len(warmed) > len(once) + 40
+    assert warmed[-len(once) :] == once
+    assert (warm["operations"], warm["checked"]) == (cold["operations"], cold["checked"])
+    assert counts(warm["histogram"]) == 40
+
+
+@pytest.mark.parametrize("txn", ["all", "1"])
+def test_every_phase_can_be_warmed_up(shell: Shell, txn: str) -> None:
+    found = run(shell, "sqlite", "-p", "records=300", "-p", f"txn={txn}", "--warmup", "0.005", "--budget", "20")
+    for phases in found.values():
+        assert len(phases) == 12
+        assert {sample["ended_by"] for sample in phases.values()} == {"count"}
+        assert phases["rand-key"]["operations"] == 300
+        assert phases["update"]["items"] == phases["mixed"]["items"] == phases["delete"]["items"] == 300
+
+
+# -- an interruption ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_an_interrupted_open_loop_leaves_a_readable_file_and_no_process(shell: Shell, clients: int) -> None:
+    log = shell.home / "calls"
+    shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
+    # By this seed the recording engine's trial is the first; a null engine's would keep us waiting.
+    words = ["-p", "records=2000", "-p", "mix=c", "--phases", "mixed", "--samples", "1", "--seed", "1"]
+    words += ["--rate", "50", "--duration", "600", "--clients", str(clients)]
+
+    def at_work() -> bool:
+        """All clients have done some of what was due to them."""
+        told = log.read_text() if log.exists() else ""
+        events = [json.loads(line) for line in told.partition('"call": "version"')[2].splitlines()[1:]]
+        return len({event["pid"] for event in events if event["call"] == "get"}) == clients and len(events) > 40
+
+    with shell.started("run", "records", "-e", "recorder-lmdb", *words, "-o", shell.file) as process:
+        assert wait_for(at_work), process.poll()
+        # The parent, a worker, and its clients where they are processes of their own.
+        assert len(shell.alive()) == (2 if clients == 1 else 2 + clients)
+        done = shell.trial_lines()
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate()
+        assert process.returncode == 130
+        assert shell.strays() == []
+    assert shell.left() == []
+    assert out == ""
+    assert err.endswith("dyno: interrupted\n")
+    assert "Traceback" not in err
+    assert shell.trial_lines() == done < shell.planned()
+    shown = shell.shown()
+    assert shown["complete"] is False
+    assert sum(cell["samples"] for cell in shown["cells"]) == done
+    assert f"Not complete: {done} trials" in shell.dyno("show", shell.file).out

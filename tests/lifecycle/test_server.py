@@ -1,0 +1,94 @@
+"""What an engine's server uses is told apart from what its client uses, and the server ends with the trial.
+
+The engine is `served` of `tests/plugins/lively`: for each get a process of its own reads a page of a file and burns
+2 ms of CPU time, while the client waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, small
+
+from dyno.run.filesystem import filesystem
+
+BURN_NS = 2_000_000
+TICK_NS = 10_000_000
+"""In which the kernel tells another process's CPU time, rounded down."""
+RECORDS = 300
+Attempt = dict[str, Any]
+
+
+def trial(
+    shell: Shell, phases: str, engine: str = "served", **plan: object
+) -> tuple[Attempt, dict[str, dict[str, Any]]]:
+    """The engine's only trial, and its samples by phase."""
+    shell.plugins = [TESTS / "plugins" / "lively"]
+    chosen = {"samples": 1, "retries": 0, "param_records": RECORDS, "phases": phases, **plan}
+    ended = shell.dyno("run", "records", "-e", engine, *small(**chosen), "-o", shell.file)
+    (attempt,) = shell.attempts("served")
+    assert attempt["outcome"] == "ok", ended
+    assert shell.strays() == []
+    assert shell.left() == []
+    return attempt, {sample["phase"]: sample for sample in attempt["samples"]}
+
+
+def cpu_ns(used: Mapping[str, int]) -> int:
+    return used["user_ns"] + used["system_ns"]
+
+
+def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> None:
+    attempt, samples = trial(shell, "insert-blind-indices,mixed", param_mix="c")
+    insert, mixed = samples["insert-blind-indices"], samples["mixed"]
+    asked = RECORDS * BURN_NS
+    # Its own start is not in it, nor what the verification asks it afterwards.
+    assert asked - 2 * TICK_NS <= cpu_ns(mixed["server"]) <= asked * 1.2 + 2 * TICK_NS
+    assert cpu_ns(insert["server"]) < asked / 4
+    for sample in (insert, mixed):
+        assert cpu_ns(sample["client"]) < asked / 4
+        assert sample["settled"] is True, "the server rests when it is not asked"
+    whole = attempt["resources"]
+    assert cpu_ns(whole["server"]) >= asked
+    assert cpu_ns(whole["client"]) < cpu_ns(whole["server"])
+    assert whole["server"]["peak_resident_bytes"] > 0
+
+
+def test_what_the_server_read_is_not_what_the_client_read(shell: Shell) -> None:
+    """Though the kernel adds a child's input to its parent's, once that has waited for it."""
+    attempt, _ = trial(shell, "mixed", param_mix="c", engine="served:burn_us=0", param_records=5_000)
+    client, server = attempt["resources"]["client"], attempt["resources"]["server"]
+    assert server["asked_bytes"] > 5_000 * 4096 > client["asked_bytes"]
+
+
+def test_a_server_that_ended_in_the_trial_is_not_taken_for_a_client(shell: Shell) -> None:
+    """That of the first phase ends when its engine is closed, for the second to be cold."""
+    attempt, samples = trial(shell, "rand-key,rand-key-cold")
+    assert list(samples) == ["rand-key", "rand-key-cold"]
+    assert cpu_ns(samples["rand-key"]["server"]) >= RECORDS * BURN_NS
+    assert cpu_ns(attempt["resources"]["client"]) < RECORDS * BURN_NS
+
+
+def test_what_the_server_does_in_an_untimed_round_is_not_in_the_sample(shell: Shell) -> None:
+    _, samples = trial(shell, "rand-key")
+    assert cpu_ns(samples["rand-key"]["server"]) <= RECORDS * BURN_NS * 1.2 + 2 * TICK_NS
+
+
+def test_a_server_that_reads_from_the_device_was_cold(shell: Shell) -> None:
+    """The client reads nothing from it. And the server of a cold phase is another than that of the phase before."""
+    if filesystem(shell.work)["type"] in ("tmpfs", "ramfs"):
+        pytest.skip("the work directory is in memory")
+    _, samples = trial(shell, "insert-blind-indices,rand-key-cold", param_records=2_000)
+    cold = samples["rand-key-cold"]
+    assert cold["operations"] == 20
+    assert cold["client"]["read_bytes"] == 0
+    assert cold["server"]["read_bytes"] >= 20 * 4096
+    assert cold["temperature"] == "cold"
+
+
+def test_an_engine_without_a_server_has_none(shell: Shell) -> None:
+    assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
+    for attempt in shell.attempts():
+        assert attempt["resources"]["server"] is None
+        assert [sample["server"] for sample in attempt["samples"]] == [None]

@@ -1,0 +1,293 @@
+"""Test engines, not real ones, that do something beside their answers, which a measurement must notice.
+
+`mapper` is SQLite, and keeps its files mapped when it is closed, so that they can't leave the page cache. `restless`
+is the memory engine, and goes on working for some time after its first commit. `served` is the memory engine, whose
+gets wait for a process that reads and computes. `burner` is LMDB, whose gets take so much CPU time. Their answers are
+right. Nothing here may be of use to a measurement.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dyno.engines import lmdb, memory, sqlite
+from dyno.model import EngineSpec, Setting, Tier, Value, choice, integer
+from dyno.suites.records.overlay import Pending
+
+LATE_BYTES = 1 << 20
+PAGE = 4096
+
+
+def is_measured(home: Path) -> bool:
+    """The conformance checks, which open many stores, are spared."""
+    return "conformance" not in home.parts
+
+
+# -- files that stay mapped -----------------------------------------------------------------------------------
+
+MAPPED: list[mmap.mmap] = []
+HOLD = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+sum(held[::4096])
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+class Mapper(sqlite.SQLite):
+    """When it is closed, its files are mapped and touched, by this process or by one that it leaves behind."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self._home, self._by = home, options["by"]
+
+    def close(self) -> None:
+        super().close()
+        for path in self.files() if is_measured(self._home) else ():
+            if path.stat().st_size:
+                self._hold(path)
+
+    def _hold(self, path: Path) -> None:
+        if self._by == "itself":
+            with path.open("rb") as file:
+                MAPPED.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            sum(MAPPED[-1][::PAGE])
+            return
+        # It ends when this process does, whose end of the pipe is then closed.
+        words = [sys.executable, "-I", "-S", "-c", HOLD, str(path)]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+
+
+# -- work that goes on ----------------------------------------------------------------------------------------
+
+
+class Restless(memory.Memory):
+    """The first commit starts a thread, which computes or writes for `ms`, and then writes 1 MiB into its file."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self._home, self._how, self._ms = home, options["how"], int(options["ms"])
+        self._thread: threading.Thread | None = None
+
+    def committed(self) -> None:
+        if is_measured(self._home) and self._thread is None:
+            self._thread = threading.Thread(target=self._go_on)
+            self._thread.start()
+
+    def _go_on(self) -> None:
+        deadline = time.monotonic() + self._ms / 1000
+        with (self._home / "late").open("wb", buffering=0) as file:
+            while time.monotonic() < deadline:
+                if self._how == "write":
+                    file.write(bytes(PAGE))
+                    time.sleep(0.002)
+            file.write(bytes(LATE_BYTES))
+
+    def files(self) -> Iterable[Path]:
+        return self._home.glob("late")
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+        super().close()
+
+
+class RestlessKeys(memory.Keys):
+    def __init__(self, engine: Restless) -> None:
+        super().__init__(engine)
+        self._engine = engine
+
+    def _commit(self, pending: Pending) -> None:
+        super()._commit(pending)
+        self._engine.committed()
+
+
+# -- a server -------------------------------------------------------------------------------------------------
+
+PID = "server.pid"
+PAGES = 1024
+SERVE = """
+import os, sys, time
+burn_ns, data = int(sys.argv[1]) * 1000, os.open(sys.argv[2], os.O_RDONLY)
+asked = 0
+while os.read(0, 1):
+    asked += 1
+    os.pread(data, 4096, asked * 389 % 1024 * 4096)
+    until = time.process_time_ns() + burn_ns
+    while time.process_time_ns() < until:
+        pass
+    os.write(1, b"!")
+"""
+
+
+class Served(memory.Memory):
+    """For each get, a child process reads a page of a file and burns CPU time, while the client waits.
+
+    What it holds is in another file while it is closed.
+    """
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self._home = home
+        self._server: subprocess.Popen[bytes] | None = None
+        if not is_measured(home):
+            return
+        if self.data.exists():
+            self.store.update(pickle.loads(self.kept.read_bytes()))
+        else:
+            self.data.write_bytes(os.urandom(PAGES * PAGE))
+        words = [sys.executable, "-I", "-S", "-c", SERVE, str(options["burn_us"]), str(self.data)]
+        self._server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        (home / PID).write_text(str(self._server.pid))
+
+    @property
+    def data(self) -> Path:
+        return self._home / "data"
+
+    @property
+    def kept(self) -> Path:
+        return self._home / "kept"
+
+    def files(self) -> Iterable[Path]:
+        return (self.data,)
+
+    def ask(self) -> None:
+        if self._server is not None:
+            assert self._server.stdin is not None and self._server.stdout is not None
+            os.write(self._server.stdin.fileno(), b"?")
+            os.read(self._server.stdout.fileno(), 1)
+
+    def close(self) -> None:
+        if self._server is not None:
+            assert self._server.stdin is not None
+            self._server.stdin.close()
+            self._server.wait()
+            (self._home / PID).unlink()
+            self.kept.write_bytes(pickle.dumps(dict(self.store)))
+        super().close()
+
+
+def servers(home: Path) -> list[int]:
+    """Of the store that is open, in the trial's directory or below."""
+    return [int(file.read_text()) for file in home.rglob(PID)]
+
+
+class ServedReads:
+    def __init__(self, engine: Served) -> None:
+        self._ask, self._store = engine.ask, engine.store
+
+    def get(self, key: bytes) -> bytes | None:
+        self._ask()
+        value: bytes | None = self._store.get(key)
+        return value
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return ((found, self._store[found]) for found in self._store.irange(key))
+
+
+class ServedKeys(memory.Keys):
+    def __init__(self, engine: Served) -> None:
+        super().__init__(engine)
+        self._engine = engine
+
+    def reading(self) -> AbstractContextManager[ServedReads]:  # type: ignore[override]
+        return nullcontext(ServedReads(self._engine))
+
+
+# -- work of the client's own ---------------------------------------------------------------------------------
+
+
+class Burner(lmdb.Lmdb):
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self.burn_ns = int(options["burn_us"]) * 1000 if is_measured(home) else 0
+
+
+class BurnerReads(lmdb.Reader):
+    def __init__(self, txn: Any, burn_ns: int) -> None:
+        super().__init__(txn)
+        found = self.get
+
+        def get(key: bytes) -> Any:
+            until = time.thread_time_ns() + burn_ns
+            while time.thread_time_ns() < until:
+                pass
+            return found(key)
+
+        self.get = get
+
+
+class BurnerKeys(lmdb.Keys):
+    def __init__(self, engine: Burner) -> None:
+        super().__init__(engine)
+        self._engine = engine
+
+    def reading(self) -> BurnerReads:
+        return BurnerReads(self._begin(), self._engine.burn_ns)
+
+
+# -- declarations ---------------------------------------------------------------------------------------------
+
+
+def declare(
+    of: EngineSpec, name: str, title: str, opener: Callable[..., Any], *options: Setting, **more: Any
+) -> EngineSpec:
+    return replace(
+        of,
+        name=name,
+        title=f"Test engine: {title}",
+        opener=opener,
+        options=(*of.options, *options),
+        by_default=False,
+        **more,
+    )
+
+
+MAPPER = declare(
+    sqlite.ENGINE,
+    "mapper",
+    "keeps its files mapped",
+    Mapper,
+    Setting("by", choice("itself", "child"), "itself", "which process maps them"),
+)
+RESTLESS = declare(
+    memory.ENGINE,
+    "restless",
+    "goes on working after a commit",
+    Restless,
+    Setting("how", choice("compute", "write"), "compute", "what it does then"),
+    Setting("ms", integer(0), 100, "for how long, in milliseconds"),
+    ports={"ordered-kv": RestlessKeys},
+)
+BURNER = declare(
+    lmdb.ENGINE,
+    "burner",
+    "takes CPU time",
+    Burner,
+    Setting("burn_us", integer(0), 2_000, "CPU time of a get, in microseconds"),
+    ports={"ordered-kv": BurnerKeys},
+)
+SERVED = declare(
+    memory.ENGINE,
+    "served",
+    "has a server",
+    Served,
+    Setting("burn_us", integer(0), 2_000, "CPU time of the server for a get, in microseconds"),
+    ports={"ordered-kv": ServedKeys},
+    server=servers,
+)

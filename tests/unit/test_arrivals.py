@@ -1,0 +1,105 @@
+"""Guards when the operations of an open loop are due: at the rate that was asked for, all clients together; evenly,
+or as a Poisson process; the same for the same seed, in whatever pieces the moments are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dyno.run.arrivals import ARRIVALS, POISSON, UNIFORM, Arrivals
+
+SECOND = 10**9
+MANY = 1_000_000
+
+
+def together(rate: float, kind: str, clients: int, each: int, seed: int = 1) -> NDArray[np.int64]:
+    """The moments of all clients, in the order of time."""
+    every = [Arrivals(rate, kind, client, clients, seed).take(each) for client in range(clients)]
+    return np.sort(np.concatenate(every))
+
+
+def in_pieces(arrivals: Arrivals, pieces: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([arrivals.take(piece) for piece in pieces])
+
+
+# -- both kinds -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ARRIVALS)
+@pytest.mark.parametrize("pieces", [[1] * 40, [0, 39, 0, 1], [13, 20, 7]])
+def test_the_moments_do_not_depend_on_the_pieces_in_which_they_are_taken(kind: str, pieces: list[int]) -> None:
+    whole = Arrivals(333.0, kind, 1, 3, seed=5).take(40)
+    found = in_pieces(Arrivals(333.0, kind, 1, 3, seed=5), pieces)
+    # Of sums that were begun in other places, the last digit may be another: 1 ns.
+    assert np.abs(found - whole).max() <= (0 if kind == UNIFORM else 1)
+
+
+@pytest.mark.parametrize("kind", ARRIVALS)
+def test_moments_are_whole_nanoseconds_after_the_begin_in_the_order_of_time(kind: str) -> None:
+    arrivals = Arrivals(2_000_000.0, kind, 0, 2, seed=1)
+    due = in_pieces(arrivals, [50_000, 50_000])
+    assert due.dtype == np.int64
+    assert due[0] >= 0
+    assert (np.diff(due) >= 0).all()
+
+
+# -- uniform ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 7])
+@pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 7_777.7, 1_000_000.0])
+def test_the_clients_share_one_even_grid(rate: float, clients: int) -> None:
+    every = together(rate, UNIFORM, clients, 1_000)
+    grid = np.arange(1, 1_000 * clients + 1) / rate * SECOND
+    assert np.abs(every - grid).max() <= 1
+
+
+def test_each_client_has_every_nth_moment() -> None:
+    assert Arrivals(1_000.0, UNIFORM, 0, 4, 1).take(3).tolist() == [1_000_000, 5_000_000, 9_000_000]
+    assert Arrivals(1_000.0, UNIFORM, 3, 4, 1).take(3).tolist() == [4_000_000, 8_000_000, 12_000_000]
+
+
+def test_no_error_grows_over_a_million_moments() -> None:
+    """At a rate whose gap is no whole number of nanoseconds: a gap that was rounded would be 333 µs off."""
+    due = in_pieces(Arrivals(3_000_000.0, UNIFORM, 0, 1, 1), [1_000] * (MANY // 1_000))
+    exact = np.round((np.arange(MANY) + 1) * (1_000 / 3)).astype(np.int64)
+    assert np.abs(due - exact).max() <= 1
+    assert due[-1] == 333_333_333
+
+
+def test_even_moments_need_no_seed() -> None:
+    assert (together(50.0, UNIFORM, 2, 100, seed=1) == together(50.0, UNIFORM, 2, 100, seed=2)).all()
+
+
+# -- Poisson ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clients: int) -> None:
+    rate, each = 20_000.0, 400_000 // clients
+    every = together(rate, POISSON, clients, each)
+    # Until the first client's moments end: beyond, not all of them are there.
+    every = every[: int(0.9 * len(every))]
+    gaps = np.diff(every)
+    # 360,000 gaps: their mean and their spread are known to 1 / 600; six times that is allowed for.
+    assert gaps.mean() == pytest.approx(SECOND / rate, rel=0.01)
+    assert gaps.std() / gaps.mean() == pytest.approx(1.0, abs=0.01)
+    # Exponential: e to the -1 of them are longer than the mean, e to the -3 longer than three times.
+    for times in (1, 3):
+        assert (gaps > times * SECOND / rate).mean() == pytest.approx(np.exp(-times), abs=0.006)
+    # Without memory: a gap says nothing about the next.
+    assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.01
+
+
+def test_the_clients_moments_are_independent() -> None:
+    one, other = (np.diff(Arrivals(1_000.0, POISSON, client, 2, 1).take(100_000)) for client in range(2))
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.02
+
+
+def test_random_moments_are_those_of_the_seed() -> None:
+    assert (together(100.0, POISSON, 2, 100, seed=1) == together(100.0, POISSON, 2, 100, seed=1)).all()
+    assert (together(100.0, POISSON, 2, 100, seed=1) != together(100.0, POISSON, 2, 100, seed=2)).all()

@@ -1,0 +1,609 @@
+"""Guards the native loop against the one in Python, which is the plainer: the same answers, failures and ends for any
+callables, arguments, deadlines and moments. And what only native code can get wrong: references, memory, its clock,
+the turn of other threads, an interrupt. And that Dyno does without it where it was not built.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from clockwork import the_loop
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dyno.histogram
+from dyno.histogram import HIGHEST, LOWEST, Recorder
+from dyno.run import loop as python
+from dyno.run.loops import pick, resolved
+
+SECOND = 10**9
+LONG = 60.0
+"""Seconds that nothing here takes, unless it is broken."""
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+@pytest.fixture(scope="module")
+def native() -> Any:
+    """The native loop, whose clock is some ms old when it is first used."""
+    loop = the_loop("native")
+    loop.calibrate()
+    return loop
+
+
+# -- the same as the loop in Python ------------------------------------------------------------------------
+
+
+class Fatal(BaseException):
+    """No error of an operation."""
+
+
+class Unruly:
+    """An answer, argument and callable that nothing may be asked of."""
+
+    def __call__(self, argument: Any) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise AssertionError("asked whether it is true")
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("asked what it equals")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words for it")
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[[Any], Any]:
+    def call(argument: Any) -> Any:
+        raise error
+
+    return call
+
+
+def keywords(argument: Any, *rest: Any, **named: Any) -> Any:
+    return argument, rest, named
+
+
+UNRULY = Unruly()
+CALLABLES: list[Any] = [
+    type,
+    len,
+    abs,
+    next,
+    bool,
+    keywords,
+    {1: "one", "a": [2]}.get,
+    (5).__add__,
+    [].append,
+    partial(keywords, 1, two=2),
+    lambda argument: None,
+    lambda argument: argument,
+    lambda argument: NotImplemented,
+    lambda argument: ValueError("returned"),
+    lambda argument: float("nan"),
+    lambda: "no argument",
+    lambda argument, another: "one too few",
+    raising(ValueError("of its own")),
+    raising(KeyError),
+    raising(StopIteration(3)),
+    raising(Unprintable()),
+    raising(RecursionError("deep")),
+    UNRULY,
+    7,
+    None,
+]
+FATAL = [raising(fatal) for fatal in (MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, Fatal)]
+ARGUMENTS: list[Any] = [None, True, 0, -7, 10**30, 2.5, "", "text", b"bytes", (), [1], {}, UNRULY, object()]
+# An iterator without an end, and one at its end: neither is used up by the first loop.
+ARGUMENTS += [repeat("again"), iter(())]
+
+callables = st.lists(st.sampled_from(CALLABLES), min_size=1, max_size=5)
+with_fatal = st.lists(st.sampled_from([*CALLABLES, *FATAL]), min_size=1, max_size=5)
+arguments = st.lists(st.sampled_from(ARGUMENTS), max_size=12)
+# From now on: over (None: the least number that there is), just over, or not within this test.
+deadlines = st.sampled_from([None, -5_000_000, 0, 3_000 * SECOND])
+moments = st.sampled_from([-5_000_000, -1, 0, 1, 2_500, 20_000, 250_000, 4_000 * SECOND])
+
+
+class Seen(NamedTuple):
+    """What came of a slice; times in ns from the moment of the call on."""
+
+    answers: list[Any]
+    failures: list[Any]
+    raised: type[BaseException] | None
+    starts: list[int]
+    ends: list[int]
+
+
+def through(
+    loop: Any, calls: Sequence[Any], arguments: Sequence[Any], deadline: int | None, due: Sequence[int] | None
+) -> Seen:
+    """A slice through a loop; `deadline` and `due` as above."""
+    failures: list[Any] = []
+
+    def failed(error: Exception) -> Any:
+        # Not as text: not every error can be printed.
+        failures.append(("failed", type(error), error.args))
+        return failures[-1]
+
+    begin = loop.now()
+    until = LEAST if deadline is None else begin + deadline
+    try:
+        if due is None:
+            answers, stamps = loop.closed(tuple(calls), tuple(arguments), until, failed)
+        else:
+            absolute = np.array(due, dtype=np.int64) + begin
+            answers, stamps = loop.paced(tuple(calls), tuple(arguments), absolute, until, failed)
+    except BaseException as error:
+        return Seen([], failures, type(error), [], [])
+    starts, ends = resolved(stamps)
+    return Seen(
+        [comparable(answer) for answer in answers], failures, None, (starts - begin).tolist(), (ends - begin).tolist()
+    )
+
+
+def comparable(answer: Any) -> tuple[type, Any]:
+    if isinstance(answer, Exception):
+        return type(answer), answer.args
+    # NaN does not equal itself.
+    return type(answer), str(answer) if isinstance(answer, float) else answer
+
+
+def same(native: Any, *slice: Any) -> Seen:
+    """What the native loop saw, which is what the one in Python saw, but for the moments."""
+    seen, plain = (through(loop, *slice) for loop in (native, python))
+    assert seen[:3] == plain[:3]
+    assert len(seen.starts) == len(seen.ends) == len(plain.starts) == len(seen.answers)
+    every = np.column_stack([seen.starts, seen.ends]).ravel()
+    assert (np.diff(every) >= 0).all(), "one began before the one before had ended"
+    return seen
+
+
+@settings(deadline=None)
+@given(callables, arguments, deadlines)
+def test_the_closed_loops_do_the_same(native: Any, calls: Any, arguments: Any, deadline: int | None) -> None:
+    seen = same(native, calls, arguments, deadline, None)
+    in_time = deadline is not None and deadline > 0
+    assert len(seen.answers) == (len(arguments) if in_time else min(len(arguments), 1))
+
+
+@settings(deadline=None)
+@given(callables, st.lists(st.tuples(st.sampled_from(ARGUMENTS), moments), max_size=8), deadlines)
+def test_the_open_loops_do_the_same_and_none_before_it_is_due(
+    native: Any, calls: Any, asked: Any, deadline: int | None
+) -> None:
+    due = [moment for _, moment in asked]
+    seen = same(native, calls, [argument for argument, _ in asked], deadline, due)
+    assert all(start >= moment for start, moment in zip(seen.starts, due, strict=False))
+    assert all(moment <= (LEAST if deadline is None else deadline) for moment in due[: len(seen.starts)])
+
+
+@settings(deadline=None)
+@given(with_fatal, arguments, st.booleans())
+def test_the_loops_let_the_same_through(native: Any, calls: Any, arguments: Any, open: bool) -> None:
+    same(native, calls, arguments, 3_000 * SECOND, [0] * len(arguments) if open else None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-1_000_000, 300_000), max_size=40))
+def test_moments_of_any_order_are_kept(native: Any, due: list[int]) -> None:
+    seen = same(native, [str], range(len(due)), 3_000 * SECOND, due)
+    assert len(seen.starts) == len(due)
+    assert all(start >= moment for start, moment in zip(seen.starts, due, strict=True))
+
+
+@pytest.mark.parametrize("loop", [python, "native"])
+@pytest.mark.parametrize("due", [None, [0, 0]])
+def test_an_error_in_telling_of_a_failure_propagates(native: Any, loop: Any, due: Any) -> None:
+    class Untellable(Exception):
+        pass
+
+    def failed(error: Exception) -> Any:
+        raise Untellable from error
+
+    loop = native if loop == "native" else loop
+    with pytest.raises(Untellable):
+        if due is None:
+            loop.closed((len,), (1, 2), MOST, failed)
+        else:
+            loop.paced((len,), (1, 2), np.array(due), MOST, failed)
+
+
+def test_the_native_loop_takes_moments_however_they_lie_in_memory(native: Any) -> None:
+    due = np.array([[0, MOST], [0, MOST], [1, MOST]], dtype=np.int64)[:, 0]
+    assert not due.flags.contiguous
+    due.flags.writeable = False
+    assert native.paced((str,), (1, 2, 3), due, MOST - 1, raising)[0] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("due", [np.array([0.0]), np.array([0], dtype=np.int32), [0]], ids=["float", "int32", "list"])
+def test_the_native_loop_refuses_moments_of_another_type(native: Any, due: Any) -> None:
+    with pytest.raises((TypeError, BufferError)):
+        native.paced((str,), (1,), due, MOST, raising)
+
+
+# -- histogram --------------------------------------------------------------------------------------------
+
+EDGES = [
+    min(max((1 << bit) * part // 16 + off, LEAST), MOST)
+    for bit in range(63)
+    for part in (8, 9, 15, 16)
+    for off in (-1, 0, 1)
+]
+values = st.lists(
+    st.integers(LEAST, MOST) | st.integers(-3, HIGHEST + 3) | st.integers(0, 5_000) | st.sampled_from(EDGES),
+    max_size=60,
+)
+MAGNITUDE = dyno.histogram._LAYOUT.sub_bucket_half_count_magnitude
+
+
+def by_numpy(values: Sequence[int] | np.ndarray[Any, Any]) -> list[int]:
+    cut = np.asarray(values, dtype=np.int64).clip(LOWEST, HIGHEST)
+    return np.bincount(dyno.histogram._buckets(cut), minlength=len(Recorder().counts)).tolist()
+
+
+def test_the_recorder_is_the_native_one(native: Any) -> None:
+    assert dyno.histogram._record is native.record
+
+
+@given(values)
+def test_the_native_recorder_counts_as_the_one_in_numpy(native: Any, values: list[int]) -> None:
+    counts = Recorder().counts
+    native.record(counts, np.array(values, dtype=np.int64), MAGNITUDE, HIGHEST)
+    assert counts.tolist() == by_numpy(values)
+
+
+def test_the_native_recorder_counts_as_the_one_in_numpy_at_every_edge_and_adds_up(native: Any) -> None:
+    counts = Recorder().counts
+    # Where buckets get wider, and, beyond, where every sub-bucket of some buckets begins.
+    inner = np.array([(2_048 + step) << shift for shift in (0, 1, 7, 20) for step in range(2_048)])
+    several = [np.array(EDGES), inner, inner - 1, np.array([0, -1, LEAST, MOST, HIGHEST, HIGHEST + 1])]
+    for part in several:
+        native.record(counts, part, MAGNITUDE, HIGHEST)
+    assert counts.tolist() == by_numpy(np.concatenate(several))
+
+
+def test_the_native_recorder_refuses_counters_that_are_too_few_or_of_another_kind(native: Any) -> None:
+    one = np.array([HIGHEST])
+    with pytest.raises(ValueError, match="do not reach"):
+        native.record(np.zeros(5, dtype=np.int64), one, MAGNITUDE, HIGHEST)
+    with pytest.raises((TypeError, BufferError)):
+        native.record(np.zeros(50_000), one, MAGNITUDE, HIGHEST)
+    with pytest.raises(ValueError, match="contiguous"):
+        native.record(np.zeros(100_000, dtype=np.int64)[::2], one, MAGNITUDE, HIGHEST)
+    fixed = Recorder().counts
+    fixed.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        native.record(fixed, one, MAGNITUDE, HIGHEST)
+
+
+# -- references and memory ---------------------------------------------------------------------------------
+
+
+class Thing:
+    """An object of its own, whose references are counted."""
+
+
+class Error(Exception):
+    """An error that can be referred to weakly."""
+
+
+class Answering:
+    """A callable that gives a new object, or one more error; it keeps no reference to either."""
+
+    def __init__(self, error: type[BaseException] | None = None) -> None:
+        self.error = error
+        self.made: list[weakref.ref[Any]] = []
+
+    def __call__(self, argument: Any) -> Any:
+        made: Any = Thing() if self.error is None else self.error(argument)
+        self.made.append(weakref.ref(made))
+        try:
+            if self.error is not None:
+                raise made
+            return made
+        finally:
+            # An error holds this frame: no circle of the two.
+            del made
+
+
+def counts(things: Sequence[Any]) -> list[int]:
+    return [sys.getrefcount(thing) for thing in things]
+
+
+def run(native: Any, calls: Any, arguments: Any, deadline: int, open: bool, failed: Any) -> Any:
+    if open:
+        return native.paced(calls, arguments, np.zeros(len(arguments), dtype=np.int64), deadline, failed)
+    return native.closed(calls, arguments, deadline, failed)
+
+
+both_ways = pytest.mark.parametrize("open", [False, True], ids=["closed", "open"])
+both_deadlines = pytest.mark.parametrize("cut", [False, True], ids=["in time", "cut short"])
+
+
+@both_ways
+@both_deadlines
+def test_references_to_what_was_passed_and_answered_are_given_back(native: Any, open: bool, cut: bool) -> None:
+    things = [Thing() for _ in range(50)]
+    calls = (Answering(), lambda argument: argument, Answering(Error), partial(getattr, Thing()), str)
+    before = counts(things), counts(calls)
+    deadline = 1 if cut else MOST
+    answers, stamps = run(native, calls, tuple(things), deadline, open, lambda error: error.args[0])
+    assert len(answers) == (1 if cut else 50)
+    # That of the list, or of this function; that of the argument; and no other.
+    found = sys.getrefcount(answers), sys.getrefcount(answers[0])
+    assert found == (2, 2)
+    del answers, stamps
+    assert (counts(things), counts(calls)) == before
+    assert [made() for call in calls if isinstance(call, Answering) for made in call.made if made()] == []
+
+
+@both_ways
+@pytest.mark.parametrize("where", ["operation", "failed"])
+def test_references_are_given_back_where_an_exception_ends_it(native: Any, open: bool, where: str) -> None:
+    things = [Thing() for _ in range(20)]
+    fatal = Answering(Fatal if where == "operation" else Error)
+    calls = (Answering(), Answering(), fatal)
+
+    def failed(error: Exception) -> Any:
+        raise Fatal
+
+    before = counts(things), counts(calls), sys.getrefcount(failed)
+    try:
+        run(native, calls, tuple(things), MOST, open, failed)
+    except Fatal:
+        pass
+    else:
+        raise AssertionError("it did not end")
+    assert [len(call.made) for call in calls] == [1, 1, 1]
+    assert (counts(things), counts(calls), sys.getrefcount(failed)) == before
+    assert [made() for call in calls for made in call.made if made()] == []
+
+
+def moments_of(stamps: Any) -> tuple[bytes, bytes]:
+    starts, ends = stamps.resolve()
+    return bytes(starts), bytes(ends)
+
+
+def test_stamps_that_live_at_the_same_time_are_kept_apart(native: Any) -> None:
+    def slice(operations: int) -> Any:
+        return native.closed((str,), tuple(range(operations)), MOST, raising)[1]
+
+    first = slice(5)
+    of_first = moments_of(first)
+    second = slice(700)
+    of_second = moments_of(second)
+    assert [len(part) for part in of_first + of_second] == [40, 40, 5_600, 5_600]
+    assert moments_of(first) == of_first
+    # Its memory is free for the next, and only its own.
+    del first
+    third = slice(700)
+    of_third = moments_of(third)
+    assert moments_of(second) == of_second
+    del second
+    others: list[tuple[bytes, bytes]] = []
+    thread = threading.Thread(target=lambda: others.extend(moments_of(slice(9)) for _ in range(3)))
+    thread.start()
+    thread.join()
+    assert [len(slice(2).resolve()[0]) for _ in range(3)] == [16] * 3
+    assert moments_of(third) == of_third
+    assert len({*others, of_first, of_second, of_third}) == 6
+    assert all(len(starts) == len(ends) == 72 for starts, ends in others)
+
+
+def test_stamps_may_be_dropped_by_another_thread(native: Any) -> None:
+    kept = [native.closed((str,), tuple(range(50)), MOST, raising)[1] for _ in range(3)]
+    expected = [moments_of(stamps) for stamps in kept]
+    seen: list[Any] = []
+
+    def take() -> None:
+        while kept:
+            seen.append(moments_of(kept.pop(0)))
+            native.closed((str,), tuple(range(50)), MOST, raising)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    assert seen == expected
+
+
+# -- clock ------------------------------------------------------------------------------------------------
+
+TOLERANCE = 1_000_000
+
+
+def test_the_native_clock_agrees_with_the_monotonic_one(native: Any) -> None:
+    native.calibrate()
+    for _ in range(1_000):
+        before = time.perf_counter_ns()
+        now = native.now()
+        after = time.perf_counter_ns()
+        assert before - TOLERANCE <= now <= after + TOLERANCE
+
+
+def test_the_stamps_agree_with_the_monotonic_clock(native: Any) -> None:
+    native.calibrate()
+    answers, stamps = native.closed((lambda _: time.perf_counter_ns(),), tuple(range(1_000)), MOST, raising)
+    starts, ends = resolved(stamps)
+    inside = np.array(answers)
+    assert (starts - TOLERANCE <= inside).all() and (inside <= ends + TOLERANCE).all()
+
+
+def test_the_native_clock_never_runs_backwards(native: Any) -> None:
+    readings = np.fromiter((native.now() for _ in range(100_000)), dtype=np.int64)
+    assert (np.diff(readings) >= 0).all()
+    assert readings[-1] > readings[0]
+
+
+def test_the_native_clock_never_runs_backwards_from_thread_to_thread(native: Any) -> None:
+    lock, readings = threading.Lock(), list[int]()
+    begin = threading.Barrier(4)
+
+    def read() -> None:
+        begin.wait(LONG)
+        for _ in range(5_000):
+            with lock:
+                readings.append(native.now())
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(readings) == 20_000
+    assert (np.diff(np.array(readings)) >= 0).all()
+
+
+# -- other threads, and interrupts --------------------------------------------------------------------------
+
+# C code that neither releases the interpreter's lock nor looks whether another thread wants it; some 100 µs.
+ADDING = range(10_000)
+
+
+@both_ways
+def test_other_threads_have_their_turn(native: Any, open: bool) -> None:
+    ticks, over = [0], threading.Event()
+
+    def tick() -> None:
+        while not over.is_set():
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    # All C: no instruction of Python's is executed between the first operation and the last.
+    calls = (ticks.__getitem__, sum)
+    arguments = (0, ADDING) * 1_000
+    thread.start()
+    try:
+        answers, _ = run(native, calls, arguments, MOST, open, raising)
+    finally:
+        over.set()
+        thread.join()
+    assert answers[0] < answers[-2], "the other thread stood still"
+
+
+def test_other_threads_have_their_turn_while_it_waits(native: Any) -> None:
+    ticks, over = [0], threading.Event()
+
+    def tick() -> None:
+        while not over.is_set():
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        due = np.array([0, 50_000_000]) + native.now()
+        answers, _ = native.paced((ticks.__getitem__,), (0, 0), due, MOST, raising)
+    finally:
+        over.set()
+        thread.join()
+    assert answers[0] < answers[1], "the other thread stood still"
+
+
+INTERRUPTED = """
+import os, signal, subprocess, sys, threading, time
+import numpy as np
+from dyno import _native as native
+
+# A shell that started the tests in the background has had it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+done = []
+def in_thread():
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+def by_child():
+    code = f"import os, signal, time; time.sleep(0.2); os.kill({{os.getpid()}}, signal.SIGINT)"
+    subprocess.Popen([sys.executable, "-c", code])
+{how}()
+try:
+    {what}
+except KeyboardInterrupt:
+    print("interrupted after", len(done))
+"""
+OPERATIONS = 200_000
+RUNNING = f"native.closed((done.append, sum), (None, range(10_000)) * {OPERATIONS}, 2**62, print)"
+WAITING = "native.paced((done.append,), (1, 2), np.array([0, 10**12]) + native.now(), 2**62, print)"
+
+
+@pytest.mark.parametrize("how", ["in_thread", "by_child"])
+@pytest.mark.parametrize(("what", "most"), [(RUNNING, OPERATIONS - 1), (WAITING, 1)], ids=["running", "waiting"])
+def test_an_interrupt_ends_a_slice(native: Any, how: str, what: str, most: int) -> None:
+    code = INTERRUPTED.format(how=how, what=what)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG)
+    assert ended.stdout.startswith("interrupted after "), ended.stderr
+    assert 1 <= int(ended.stdout.split()[-1]) <= most
+
+
+# -- which loop --------------------------------------------------------------------------------------------
+
+
+KERNELS = """
+import time
+import numpy as np
+from dyno import _native as native
+from dyno.run.loops import resolved
+
+assert native.CLOCK == "monotonic clock", native.CLOCK
+before = time.perf_counter_ns()
+due = np.array([before + 3_000_000, before + 5_000_000])
+answers, stamps = native.paced((abs,), (-1, -2), due, before + 10**12, None)
+starts, ends = resolved(stamps)
+after = time.perf_counter_ns()
+assert answers == [1, 2] and (starts >= due).all() and (ends >= starts).all(), (starts, ends, due)
+assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= time.perf_counter_ns()
+"""
+
+
+def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
+    """Asked for, here, since a machine has the one or the other; the readings are the kernel's own, to the ns."""
+    environment = {**os.environ, "DYNO_CLOCK": "monotonic"}
+    ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_native_loop_is_chosen_where_it_was_built(native: Any) -> None:
+    assert [pick(name).NAME for name in ("auto", "native", "python")] == ["native", "native", "python"]
+
+
+WITHOUT = """
+import sys
+sys.modules["dyno._native"] = None
+from dyno.histogram import Recorder
+from dyno.model import UsageError
+from dyno.run.loops import about, pick
+from dyno.run.measure import Pace, measure
+from dyno.suite import Operations
+
+def rounds(number):
+    yield Operations(lambda _: (str,), range(7), len)
+
+try:
+    pick("native")
+except UsageError as error:
+    print(error)
+print(pick("auto").NAME, pick("python").NAME, about(pick())["name"])
+tally = measure(rounds, Pace(), lambda: None)
+print(tally.operations, tally.checked, tally.latency.counts.sum())
+"""
+
+
+def test_without_it_the_loop_in_python_measures_and_asking_for_it_tells_the_remedy() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=LONG)
+    assert ended.stdout.splitlines() == [
+        "loop native is not built here; install a Rust toolchain (cargo) and install dyno again",
+        "python python python",
+        "7 7 7",
+    ], ended.stderr

@@ -1,0 +1,280 @@
+"""Guards the run file: what was written is read back, files of schema 1 are still read, and in schema 2 stands what
+measured, what the machine suffered meanwhile, and what the trial's processes used.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import TESTS, Ended, Shell, small
+
+from dyno import results
+from dyno.histogram import percentiles
+from dyno.model import Caveat, Cell, Sample, Tier, UsageError
+from dyno.results import Attempt, Run
+from dyno.run.loops import native
+
+OLD = TESTS / "data" / "run-schema-1.json"
+"""Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""
+PHASES = ["insert-blind-indices", "rand-key", "mixed"]
+
+
+# -- schema 1 -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old() -> Run:
+    return results.load(OLD)
+
+
+def test_a_run_of_schema_1_is_read_whole(old: Run) -> None:
+    assert json.loads(OLD.read_text().splitlines()[0])["schema"] == 1
+    assert old.complete
+    assert len(old.cells) == 6
+    assert [cell.asked for cell in old.cells if not cell.floor] == ["memory", "sqlite"]
+    assert len(old.attempts) == 12
+    for attempt in old.attempts:
+        assert attempt.outcome == "ok"
+        assert [sample.phase for sample in attempt.samples] == PHASES
+        assert attempt.resources["user_ns"] > 0
+        insert, read, mixed = attempt.samples
+        assert (insert.items, read.items, mixed.items) == (150, 50, 50)
+        assert (insert.bulk, read.bulk, mixed.bulk) == (True, False, False)
+        assert percentiles([read.histogram])["p50"]
+        assert set(mixed.by_kind) == {"get", "update"}
+
+
+def test_what_schema_1_does_not_tell_is_unknown(old: Run) -> None:
+    for attempt in old.attempts:
+        assert (attempt.loop, attempt.absent, attempt.strain) == (None, {}, {})
+        for sample in attempt.samples:
+            unknown = (sample.response, sample.late, sample.residency, sample.client, sample.server, sample.device)
+            assert unknown == (None,) * 6
+            assert (sample.settled, sample.written_bytes, sample.payload_bytes) == (None,) * 3
+            assert (sample.series, sample.temperature) == ((), "none")
+
+
+def test_a_run_of_schema_1_is_shown_in_every_form(shell: Shell) -> None:
+    table, as_json, as_csv, markdown = (
+        shell.dyno("show", OLD, *form) for form in ((), ("--json",), ("--csv",), ("--markdown",))
+    )
+    for shown in (table, as_json, as_csv, markdown):
+        assert (shown.status, shown.err) == (0, "")
+    for phase in PHASES:
+        assert phase in table.out
+        assert phase in markdown.out
+    cells = json.loads(as_json.out)["cells"]
+    rows = list(csv.DictReader(as_csv.out.splitlines()))
+    assert len(cells) == len(rows) == 6 * len(PHASES)
+    assert all(cell["valid"] and cell["samples"] == 2 and cell["throughput"]["median"] > 0 for cell in cells)
+    (read,) = (cell for cell in cells if (cell["engine"], cell["phase"]) == ("sqlite", "rand-key"))
+    assert (read["operations"], read["items"]) == (100, 50)
+    assert 0 < read["latency_ns"]["p50"] < read["latency_ns"]["max"]
+
+
+def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
+    """Its trials were measured by another loop, so that they are none of this run's."""
+    shutil.copyfile(OLD, shell.file)
+    plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
+    ended = shell.dyno("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith(f"dyno: {shell.file} can't be resumed: it was made by another plan (")
+    assert shell.file.read_bytes() == OLD.read_bytes()
+
+
+@pytest.mark.parametrize("schema", [0, 3, "2", None])
+def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: Any, tmp_path: Path) -> None:
+    header, *lines = OLD.read_text().splitlines()
+    file = tmp_path / "r.json"
+    file.write_text("\n".join([json.dumps({**json.loads(header), "schema": schema}), *lines, ""]))
+    with pytest.raises(UsageError) as caught:
+        results.load(file)
+    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1 and 2"
+
+
+# -- there and back -------------------------------------------------------------------------------------------
+
+SAMPLE = Sample(
+    phase="rand-key",
+    unit="op",
+    operations=3,
+    items=2,
+    elapsed_ns=1000,
+    busy_ns=900,
+    errors=1,
+    ended_by="duration",
+    checked=2,
+    clients=2,
+    first_error="OSError: no",
+    histogram="h",
+    by_kind={"get": "h", "update": None},
+    response="r",
+    late="l",
+    series=({"from_ns": 0, "interval_ns": 10**9, "operations": 3, "p50_ns": 5, "p99_ns": 7},),
+    temperature="lukewarm",
+    residency={"file_bytes": 4096, "resident_bytes": None, "evicted_by": "files"},
+    client={"user_ns": 5, "read_bytes": None},
+    server={"user_ns": 6},
+    device={"read_bytes": None, "written_bytes": 512},
+    bytes_on_disk=4096,
+    settled=False,
+    written_bytes=8192,
+    payload_bytes=300,
+)
+ATTEMPT = Attempt(
+    cell=0,
+    block=1,
+    attempt=2,
+    outcome="crash",
+    why="killed by SIGSEGV",
+    phase="scan",
+    samples=(SAMPLE, replace(SAMPLE, phase="scan", void="wrong", series=())),
+    started="2026-01-01T00:00:00+00:00",
+    duration_ns=5,
+    version="1",
+    settings={"a": None},
+    caveats=(Caveat("code", "text"),),
+    resources={"client": {"user_ns": 5}, "server": None, "peak_anonymous_bytes": None},
+    output="printed",
+    loop={"name": "native", "clock": "c", "operation_ns": 17.5, "span_ns": 9.0},
+    absent={"scan-cold": "why"},
+    strain={"steal_percent": 0.5, "throttled_ns": None},
+)
+CELL = Cell("records", "lmdb", {"readahead": False}, Tier.POWER, {"records": 5, "rate": 100.0, "clients": 2})
+HEADER = {"plan": {"suite": "records", "phases": ["scan"], "samples": 2, "seed": 1, "budget": 1.0}, "host": {}}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    file = tmp_path / "r.json"
+    results.create(file, HEADER, [CELL])
+    results.append(file, ATTEMPT)
+    return file
+
+
+def test_what_is_written_is_read_back(written: Path) -> None:
+    for one in (SAMPLE, ATTEMPT):
+        plain = [f.name for f in fields(one) if f.name not in ("void", "bulk") and not getattr(one, f.name)]
+        assert plain in ([], ["settled"], ["cell"]), "every field has a value that is not its default"
+    run = results.load(written)
+    assert run.header["schema"] == 2
+    assert run.cells == (CELL,)
+    assert run.attempts == (ATTEMPT,)
+
+
+def test_what_a_later_dyno_adds_to_a_trial_is_passed_over(written: Path) -> None:
+    header, line = written.read_text().splitlines()
+    trial = json.loads(line)
+    trial["later"] = 1
+    trial["samples"][0]["later"] = 2
+    written.write_text(f"{header}\n{json.dumps(trial)}\n")
+    assert results.load(written).attempts == (ATTEMPT,)
+
+
+# -- schema 2, as a run writes it -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Shell]:
+    home = tmp_path_factory.mktemp("ran")
+    shell = Shell(home, home / "work")
+    plan = small(samples=1, phases="insert-blind-indices,rand-key,scan-cold")
+    return shell.dyno("run", "records", "-e", "sqlite,memory", *plan, "-o", shell.file), shell
+
+
+Ran = tuple[Ended, Shell]
+
+
+def test_a_trial_says_what_measured_it(ran: Ran) -> None:
+    for attempt in ran[1].attempts():
+        loop = attempt["loop"]
+        assert set(loop) == {"name", "clock", "operation_ns", "span_ns"}
+        assert loop["name"] == ("python" if native() is None else "native")
+        assert loop["operation_ns"] > 0
+        assert 0 <= loop["span_ns"] <= loop["operation_ns"]
+
+
+def test_the_loop_that_was_asked_for_measures(shell: Shell) -> None:
+    shell.dyno("run", "records", "-e", "memory", *small(samples=1, loop="python"), "-o", shell.file)
+    assert {attempt["loop"]["name"] for attempt in shell.attempts()} == {"python"}
+    assert {attempt["loop"]["clock"] for attempt in shell.attempts()} == {"monotonic clock"}
+    assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["loop"] == "python"
+
+
+def test_a_trial_says_what_the_machine_suffered(ran: Ran) -> None:
+    for attempt in ran[1].attempts():
+        assert set(attempt["strain"]) == {
+            "steal_percent",
+            "swapped_in_bytes",
+            "swapped_out_bytes",
+            "memory_stall_ns",
+            "io_stall_ns",
+            "cpu_stall_ns",
+            "throttled_ns",
+            "thermal_throttles",
+            "elapsed_ns",
+        }
+        assert attempt["strain"]["elapsed_ns"] == attempt["duration_ns"]
+
+
+def test_a_trial_says_what_its_processes_used(ran: Ran) -> None:
+    for attempt in ran[1].attempts():
+        assert set(attempt["resources"]) == {"client", "server", "peak_anonymous_bytes"}
+        used = attempt["resources"]["client"]
+        assert attempt["resources"]["server"] is None
+        assert set(used) == {
+            "user_ns",
+            "system_ns",
+            "voluntary_switches",
+            "involuntary_switches",
+            "major_faults",
+            "asked_bytes",
+            "read_bytes",
+            "written_bytes",
+            "peak_resident_bytes",
+        }
+        for sample in attempt["samples"]:
+            assert set(sample["client"]) == set(used) - {"peak_resident_bytes"}
+            assert sample["server"] is None
+            assert 0 <= sample["client"]["user_ns"] <= used["user_ns"]
+            assert set(sample["device"]) == {"read_bytes", "written_bytes"}
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_what_the_clients_used_is_told_of_a_phase_and_of_the_trial(shell: Shell, clients: int) -> None:
+    """`burner` takes 2 ms of CPU time for each of 300 gets, and as much in the untimed round before."""
+    shell.plugins = [TESTS / "plugins" / "lively"]
+    shell.dyno("run", "records", "-e", "burner", *small(samples=1, clients=clients), "-o", shell.file)
+    (attempt,) = shell.attempts("burner")
+    (sample,) = attempt["samples"]
+    asked, whole = 300 * 2_000_000, attempt["resources"]["client"]
+    assert asked <= cpu_ns(sample["client"]) < 1.5 * asked
+    assert cpu_ns(whole) >= 2 * asked
+    assert all(whole[name] >= sample["client"][name] for name in ("voluntary_switches", "major_faults"))
+
+
+def cpu_ns(used: dict[str, int]) -> int:
+    return used["user_ns"] + used["system_ns"]
+
+
+def test_a_phase_that_makes_no_sense_has_a_reason_and_no_sample(ran: Ran) -> None:
+    (memory,), (sqlite,) = (ran[1].attempts(engine) for engine in ("memory", "sqlite"))
+    assert list(memory["absent"]) == ["scan-cold"]
+    assert [sample["phase"] for sample in memory["samples"]] == ["insert-blind-indices", "rand-key"]
+    assert sqlite["absent"] == {}
+    assert [sample["phase"] for sample in sqlite["samples"]] == ["insert-blind-indices", "rand-key", "scan-cold"]
+
+
+def test_what_was_not_measured_is_null(ran: Ran) -> None:
+    """Of a closed loop: no response times. Of less than a second: no series."""
+    for attempt in ran[1].attempts():
+        for sample in attempt["samples"]:
+            assert (sample["response"], sample["late"], sample["series"]) == (None, None, [])
+            assert (sample["residency"] is None) == (sample["temperature"] not in ("cold", "lukewarm"))
+            assert (sample["settled"] is None) == (sample["phase"] != "insert-blind-indices")

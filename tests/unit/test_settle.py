@@ -1,0 +1,308 @@
+"""Guards that what an engine does in the background belongs to the phase before: it is waited for until it rests, and
+only then is what it wrote and what its files take counted. And that a file's size is what it takes on the device.
+
+The waiting itself is on a clock that the test moves. Then with real threads, processes and files, and in whole runs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, small
+
+from dyno.run import settle as module
+from dyno.run.filesystem import filesystem
+from dyno.run.settle import rest, settle, size_on_disk
+from dyno.run.usage import NOTHING, UNKNOWN, Usage, own
+
+MS = 1_000_000
+TICK = 10 * MS
+LIVELY = TESTS / "plugins" / "lively"
+
+
+# -- on a clock that the test moves ---------------------------------------------------------------------------
+
+
+class World:
+    """Time passes while somebody sleeps. What has been used until then is for the test to say."""
+
+    def __init__(self) -> None:
+        self.now = self.watched = 0
+        self.mine: Callable[[int], Usage] = lambda now: NOTHING
+        self.servers: Callable[[int], Usage] = lambda now: NOTHING
+        self.looking_ns = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9)
+
+    def own(self) -> Usage:
+        used = self.mine(self.now)
+        return used if used.user_ns is None else replace(used, user_ns=used.user_ns + self.watched)
+
+    def of_tree(self, pids: list[int]) -> Usage:
+        assert pids == [7, 8]
+        self.watched += self.looking_ns
+        return self.servers(self.now)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=made.sleep, monotonic_ns=lambda: made.now))
+    monkeypatch.setattr(module, "own", made.own)
+    monkeypatch.setattr(module, "of_tree", made.of_tree)
+    monkeypatch.setattr(module, "of_thread_ns", lambda: (made.watched, 0))
+    return made
+
+
+def until(end: int, share: float = 1.0, tick: int = 1, **counts: int) -> Callable[[int], Usage]:
+    """CPU time up to `end`, in whole ticks, or (of a count that is named) so many for each ms."""
+
+    def used(now: int) -> Usage:
+        at = min(now, end)
+        if counts:
+            return replace(NOTHING, **{name: each * (at // MS) for name, each in counts.items()})
+        return replace(NOTHING, system_ns=int(at * share) // tick * tick)
+
+    return used
+
+
+def test_what_rests_is_left_after_two_windows(world: World) -> None:
+    assert settle(())
+    assert world.now == 20 * MS
+
+
+def test_what_computes_is_waited_for(world: World) -> None:
+    world.mine = until(100 * MS)
+    assert settle(())
+    assert world.now == 120 * MS
+
+
+def test_what_writes_is_waited_for_though_it_hardly_computes(world: World) -> None:
+    world.mine = until(100 * MS, written_bytes=512)
+    assert settle(())
+    assert world.now == 120 * MS
+
+
+@pytest.mark.parametrize("pause", [15 * MS, 25 * MS])
+def test_a_pause_between_two_windows_is_no_rest(world: World, pause: int) -> None:
+    """Two windows of rest that follow each other are wanted, and no more."""
+    busy = [(0, 30 * MS), (30 * MS + pause, 60 * MS + pause)]
+    world.mine = lambda now: replace(NOTHING, user_ns=sum(max(min(now, end) - begin, 0) for begin, end in busy))
+    assert settle(())
+    assert world.now == (50 * MS if pause > 20 * MS else 100 * MS)
+
+
+def test_what_hardly_computes_rests(world: World) -> None:
+    world.mine = until(10**12, share=0.05)
+    assert settle(())
+    world.mine = until(10**12, share=0.15)
+    assert not settle(())
+
+
+@pytest.mark.parametrize("windows", [1, 2, 5])
+def test_so_many_windows_of_rest_are_waited_for_as_are_asked_for(world: World, windows: int) -> None:
+    world.mine = until(30 * MS)
+    assert settle((), windows=windows)
+    assert world.now == (30 + 10 * windows) * MS
+
+
+def test_what_never_rests_is_left_in_the_end_and_said_so(world: World) -> None:
+    world.mine = until(10**12)
+    assert not settle((), longest_ns=500 * MS)
+    assert world.now == 500 * MS
+
+
+def test_a_cancelled_write_is_not_taken_for_rest(world: World) -> None:
+    world.mine = until(100 * MS, written_bytes=-512)
+    assert settle(())
+    assert world.now == 120 * MS
+
+
+def test_what_cannot_be_known_is_not_waited_for(world: World) -> None:
+    world.mine = lambda now: UNKNOWN
+    assert settle(())
+    world.mine, world.servers = until(0), lambda now: UNKNOWN
+    assert settle([7, 8])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.3])
+def test_a_server_is_waited_for_though_its_time_is_told_in_ticks(world: World, share: float) -> None:
+    world.servers = until(1_000 * MS, share, TICK)
+    assert settle([7, 8])
+    assert world.now >= 1_000 * MS
+
+
+def test_looking_at_a_server_is_not_taken_for_the_engines_work(world: World) -> None:
+    """Going through all processes of the machine takes some milliseconds of CPU time."""
+    world.looking_ns = 30 * MS
+    assert settle([7, 8])
+
+
+# -- real threads and processes -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy() -> Iterator[threading.Event]:
+    """A thread of this process that computes until it is told to stop."""
+    stop = threading.Event()
+
+    def compute() -> None:
+        while not stop.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    yield stop
+    stop.set()
+    thread.join()
+
+
+def test_a_thread_that_never_rests(busy: threading.Event) -> None:
+    assert not settle((), longest_ns=200 * MS)
+    busy.set()
+    assert settle(())
+
+
+def test_a_thread_that_works_for_a_while_is_waited_for() -> None:
+    """For so much CPU time: how long that takes is the machine's affair."""
+    done, begun = threading.Event(), own()
+
+    def compute() -> None:
+        while (used := own() - begun).user_ns + used.system_ns < 200 * MS:  # type: ignore[operator]
+            pass
+        done.set()
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    assert settle(())
+    assert done.is_set()
+    thread.join()
+
+
+SLEEPS, COMPUTES = "print(flush=True); input()", "print(flush=True)\nwhile True: pass"
+
+
+@pytest.mark.parametrize(("script", "rests"), [(SLEEPS, True), (COMPUTES, False)], ids=["sleeps", "computes"])
+def test_a_process_that_sleeps_rests_and_one_that_computes_does_not(script: str, rests: bool) -> None:
+    words = [sys.executable, "-I", "-S", "-c", script]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert settle([process.pid], longest_ns=10_000 * MS if rests else 400 * MS) is rests
+        finally:
+            process.kill()
+
+
+# -- before a phase -------------------------------------------------------------------------------------------
+
+
+def test_before_a_phase_the_engine_rests(world: World, tmp_path: Path) -> None:
+    world.mine = until(30 * MS)
+    rest((), tmp_path)
+    assert world.now == 40 * MS
+
+
+def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
+    """Else the kernel would not count what is written to the same place in the phase."""
+    if filesystem(work)["type"] in ("tmpfs", "ramfs") or own().written_bytes is None:
+        pytest.skip("what is written is not counted here")
+    file = work / "store" / "file"
+    file.parent.mkdir(parents=True)
+
+    def write() -> int:
+        before = own().written_bytes
+        with file.open("r+b" if file.exists() else "wb") as opened:
+            opened.write(b"x" * 4096)
+        return (own().written_bytes or 0) - (before or 0)
+
+    # The file system's own pages may be among them.
+    assert write() >= 4096
+    rest((), work)
+    assert write() >= 4096
+
+
+def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path) -> None:
+    (work / "folder").mkdir(parents=True)
+    (work / "dangling").symlink_to(work / "nowhere")
+    (work / "locked").touch(0o000)
+    # To open it is to wait for whoever writes into it.
+    os.mkfifo(work / "pipe")
+    rest((), work)
+
+
+# -- sizes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_files_size_is_what_it_takes_and_not_its_length(work: Path) -> None:
+    work.mkdir()
+    sparse, full = work / "sparse", work / "full"
+    with sparse.open("wb") as file:
+        file.write(b"x" * 8192)
+        file.truncate(1 << 30)
+    full.write_bytes(b"x" * 100_000)
+    assert 8192 <= (size_on_disk([sparse]) or 0) < 1 << 20
+    assert 100_000 <= (size_on_disk([full]) or 0) < 200_000
+    assert size_on_disk(iter([sparse, full])) == (size_on_disk([sparse]) or 0) + (size_on_disk([full]) or 0)
+
+
+def test_without_files_there_is_no_size_and_a_vanished_one_is_passed_over(work: Path) -> None:
+    work.mkdir()
+    (work / "there").write_bytes(b"x" * 5000)
+    assert size_on_disk([]) is None
+    assert size_on_disk([work / "gone"]) is None
+    assert size_on_disk([work / "gone", work / "there"]) == size_on_disk([work / "there"])
+    (work / "empty").touch()
+    assert size_on_disk([work / "empty"]) == 0
+
+
+# -- whole runs -----------------------------------------------------------------------------------------------
+
+LATE_BYTES = 1 << 20
+"""What the `restless` engine writes at the end of its work in the background."""
+
+
+def measured(shell: Shell, engine: str, phases: str) -> list[dict[str, Any]]:
+    shell.plugins = [LIVELY]
+    plan = small(samples=1, retries=0, phases=phases)
+    ended = shell.dyno("run", "records", "-e", engine, *plan, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert shell.strays() == []
+    (attempt,) = shell.attempts(engine.partition(":")[0])
+    found: list[dict[str, Any]] = attempt["samples"]
+    return found
+
+
+@pytest.mark.parametrize("how", ["compute", "write"])
+def test_what_an_engine_does_in_the_background_is_waited_for_and_counted(shell: Shell, how: str) -> None:
+    insert, read = measured(shell, f"restless:how={how}", "insert-blind-indices,rand-key")
+    assert insert["settled"] is True
+    assert insert["bytes_on_disk"] >= LATE_BYTES
+    assert insert["written_bytes"] is None or insert["written_bytes"] >= LATE_BYTES
+    assert 300 * 150 < insert["payload_bytes"] < 300 * 200
+    # What only reads has nothing to settle.
+    assert (read["settled"], read["payload_bytes"]) == (None, None)
+    assert read["bytes_on_disk"] == insert["bytes_on_disk"]
+
+
+@pytest.mark.parametrize("how", ["compute", "write"])
+def test_what_an_engine_does_after_it_was_loaded_is_no_phases(shell: Shell, how: str) -> None:
+    (mixed,) = measured(shell, f"restless:how={how}", "mixed")
+    assert mixed["settled"] is True
+    assert mixed["bytes_on_disk"] >= LATE_BYTES
+    assert mixed["written_bytes"] is None or mixed["written_bytes"] < LATE_BYTES
+
+
+def test_an_engine_that_rests_is_settled_and_one_without_files_has_no_size(shell: Shell) -> None:
+    (update,) = measured(shell, "memory", "update")
+    assert (update["settled"], update["bytes_on_disk"]) == (True, None)
