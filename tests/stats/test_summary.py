@@ -1,26 +1,20 @@
 """Guards what a run says about a row: the estimate is by the method that it claims, and its interval covers the truth
-as often as it claims; one wrong answer voids a row, failures are told and hide nothing, and every doubt is raised by
-its cause and by nothing else. Runs are made up here, as a run file would give them.
+as often as it claims; one wrong answer voids a row, failures are told and hide nothing, and what is not known of one
+trial is not guessed for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from madeup import PHASES, a_cell, a_run, a_sample, an_attempt, codes, of_cells, read_row, recorded, sound
 from scipy import stats
 
-from dyno.histogram import Recorder
-from dyno.model import Caveat, Cell, Sample, Tier
-from dyno.results import Attempt, Run
-from dyno.stats.doubts import MEANINGS, doubts
-from dyno.stats.summary import FEWEST_TRIALS, T_95, CellSummary, estimate, summarize
-
-PHASES = ("fill", "read")
-
+from dyno.model import Caveat, Sample, UsageError
+from dyno.stats.doubts import doubts
+from dyno.stats.summary import FEWEST_TRIALS, T_95, absences, estimate, summarize
 
 # -- the estimate -----------------------------------------------------------------------------------------
 
@@ -86,71 +80,11 @@ def test_an_estimate_does_not_hang_on_the_order_or_the_unit() -> None:
         assert after == pytest.approx(1_000 * before)
 
 
-# -- runs -------------------------------------------------------------------------------------------------
-
-
-def a_sample(phase: str = "read", per_second: float = 1_000.0, **changed: Any) -> Sample:
-    """A sound sample of a second."""
-    latency = Recorder()
-    latency.add([1_000_000])
-    items = int(per_second)
-    values: dict[str, Any] = {
-        "phase": phase,
-        "unit": "op",
-        "operations": items,
-        "items": items,
-        "elapsed_ns": 10**9,
-        "busy_ns": 10**9,
-        "errors": 0,
-        "ended_by": "count",
-        "checked": items,
-        "histogram": latency.encode(),
-        "bytes_on_disk": 4_096,
-    }
-    return Sample(**{**values, **changed})
-
-
-def an_attempt(block: int = 0, *samples: Sample, outcome: str = "ok", **changed: Any) -> Attempt:
-    values: dict[str, Any] = {
-        "cell": 0,
-        "attempt": 0,
-        "why": None if outcome == "ok" else f"why it ended by {outcome}",
-        "phase": None if outcome == "ok" else "read",
-        "started": "2026-01-01T00:00:00+00:00",
-        "duration_ns": 10**9,
-        "version": "1.0",
-        "settings": {"sync": True},
-        "caveats": (Caveat("columns", "has columns"),),
-        "resources": {},
-        "output": None,
-    }
-    return Attempt(block=block, outcome=outcome, samples=samples, **{**values, **changed})
-
-
-def a_run(
-    *attempts: Attempt, samples: int = 3, tier: Tier = Tier.PROCESS, floor: bool = False, host: Any = None
-) -> Run:
-    cell = Cell("records", "sqlite", {}, tier, {"clients": 1}, floor)
-    header: Mapping[str, Any] = {"plan": {"samples": samples, "phases": list(PHASES)}, "host": host or {}}
-    return Run(Path("run.json"), header, (cell,), attempts)
-
-
-def read_row(run: Run) -> CellSummary:
-    return next(row for row in summarize(run) if row.phase == "read")
-
-
-def codes(run: Run) -> set[str]:
-    return {doubt.code for doubt in doubts(read_row(run), run)}
-
-
-def sound(count: int = 3) -> list[Attempt]:
-    return [an_attempt(block, a_sample(per_second=1_000 + block)) for block in range(count)]
+# -- rows -------------------------------------------------------------------------------------------------
 
 
 def test_every_cell_and_phase_has_a_row_in_the_plans_order() -> None:
-    one = Cell("records", "sqlite", {}, Tier.PROCESS, {})
-    other = Cell("records", "lmdb", {}, Tier.PROCESS, {})
-    run = Run(Path("r"), {"plan": {"samples": 1, "phases": list(PHASES)}}, (one, other), ())
+    run = of_cells(a_cell("sqlite"), a_cell("lmdb"))
     rows = [(row.phase, row.cell.engine, row.valid, row.why) for row in summarize(run)]
     unmeasured = (False, "not measured yet")
     assert rows == [(phase, engine, *unmeasured) for phase in PHASES for engine in ("sqlite", "lmdb")]
@@ -275,70 +209,147 @@ def test_a_trial_of_nothing_but_errors_is_not_among_the_trials_that_an_interval_
     assert "few" in codes(run)
 
 
-# -- doubts -----------------------------------------------------------------------------------------------
+# -- an open loop -----------------------------------------------------------------------------------------
 
 
-def test_a_budget_that_ended_one_trial_is_a_doubt() -> None:
-    run = a_run(*sound(2), an_attempt(2, a_sample(operations=900, ended_by="budget")))
-    assert codes(run) == {"budget"}
-    assert "in 1 of 3 trials, after 900 operations" in doubts(read_row(run), run)[0].text
+def test_response_times_and_lateness_are_those_of_all_trials() -> None:
+    spans = (20_000, 40_000, 60_000)
+    run = a_run(
+        *(an_attempt(b, a_sample(response=recorded(ns), late=recorded(ns // 10))) for b, ns in enumerate(spans))
+    )
+    row = read_row(run)
+    assert row.response_ns["p50"] == pytest.approx(40_000, rel=1e-3)
+    assert row.response_ns["max"] == pytest.approx(60_000, rel=1e-3)
+    assert row.late_ns["p50"] == pytest.approx(4_000, rel=1e-3)
+    assert row.late_ns["max"] == pytest.approx(6_000, rel=1e-3)
+    assert row.latency_ns["max"] == pytest.approx(1_000_000, rel=1e-3), "which is service time"
 
 
-@pytest.mark.parametrize(("busy_percent", "doubted"), [(100, False), (91, False), (89, True), (0, True)])
-def test_a_harness_that_takes_over_a_tenth_is_a_doubt(busy_percent: int, doubted: bool) -> None:
-    run = a_run(*sound(2), an_attempt(2, a_sample(busy_ns=busy_percent * 10**7)))
-    assert codes(run) == ({"harness"} if doubted else set())
-    if doubted:
-        assert f"up to {100 - busy_percent} %" in doubts(read_row(run), run)[0].text
+def test_a_closed_loop_has_neither() -> None:
+    row = read_row(a_run(*sound()))
+    assert set(row.response_ns) == set(row.late_ns) == set(row.latency_ns)
+    assert {*row.response_ns.values(), *row.late_ns.values()} == {None}
 
 
-def test_the_floor_is_all_harness_and_that_is_no_doubt() -> None:
-    attempts = [an_attempt(block, a_sample(busy_ns=0, elapsed_ns=10**6)) for block in range(3)]
-    assert codes(a_run(*attempts, floor=True)) == set()
-    assert codes(a_run(*attempts)) == {"harness", "short"}
+def test_a_row_that_is_void_has_none_of_all_this() -> None:
+    full = {"response": recorded(1), "late": recorded(1), "temperature": "cold", "client": USED, "server": USED}
+    full |= {"residency": resident(1, 100), "written_bytes": 10, "payload_bytes": 5}
+    row = read_row(a_run(*sound(2, **full), an_attempt(2, a_sample(void="lost one", **full))))
+    assert {*row.response_ns.values(), *row.late_ns.values()} == {None}
+    assert (row.client, row.server, row.resident_percent, row.write_amplification) == (None,) * 4
+    assert row.temperature == "none"
 
 
-def test_a_trial_that_was_over_in_no_time_is_a_doubt() -> None:
-    run = a_run(*sound(2), an_attempt(2, a_sample(per_second=9, elapsed_ns=9 * 10**6, busy_ns=9 * 10**6)))
-    assert codes(run) == {"short"}
+# -- temperature ------------------------------------------------------------------------------------------
+
+
+def resident(resident_bytes: int | None, file_bytes: int) -> dict[str, Any]:
+    return {"resident_bytes": resident_bytes, "file_bytes": file_bytes, "evicted_by": "files"}
 
 
 @pytest.mark.parametrize(
-    ("tier", "floor", "doubted"),
+    ("reached", "expected"),
     [
-        (Tier.POWER, False, True),
-        (Tier.PROCESS, False, True),
-        (Tier.VOLATILE, False, False),
-        (Tier.POWER, True, False),
+        (("hot", "hot", "hot"), "hot"),
+        (("cold", "cold", "cold"), "cold"),
+        (("none", "none", "none"), "none"),
+        (("lukewarm",) * 3, "lukewarm"),
+        (("cold", "lukewarm", "cold"), "lukewarm"),
+        (("hot", "hot", "lukewarm"), "lukewarm"),
     ],
 )
-def test_a_work_directory_in_memory_is_a_doubt_of_what_should_be_durable(
-    tier: Tier, floor: bool, doubted: bool
+def test_one_trial_that_was_lukewarm_makes_the_row_so(reached: tuple[str, ...], expected: str) -> None:
+    run = a_run(*(an_attempt(block, a_sample(temperature=one)) for block, one in enumerate(reached)))
+    assert read_row(run).temperature == expected
+
+
+def test_the_residency_is_that_of_the_worst_trial() -> None:
+    found = (resident(1, 1_000), resident(30, 2_000), resident(0, 500))
+    run = a_run(*(an_attempt(block, a_sample(residency=one)) for block, one in enumerate(found)))
+    assert read_row(run).resident_percent == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("unknown", [resident(None, 100), resident(0, 0)], ids=["not told", "no data"])
+def test_a_residency_that_is_unknown_in_one_trial_is_unknown(unknown: dict[str, Any]) -> None:
+    run = a_run(*sound(2, residency=resident(0, 100)), an_attempt(2, a_sample(residency=unknown)))
+    assert read_row(run).resident_percent is None
+
+
+def test_a_phase_that_is_not_cold_has_no_residency() -> None:
+    assert read_row(a_run(*sound())).resident_percent is None
+
+
+# -- what was used ----------------------------------------------------------------------------------------
+
+USED: dict[str, int | None] = {"user_ns": 10, "system_ns": 20, "read_bytes": 30}
+
+
+@pytest.mark.parametrize("whose", ["client", "server"])
+def test_each_counter_has_its_own_median_over_trials(whose: str) -> None:
+    found = ({**USED, "user_ns": 1}, {**USED, "user_ns": 5, "system_ns": 70}, {**USED, "user_ns": 9, "system_ns": 60})
+    row = read_row(a_run(*(an_attempt(block, a_sample(**{whose: one})) for block, one in enumerate(found))))
+    assert getattr(row, whose) == {"user_ns": 5, "system_ns": 60, "read_bytes": 30}
+    assert (row.server if whose == "client" else row.client) is None
+
+
+@pytest.mark.parametrize("whose", ["client", "server"])
+@pytest.mark.parametrize("unknown", [{**USED, "read_bytes": None}, {"user_ns": 10, "system_ns": 20}], ids=str)
+def test_a_counter_that_one_trial_does_not_know_is_unknown(whose: str, unknown: dict[str, Any]) -> None:
+    run = a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample(**{whose: unknown})))
+    assert getattr(read_row(run), whose) == {**USED, "read_bytes": None}
+
+
+@pytest.mark.parametrize("whose", ["client", "server"])
+def test_what_one_trial_does_not_tell_at_all_is_unknown(whose: str) -> None:
+    assert getattr(read_row(a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample()))), whose) is None
+
+
+def test_write_amplification_is_the_median_of_the_trials() -> None:
+    # Bytes written and bytes given: twice, three times, ten times. Not their sums, which would be 2.3.
+    found = ((2_000, 1_000), (300, 100), (100, 10))
+    run = a_run(*(an_attempt(b, a_sample(written_bytes=w, payload_bytes=p)) for b, (w, p) in enumerate(found)))
+    assert read_row(run).write_amplification == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "payload"), [(None, 100), (100, None), (None, None), (100, 0), (0, 100), (-4_096, 100)]
+)
+@pytest.mark.parametrize("where", ["one", "all"])
+def test_write_amplification_is_unknown_without_both_figures_of_each_trial(
+    written: int | None, payload: int | None, where: str
 ) -> None:
-    host = {"filesystem": {"type": "tmpfs", "ram_backed": True}}
-    run = a_run(*sound(), tier=tier, floor=floor, host=host)
-    assert codes(run) == ({"ram"} if doubted else set())
+    odd = {"written_bytes": written, "payload_bytes": payload}
+    rest = odd if where == "all" else {"written_bytes": 200, "payload_bytes": 100}
+    assert read_row(a_run(*sound(2, **rest), an_attempt(2, a_sample(**odd)))).write_amplification is None
 
 
-@pytest.mark.parametrize("host", [{}, {"filesystem": None}, {"filesystem": {"type": "xfs", "ram_backed": False}}])
-def test_a_work_directory_on_a_disk_or_somewhere_unknown_is_none(host: Any) -> None:
-    assert codes(a_run(*sound(), tier=Tier.POWER, host=host)) == set()
+# -- phases that make no sense ----------------------------------------------------------------------------
 
 
-def test_few_trials_are_a_doubt() -> None:
-    assert codes(a_run(*sound(2), samples=2)) == {"few"}
-    assert codes(a_run(*sound(1), samples=1)) == {"few"}
+def test_an_absent_phase_has_no_row_and_is_told_once() -> None:
+    why = "keeps nothing in files"
+    gone = [an_attempt(block, a_sample("fill"), absent={"read": why}) for block in range(3)]
+    there = [an_attempt(block, a_sample("fill"), a_sample(), cell=1) for block in range(3)]
+    run = of_cells(a_cell("memory"), a_cell("lmdb"), attempts=(*gone, *there))
+    assert [(row.phase, row.cell.engine) for row in summarize(run)] == [
+        ("fill", "memory"),
+        ("fill", "lmdb"),
+        ("read", "lmdb"),
+    ]
+    assert [(found.cell.engine, found.phase, found.why) for found in absences(run)] == [("memory", "read", why)]
 
 
-def test_a_run_that_is_not_complete_is_a_doubt() -> None:
-    assert codes(a_run(*sound(3), samples=5)) == {"partial"}
+def test_a_phase_is_absent_for_the_cell_that_said_so_and_for_no_other_of_its_engine() -> None:
+    cells = a_cell("memory", records=1), a_cell("memory", records=2)
+    run = of_cells(*cells, attempts=(an_attempt(0, absent={"read": "too few"}),))
+    assert [row.cell.params["records"] for row in summarize(run) if row.phase == "read"] == [2]
+    assert [found.cell.params["records"] for found in absences(run)] == [1]
 
 
-def test_an_interval_that_reaches_far_is_a_doubt() -> None:
-    attempts = [an_attempt(block, a_sample(per_second=rate)) for block, rate in enumerate((500, 1_000, 2_000))]
-    assert codes(a_run(*attempts)) == {"wide"}
+def test_a_run_has_no_absences_unless_a_trial_says_so() -> None:
+    assert absences(a_run(*sound())) == []
 
 
-def test_every_doubt_has_a_meaning_to_print() -> None:
-    raised = {"few", "wide", "budget", "harness", "short", "errors", "attempts", "partial", "ram"}
-    assert raised == set(MEANINGS)
+def test_a_histogram_that_is_damaged_is_told_with_the_files_name() -> None:
+    with pytest.raises(UsageError, match=r"^run\.json is damaged: ValueError: not a histogram"):
+        summarize(a_run(an_attempt(0, a_sample(response="no histogram"))))

@@ -1,8 +1,9 @@
 """The forms in which a run is shown agree with each other, and none of them compares what may not be compared.
 
 Guards rule 3 of the measuring (tiers are never mixed in a table), that tables line up, that the floor stands last,
-that CSV and Markdown can be parsed, and the JSON that DESIGN.md promises. Runs are read from one real run file;
-where figures matter they are put in, so that nothing here hangs on a clock.
+that response times stand beside service times, that CSV and Markdown can be parsed, and the JSON that DESIGN.md
+promises. Runs are read from one real run file, and from one of schema 1; where figures matter they are put in, so
+that nothing here hangs on a clock.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from shell import Shell, small
+from shell import TESTS, Shell, small
 
 from dyno import results
+from dyno.histogram import Recorder
 from dyno.model import Sample, Tier
 from dyno.report import data, text
 from dyno.report.table import groups
@@ -32,6 +34,7 @@ PHASES = ("insert-blind-indices", "rand-key", "mixed")
 RATES = {"lmdb": 2e3, "sqlite": 3e4, "leveldb": 500.0, "memory": 1e5, "null": 9e5, "nullkv": 8e5}
 TIERS = {"memory": "volatile", "lmdb": "process", "sqlite": "process", "leveldb": "process"}
 WIDE = 200
+OLD = TESTS / "data" / "run-schema-1.json"
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,41 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
         return replace(sample, void=why) if (name, sample.phase) == (engine, phase) else sample
 
     return changed(run, spoil)
+
+
+def times(ns: int) -> str | None:
+    """A histogram of that alone."""
+    recorder = Recorder()
+    recorder.add([ns])
+    return recorder.encode()
+
+
+def open_loop(run: Run) -> Run:
+    """As if a rate had been asked for: what is no bulk call took 2 ms from when it was due, of which 30 µs were the
+    engine's and 4 µs Dyno's lateness."""
+    late = {"histogram": times(30_000), "response": times(2_000_000), "late": times(4_000)}
+    return changed(run, lambda name, sample: sample if sample.bulk else replace(sample, **late))
+
+
+def absent(run: Run, engine: str, phase: str, why: str) -> Run:
+    """As if the phase made no sense for the engine."""
+
+    def attempt(found: Attempt) -> Attempt:
+        if run.cells[found.cell].engine != engine:
+            return found
+        return replace(found, absent={phase: why}, samples=tuple(s for s in found.samples if s.phase != phase))
+
+    return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
+
+
+def by_loops(run: Run, *loops: Mapping[str, Any]) -> Run:
+    """As if these loops had measured the trials, in turn."""
+    told = [replace(found, loop=loops[at % len(loops)]) for at, found in enumerate(run.attempts)]
+    return replace(run, attempts=tuple(told))
+
+
+NATIVE = {"name": "native", "clock": "time-stamp counter", "operation_ns": 51.6, "span_ns": 30.0}
+PYTHON = {"name": "python", "clock": "monotonic clock", "operation_ns": 204.0, "span_ns": 80.0}
 
 
 # -- text -----------------------------------------------------------------------------------------------------
@@ -194,8 +232,10 @@ def test_every_remark_is_explained_below(run: Run) -> None:
         assert re.search(rf"^  {re.escape(code)}\b", legend, re.MULTILINE), code
 
 
+@pytest.mark.parametrize("loop", ["closed", "open"])
 @pytest.mark.parametrize("width", [80, 100, 140])
-def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width: int) -> None:
+def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width: int, loop: str) -> None:
+    run = open_loop(run) if loop == "open" else run
     wide = {(t.phase, t.tier): t for t in tables(printed(run))}
     found = re.findall(r"^(\S+)  tier (\w+): .*\n(engine .*)\n((?:\S.*\n| .*\n)+)", printed(run, width), re.MULTILINE)
     assert len(found) == len(wide)
@@ -206,6 +246,77 @@ def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width:
         narrow = Table(phase, tier, head, [line for line in lines.splitlines() if line[0] != " "])
         assert narrow.names() == table.names()
         assert narrow.under(narrow.unit) == table.under(table.unit)
+
+
+def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
+    assert "resp" not in printed(run)
+    for table in tables(printed(open_loop(run))):
+        assert re.search(r"p50 +p99 +resp p50 +resp p99 +on disk +remarks$", table.head.strip())
+        if table.phase != "insert-blind-indices":
+            assert set(table.under("p50")) == set(table.under("p99")) == {"30.0 µs"}, "service time"
+            assert set(table.under("resp p50")) == set(table.under("resp p99")) == {"2.00 ms"}
+
+
+def test_a_bulk_call_has_no_response_time_beside_phases_that_have_one(run: Run) -> None:
+    for table in tables(printed(open_loop(run))):
+        if table.phase == "insert-blind-indices":
+            start = table.column("resp p50")[0]
+            assert all(line[start : table.column("resp p99")[1]].strip() == "" for line in table.lines)
+
+
+def test_the_loop_that_measured_is_told_with_its_cost(run: Run) -> None:
+    native = {**NATIVE, "operation_ns": 51.6}, {**NATIVE, "operation_ns": 48.0}, {**NATIVE, "operation_ns": 90.0}
+    assert "\nMeasured by the native loop (time-stamp counter, 52 ns an operation)\n" in printed(
+        by_loops(run, *native)
+    )
+    both = printed(by_loops(run, NATIVE, PYTHON))
+    wanted = (
+        "the native loop (time-stamp counter, 52 ns an operation) and the python loop (monotonic clock, 204 ns an"
+    )
+    assert f"\nMeasured by {wanted} operation)\n" in both
+    assert "Measured by" not in printed(replace(run, attempts=tuple(replace(a, loop=None) for a in run.attempts)))
+
+
+def test_the_loop_that_measured_the_real_run_is_told(measured: Run) -> None:
+    assert re.search(r"^Measured by the (native|python) loop \(.*, \d+ ns an operation\)$", printed(measured), re.M)
+
+
+def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> None:
+    why = "keeps nothing in files, so that it can't be cold"
+    shown = printed(absent(run, "lmdb", "rand-key", why))
+    assert shown.count(f"Not measured\n  rand-key: lmdb {why}\n") == 1
+    for table in tables(shown):
+        assert ("lmdb" in table.names()) is (table.tier == "process" and table.phase != "rand-key")
+    assert "No number" not in shown
+    assert "Not measured" not in printed(run)
+
+
+def test_a_phase_that_makes_no_sense_for_several_rows_of_an_engine_is_told_once(run: Run) -> None:
+    # The null engine has a row at each tier.
+    shown = printed(absent(run, "null", "mixed", "does nothing"))
+    assert shown.partition("Not measured\n")[2].partition("\n\n")[0] == "  mixed: null does nothing"
+
+
+def at_cold(run: Run, client: int | None, server: int | None = 0, temperature: str = "cold") -> list[str]:
+    """What is remarked beside a phase in which so much was read from the device; without a server for 0."""
+    used = {"temperature": temperature, "client": {"read_bytes": client}}
+    used["server"] = None if server == 0 else {"read_bytes": server}
+    spoilt = changed(run, lambda name, sample: replace(sample, **used))
+    (row,) = (r for group in groups(spoilt) for r in group.rows if (r.name, group.phase) == ("lmdb", "rand-key"))
+    return row.remarks()
+
+
+def test_a_cold_phase_says_what_was_read_from_the_device(run: Run) -> None:
+    assert "read 1.20MiB" in at_cold(run, 12 * 2**20 // 10)
+    assert "read 3.00MiB" in at_cold(run, 2**20, 2 * 2**20), "by client and server"
+    assert "read 0B" in at_cold(run, 0)
+    for unknown in ((None, 0), (None, 2**20), (2**20, None)):
+        assert "read –" in at_cold(run, *unknown), "not zero, and no part for the whole"
+
+
+@pytest.mark.parametrize("temperature", ["hot", "lukewarm", "none"])
+def test_what_a_phase_read_that_was_not_cold_is_no_remark(run: Run, temperature: str) -> None:
+    assert not any(remark.startswith("read ") for remark in at_cold(run, 2**20, temperature=temperature))
 
 
 def test_a_run_that_is_not_complete_says_so(run: Run) -> None:
@@ -226,6 +337,15 @@ KEYS = {
 }
 THROUGHPUT = {"median", "low", "high", "unit"}
 LATENCY = {"p50", "p90", "p95", "p99", "p999", "max"}
+# What there is besides: a stable schema, of which nothing may be lost.
+MORE = {
+    *("floor", "items", "elapsed_ns", "latency_by_kind_ns", "response_ns", "late_ns", "series", "temperature"),
+    *("resident_percent", "client", "server", "write_amplification", "loop", "version", "settings", "doubts"),
+}
+USED = {
+    *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
+    *("asked_bytes", "read_bytes", "written_bytes"),
+}
 
 
 def plain(run: Run) -> dict[str, Any]:
@@ -243,8 +363,8 @@ def test_json_has_every_key_of_the_design_for_every_cell_and_phase(run: Run) -> 
     found = plain(void(run, "lmdb", "wrong"))
     assert len(found["cells"]) == len(run.cells) * len(PHASES)
     for each in found["cells"]:
-        assert set(each) >= KEYS
-        assert set(each["latency_ns"]) == LATENCY
+        assert set(each) >= KEYS | MORE
+        assert set(each["latency_ns"]) == set(each["response_ns"]) == set(each["late_ns"]) == LATENCY
         assert each["throughput"] is None or set(each["throughput"]) == THROUGHPUT
         assert all(set(caveat) == {"code", "text"} for caveat in each["caveats"])
         assert each["valid"] is (each["why"] is None)
@@ -286,6 +406,65 @@ def test_json_has_null_for_what_is_not_known(run: Run) -> None:
     assert each["samples"] == 0
 
 
+def test_json_has_what_was_used_and_how_it_was_measured(measured: Run) -> None:
+    for each in plain(measured)["cells"]:
+        assert set(each["client"]) == USED
+        assert each["client"]["user_ns"] >= 0 and each["server"] is None
+        assert set(each["loop"]) == {"name", "clock", "operation_ns", "span_ns"}
+        assert each["temperature"] == ("hot" if each["phase"] == "rand-key" else "none")
+        assert each["resident_percent"] is None, "asked of cold phases only"
+        assert len(each["series"]) == each["samples"] == 2
+        for series in each["series"]:
+            assert all({"operations", "p50_ns", "p99_ns"} <= set(second) for second in series)
+            # A bulk call has no seconds; each other operation is in one of them.
+            assert sum(second["operations"] for second in series) in (0, each["operations"] // 2)
+    inserted = cell(plain(measured), "lmdb", "insert-blind-indices")
+    assert inserted["write_amplification"] is None or inserted["write_amplification"] > 0
+    assert cell(plain(measured), "memory", "insert-blind-indices")["write_amplification"] is None
+
+
+def test_json_has_the_figures_of_the_samples(run: Run) -> None:
+    residency = {"file_bytes": 1_000, "resident_bytes": 25, "evicted_by": "files"}
+    used = dict.fromkeys(USED, 7)
+    spoilt = changed(
+        open_loop(run),
+        lambda name, sample: replace(
+            sample,
+            temperature="cold",
+            residency=residency,
+            client=used,
+            server={**used, "read_bytes": None},
+            written_bytes=500,
+            payload_bytes=200,
+            series=({"second": 0, "operations": 1, "p50_ns": 2, "p99_ns": 3},),
+        ),
+    )
+    each = cell(plain(by_loops(spoilt, NATIVE)), "sqlite", "rand-key")
+    assert each["response_ns"]["p99"] == pytest.approx(2_000_000, rel=1e-3)
+    assert each["late_ns"]["p50"] == pytest.approx(4_000, rel=1e-3)
+    assert (each["temperature"], each["resident_percent"], each["write_amplification"]) == ("cold", 2.5, 2.5)
+    assert (each["client"], each["server"]) == (used, {**used, "read_bytes": None})
+    assert each["loop"] == NATIVE
+    assert each["series"] == [[{"second": 0, "operations": 1, "p50_ns": 2, "p99_ns": 3}]] * 2
+
+
+def test_json_has_the_phases_that_make_no_sense_apart_from_the_rows(run: Run) -> None:
+    assert plain(run)["absent"] == []
+    found = plain(absent(run, "lmdb", "rand-key", "keeps nothing"))
+    asked = next(asked for asked in run.cells if asked.engine == "lmdb")
+    assert found["absent"] == [
+        {
+            "suite": "records",
+            "engine": "lmdb",
+            "phase": "rand-key",
+            "params": dict(asked.params),
+            "tier": "process",
+            "why": "keeps nothing",
+        }
+    ]
+    assert ("lmdb", "rand-key") not in {(c["engine"], c["phase"]) for c in found["cells"]}
+
+
 def test_an_option_that_was_asked_for_is_in_the_engines_name(run: Run) -> None:
     sqlite = next(at for at, asked in enumerate(run.cells) if asked.engine == "sqlite")
     cells = [replace(c, options={"cache_mib": 8}) if at == sqlite else c for at, c in enumerate(run.cells)]
@@ -298,7 +477,7 @@ AWKWARD = 'got "a|b", expected\n{\'name\': "x, y"}; 100 %'
 
 
 def test_csv_has_the_cells_of_the_json(run: Run) -> None:
-    spoilt = void(run, "lmdb", AWKWARD)
+    spoilt = void(open_loop(run), "lmdb", AWKWARD)
     rows = list(csv.DictReader(io.StringIO(data.as_csv(spoilt)), strict=True))
     cells = plain(spoilt)["cells"]
     assert len(rows) == len(cells)
@@ -306,6 +485,7 @@ def test_csv_has_the_cells_of_the_json(run: Run) -> None:
         assert None not in row, "a line with more fields than there are headings"
         assert row == {name: flat(each, name) for name in row}
     assert any(row["why"] == f"void: {AWKWARD}" for row in rows)
+    assert any(row["response_p99_ns"] for row in rows)
 
 
 def flat(each: Mapping[str, Any], name: str) -> str:
@@ -317,6 +497,8 @@ def flat(each: Mapping[str, Any], name: str) -> str:
         value = (each["throughput"] or {}).get(name.removeprefix("throughput_"))
     elif name.startswith("latency_"):
         value = each["latency_ns"][name.removeprefix("latency_").removesuffix("_ns")]
+    elif name.startswith("response_"):
+        value = each["response_ns"][name.removeprefix("response_").removesuffix("_ns")]
     elif name in ("caveats", "doubts"):
         value = ";".join(remark["code"] for remark in each[name])
     else:
@@ -328,6 +510,7 @@ def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
     heads = set(next(csv.reader(io.StringIO(data.as_csv(run)))))
     assert heads >= KEYS - {"params", "throughput", "latency_ns"}
     assert heads >= {f"throughput_{name}" for name in THROUGHPUT} | {f"latency_{name}_ns" for name in LATENCY}
+    assert heads >= {f"response_{name}_ns" for name in LATENCY} | {"temperature", "write_amplification"}
     assert heads >= {f"param_{name}" for name in run.cells[0].params}
 
 
@@ -373,6 +556,57 @@ def test_markdown_escapes_what_would_be_a_border(run: Run) -> None:
 def test_markdown_says_phase_and_tier_above_each_table(run: Run) -> None:
     titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", data.as_markdown(run), re.MULTILINE)
     assert titles == [(phase, tier) for phase in PHASES for tier in ("volatile", "process")]
+
+
+def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
+    assert "resp" not in data.as_markdown(run)
+    shown = open_loop(run)
+    for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
+        head, _, *lines = table
+        assert len({len(line) for line in table}) == 1
+        if group.phase == "insert-blind-indices":
+            assert "resp p50" not in head
+            continue
+        at = head.index("p50")
+        assert head[at : at + 4] == ["p50", "p99", "resp p50", "resp p99"]
+        assert {tuple(line[at : at + 4]) for line in lines} == {("30.0 µs", "30.0 µs", "2.00 ms", "2.00 ms")}
+
+
+def test_markdown_says_what_was_not_measured(run: Run) -> None:
+    shown = data.as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
+    assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
+    assert "not measured" not in data.as_markdown(run)
+
+
+# -- a run file of schema 1 -----------------------------------------------------------------------------------
+
+
+def test_an_old_run_file_is_shown_without_what_it_does_not_know() -> None:
+    old = results.load(OLD)
+    assert old.header["schema"] == 1
+    shown = printed(old)
+    assert {(table.phase, table.tier) for table in tables(shown)} == {
+        (phase, tier) for phase in PHASES for tier in ("volatile", "process")
+    }
+    assert all(float(figure.replace(",", "")) > 0 for table in tables(shown) for figure in table.under(table.unit))
+    for unknown in ("resp", "Measured by", "Not measured", "Not complete", "No number"):
+        assert unknown not in shown
+
+
+def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
+    old = results.load(OLD)
+    found = plain(old)
+    assert found["absent"] == []
+    assert len(found["cells"]) == len(old.cells) * len(PHASES)
+    for each in found["cells"]:
+        assert set(each) >= KEYS | MORE
+        assert each["valid"] and each["throughput"]["median"] > 0
+        assert {*each["response_ns"].values(), *each["late_ns"].values()} == {None}
+        for name in ("client", "server", "resident_percent", "write_amplification", "loop"):
+            assert each[name] is None
+        assert (each["temperature"], each["series"]) == ("none", [[]] * each["samples"])
+    assert len(list(csv.DictReader(io.StringIO(data.as_csv(old)), strict=True))) == len(found["cells"])
+    assert len(markdown_tables(old)) == len(groups(old))
 
 
 # -- the commands ---------------------------------------------------------------------------------------------

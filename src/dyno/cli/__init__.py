@@ -15,7 +15,14 @@ from dyno.model import UsageError, nearest
 
 INTERRUPTED = 130
 # Name to module: a command is imported when it is asked for, so that `dyno --version` is quick.
-COMMANDS = {"run": "run", "list": "listing", "doctor": "doctor", "show": "show", "replicate": "replicate"}
+COMMANDS = {
+    "run": "run",
+    "list": "listing",
+    "doctor": "doctor",
+    "show": "show",
+    "replicate": "replicate",
+    "selftest": "selftest",
+}
 
 
 class Commands(click.Group):

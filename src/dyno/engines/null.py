@@ -33,6 +33,19 @@ class Null:
         yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
 
 
+class Synthetic:
+    """The `synthetic` port: answers the number, without the work."""
+
+    def __init__(self, engine: Null, work: int) -> None:
+        pass
+
+    def operation(self) -> Callable[[int], int]:
+        return int
+
+    def close(self) -> None:
+        pass
+
+
 class Records:
     """Takes every record and has none."""
 
@@ -71,7 +84,7 @@ ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
-    ports={"records": Records},
+    ports={"records": Records, "synthetic": Synthetic},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="processes",

@@ -11,9 +11,10 @@ from dataclasses import asdict
 from typing import Any
 
 from dyno.report import units
-from dyno.report.table import Group, Row, groups, legend, varying
+from dyno.report.table import Group, Row, absent, groups, legend, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
+from dyno.stats.summary import Absence, CellSummary, absences
 
 SCHEMA = 1
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
@@ -31,6 +32,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "host": run.header.get("host"),
         "machine_doubts": [asdict(finding) for finding in machine(run)],
         "cells": [_cell(row) for group in groups(run) for row in group.rows],
+        "absent": [_absent(found) for found in absences(run)],
     }
 
 
@@ -53,12 +55,39 @@ def _cell(row: Row) -> dict[str, Any]:
         "throughput": None if found is None else {**asdict(found), "unit": f"{summary.unit}/s"},
         "latency_ns": summary.latency_ns,
         "latency_by_kind_ns": summary.latency_by_kind_ns,
+        "response_ns": summary.response_ns,
+        "late_ns": summary.late_ns,
+        "series": [list(sample.series) for sample in summary.samples],
+        "temperature": summary.temperature,
+        "resident_percent": summary.resident_percent,
+        "client": summary.client,
+        "server": summary.server,
         "bytes_on_disk": summary.bytes_on_disk,
+        "write_amplification": summary.write_amplification,
+        "loop": _loop(summary),
         "version": summary.version,
         "settings": summary.settings,
         "caveats": [asdict(caveat) for caveat in summary.caveats],
         "doubts": [{"code": doubt.code, "text": doubt.text} for doubt in row.doubts],
     }
+
+
+def _absent(found: Absence) -> dict[str, Any]:
+    cell = found.cell
+    return {
+        "suite": cell.suite,
+        "engine": cell.asked,
+        "phase": found.phase,
+        "params": dict(cell.params),
+        "tier": cell.tier.value,
+        "why": found.why,
+    }
+
+
+def _loop(summary: CellSummary) -> dict[str, Any] | None:
+    """What measured the row's last trial."""
+    known = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
+    return dict(known[-1]) if known else None
 
 
 def as_csv(run: Run) -> str:
@@ -73,7 +102,8 @@ def as_csv(run: Run) -> str:
                 **{name: cell[name] for name in ("valid", "why", "samples", "operations", "items", "elapsed_ns")},
                 **{f"throughput_{name}": value for name, value in throughput.items()},
                 **{f"latency_{name}_ns": cell["latency_ns"][name] for name in LATENCIES},
-                "bytes_on_disk": cell["bytes_on_disk"],
+                **{f"response_{name}_ns": cell["response_ns"][name] for name in LATENCIES},
+                **{name: cell[name] for name in ("temperature", "bytes_on_disk", "write_amplification")},
                 "caveats": ";".join(caveat["code"] for caveat in cell["caveats"]),
                 "doubts": ";".join(doubt["code"] for doubt in cell["doubts"]),
             }
@@ -89,13 +119,16 @@ def as_markdown(run: Run) -> str:
     """A table for each phase and tier, and the remarks under them."""
     found, changing = groups(run), varying(run)
     parts = [_markdown_group(group, changing) for group in found]
-    remarks = [f"- {line}" for line in legend(found)]
+    remarks = [f"- {line}" for line in (*legend(found), *(f"not measured: {line}" for line in absent(run)))]
     return "\n\n".join([*parts, "\n".join(remarks)] if remarks else parts) + "\n"
 
 
 def _markdown_group(group: Group, changing: list[str]) -> str:
     unit = group.rows[0].summary.unit
+    opened = any(row.summary.response_ns["p50"] is not None for row in group.rows)
     heads = ["engine", *changing, f"{unit}/s", "95 %", "p50", "p99", "on disk", "remarks"]
+    if opened:
+        heads[-2:-2] = ["resp p50", "resp p99"]
     lines = [f"**{group.phase}**, tier {group.tier.value}", "", _line(heads), _line(["---"] * len(heads))]
     for row in group.rows:
         summary, rate = row.summary, row.summary.throughput
@@ -104,7 +137,8 @@ def _markdown_group(group: Group, changing: list[str]) -> str:
             if rate is not None
             else [(summary.why or "not measured").split(":", 1)[0], ""]
         )
-        latencies = [units.duration(summary.latency_ns[name]) for name in ("p50", "p99")]
+        times = (summary.latency_ns, summary.response_ns) if opened else (summary.latency_ns,)
+        latencies = [units.duration(found[name]) for found in times for name in ("p50", "p99")]
         values = [str(summary.cell.params[name]) for name in changing]
         remarks = ", ".join(row.remarks())
         lines.append(_line([row.name, *values, *figures, *latencies, units.size(summary.bytes_on_disk), remarks]))

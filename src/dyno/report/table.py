@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median
 
 from dyno.model import Tier
 from dyno.report import units
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS, Doubt, doubts
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, absences, summarize
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,15 @@ class Row:
         # Without the space, at which a narrow column would part the figure from its unit.
         p50s = {kind: units.duration(found["p50"]).replace(" ", "") for kind, found in kinds.items()}
         apart = [f"{kind} {p50}" for kind, p50 in p50s.items() if len(kinds) > 1]
-        return [doubt.short for doubt in self.doubts] + codes + ([f"p50 of {', '.join(apart)}"] if apart else [])
+        cold = [f"read {units.size(self._read()).replace(' ', '')}"] if self.summary.temperature == "cold" else []
+        shorts = [doubt.short for doubt in self.doubts]
+        return shorts + cold + codes + ([f"p50 of {', '.join(apart)}"] if apart else [])
+
+    def _read(self) -> int | None:
+        """From the device, by the client and by the server that there may be."""
+        used = (self.summary.client or {}, self.summary.server)
+        parts = [found.get("read_bytes") for found in used if found is not None]
+        return None if None in parts else sum(part or 0 for part in parts)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,21 @@ def legend(found: Iterable[Group]) -> list[str]:
         for caveat in row.summary.caveats
     }
     return [text for code, text in MEANINGS.items() if code in codes] + list(caveats)
+
+
+def absent(run: Run) -> list[str]:
+    """One line for every phase that makes no sense for an engine."""
+    return list(dict.fromkeys(f"{a.phase}: {a.cell.asked} {a.why}" for a in absences(run)))
+
+
+def loops(run: Run) -> str | None:
+    """Which loop measured, and what it costs; None in a run that does not tell."""
+    costs: dict[str, list[float]] = {}
+    for attempt in run.attempts:
+        if attempt.loop is not None:
+            what = f"the {attempt.loop['name']} loop ({attempt.loop['clock']}"
+            costs.setdefault(what, []).append(attempt.loop["operation_ns"])
+    return " and ".join(f"{what}, {median(found):.0f} ns an operation)" for what, found in costs.items()) or None
 
 
 def failures(found: Iterable[Group]) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dyno.report import units
-from dyno.report.table import Group, Row, failures, groups, legend, varying
+from dyno.report.table import Group, Row, absent, failures, groups, legend, loops, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 
@@ -23,12 +26,14 @@ COLUMNS = (
     "interval",
     "p50",
     "p99",
+    "resp p50",
+    "resp p99",
     "on disk",
     "remarks",
 )
 LEFT = ("engine", "parameters", "bar", "remarks")
 # What a narrow terminal goes without, first to last; the JSON has it all.
-DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "p99")
+DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "resp p50", "p99")
 GAP = 2
 REMARKS_MIN = 14
 
@@ -54,7 +59,7 @@ def _header(run: Run, changing: list[str], console: Console) -> None:
     seen = max((len({a.block for a in run.final() if a.cell == at}) for at in range(len(run.cells))), default=0)
     console.print(
         f"{seen} of {plan['samples']} trials of each row; median and 95 % interval over trials;"
-        f" {plan['budget']:g} s at most a phase; seed {plan['seed']}"
+        f" {_length(plan)}; seed {plan['seed']}"
     )
     cpu, memory = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory"))
     filesystem = run.header.get("host", {}).get("filesystem") or {}
@@ -63,6 +68,16 @@ def _header(run: Run, changing: list[str], console: Console) -> None:
         f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
     )
     console.print(machine_line)
+    if measured := loops(run):
+        console.print(f"Measured by {measured}")
+
+
+def _length(plan: Mapping[str, Any]) -> str:
+    """How long a phase is measured."""
+    warm = f" after {plan['warmup']:g} s of warm-up" if plan.get("warmup") else ""
+    if plan.get("duration") is not None:
+        return f"{plan['duration']:g} s a phase{warm}"
+    return f"{plan['budget']:g} s at most a phase{warm}"
 
 
 def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
@@ -86,8 +101,14 @@ def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
         "interval": units.interval(found.low, found.high),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
+        **{f"resp {name}": _known(summary.response_ns[name]) for name in ("p50", "p99")},
         "on disk": units.size(summary.bytes_on_disk),
     }
+
+
+def _known(ns: int | None) -> str:
+    """Nothing for a closed loop, so that its column goes."""
+    return "" if ns is None else units.duration(ns)
 
 
 def _bar(value: float, best: float | None) -> str:
@@ -133,6 +154,7 @@ def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> 
 def _footer(run: Run, found: list[Group], console: Console) -> None:
     parts = (
         ("No number", failures(found)),
+        ("Not measured", absent(run)),
         ("Remarks", legend(found)),
         ("This machine", [f"{finding.text} ({finding.remedy})" for finding in machine(run)]),
     )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from dyno.model import Sample, Tier
 from dyno.results import Run
-from dyno.stats.machine import Finding, machine_doubts
+from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, machine_doubts
+from dyno.stats.strain import STRAINS, strained
 from dyno.stats.summary import FEWEST_TRIALS, CellSummary
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
 SHORT_NS = 10_000_000
+CLIENT_PERCENT = 80.0
+CORES_PERCENT = 90.0
+ACHIEVED = 0.95
+LATE_PERCENT, LATE_NS = 10.0, 50_000
+# Kinds of operations that commit nothing.
+READS = ("get", "scan")
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -26,6 +34,16 @@ MEANINGS = {
     "attempts": "attempts: trials that did not end well; what is shown comes from the others, or from before",
     "partial": "partial: not every trial of the plan has a sample of this phase",
     "ram": "ram: the work directory is in memory, so nothing was flushed to a device",
+    "flush": f"flush: a commit of tier power took under {FASTEST_FLUSH_NS / 1000:g} µs, too fast for any device",
+    "lukewarm": "lukewarm: asked to be hot or cold, and not proven to have been",
+    "client": f"client: the client's own CPU time was over {CLIENT_PERCENT:g} % of the time; the server may do more",
+    "cores": f"cores: client and server together took over {CORES_PERCENT:g} % of all cores, from each other",
+    "overload": f"overload: less than {ACHIEVED * 100:g} % of the rate that was asked for was reached; response times"
+    " grow for as long as it lasts",
+    "unpaced": "unpaced: the phase is one call over all its items, of which no rate can be asked",
+    "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the response time's p99",
+    "unsettled": "unsettled: the engine was still at work when its size was taken",
+    **STRAINS,
 }
 
 
@@ -40,8 +58,8 @@ class Doubt:
 
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Everything that speaks against a row's number."""
-    found = chain(_trials(row, run), _spread(row), _time(row), _failures(row), _machine(row, run))
-    return list(found)
+    judges = (_trials, _spread, _time, _open, _temperature, _bottleneck, _failures, _machine, _flush, _rest, _strain)
+    return list(chain.from_iterable(judge(row, run) for judge in judges))
 
 
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -55,7 +73,7 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield Doubt("partial", f"{have} of {planned}", f"{have} of {planned} trials have a sample")
 
 
-def _spread(row: CellSummary) -> Iterator[Doubt]:
+def _spread(row: CellSummary, run: Run) -> Iterator[Doubt]:
     found = row.throughput
     if found is None or found.low is None or found.high is None or not found.median:
         return
@@ -64,7 +82,7 @@ def _spread(row: CellSummary) -> Iterator[Doubt]:
         yield Doubt("wide", "wide", f"the interval reaches {reach:.0f} % from the median")
 
 
-def _time(row: CellSummary) -> Iterator[Doubt]:
+def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
     ended = [sample for sample in row.samples if sample.ended_by == "budget"]
     if ended:
         done = min(sample.operations for sample in ended)
@@ -81,13 +99,70 @@ def _time(row: CellSummary) -> Iterator[Doubt]:
 
 
 def _harness_percent(sample: Sample) -> float:
-    """Of the measured time, what was not the engine's. Zero for several clients, whose times are not known apart."""
-    if sample.clients > 1 or sample.elapsed_ns <= 0:
+    """Of the measured time, what was not the engine's. Zero for several clients, whose times are not known apart,
+    and for an open loop, which waits for what is due."""
+    if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
         return 0.0
     return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
 
 
-def _failures(row: CellSummary) -> Iterator[Doubt]:
+def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """An open loop that did not keep its rate, by the engine's fault or by Dyno's."""
+    asked, reached = row.cell.params.get("rate"), row.throughput
+    if isinstance(asked, (int, float)) and any(sample.bulk for sample in row.samples):
+        yield Doubt("unpaced", "unpaced", "the phase is one call, which was not held to the rate")
+    response, late = row.response_ns["p99"], row.late_ns["p99"]
+    if response is None or late is None or not isinstance(asked, (int, float)):
+        return
+    behind = [sample for sample in row.samples if _behind(sample, asked, run.plan.get("arrivals") == "poisson")]
+    if reached is not None and behind:
+        worst = min(sample.operations / sample.elapsed_ns * 1e9 for sample in behind)
+        text = f"{worst:,.0f} operations a second were done of {asked:,.0f} that were due"
+        yield Doubt("overload", f"{worst / asked * 100:.0f} % of rate", text)
+    if late > LATE_NS and late * 100 > response * LATE_PERCENT:
+        text = f"Dyno began {late / 1000:,.0f} µs late (p99), in a response time of {response / 1000:,.0f} µs"
+        yield Doubt("late", "late", text)
+
+
+def _behind(sample: Sample, rate: float, by_chance: bool) -> bool:
+    """Whether clearly fewer operations were done than were due. Where chance has them arrive, n of them come in the
+    time of n plus or minus three times its root."""
+    due = rate * sample.elapsed_ns / 1e9
+    return sample.operations < due * ACHIEVED - (3 * math.sqrt(due) if by_chance else 0)
+
+
+def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    if row.temperature != "lukewarm":
+        return
+    resident = row.resident_percent
+    known = "" if resident is None else f"; {resident:.1f} % of its files were in the page cache"
+    yield Doubt("lukewarm", "lukewarm", f"not proven to have been hot or cold{known}")
+
+
+def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Where a server does the work, and the client may be what limits it."""
+    shares = [_shares(sample) for sample in row.samples if sample.server is not None]
+    if not shares:
+        return
+    client, both = max(share[0] for share in shares), max(share[1] for share in shares)
+    if client > CLIENT_PERCENT:
+        yield Doubt("client", f"client {client:.0f} %", f"the client's CPU time was {client:.0f} % of the time")
+    cpu = run.header.get("host", {}).get("cpu") or {}
+    cores = min((n for n in (cpu.get("available_cores"), cpu.get("quota_cores")) if n), default=None)
+    if cores and both / cores > CORES_PERCENT:
+        text = f"client and server together took {both / cores:.0f} % of {cores:g} cores"
+        yield Doubt("cores", "cores", text)
+
+
+def _shares(sample: Sample) -> tuple[float, float]:
+    """CPU time of a client, and of clients and server together, in percent of the time."""
+    used = (sample.client or {}, sample.server or {})
+    mine, theirs = ((found.get("user_ns") or 0) + (found.get("system_ns") or 0) for found in used)
+    elapsed = max(sample.elapsed_ns, 1)
+    return mine / sample.clients / elapsed * 100, (mine + theirs) / elapsed * 100
+
+
+def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
     errors = sum(sample.errors for sample in row.samples)
     if errors:
         first = next(sample.first_error for sample in row.samples if sample.errors)
@@ -105,6 +180,35 @@ def _machine(row: CellSummary, run: Run) -> Iterator[Doubt]:
     filesystem = run.header.get("host", {}).get("filesystem") or {}
     if filesystem.get("ram_backed") and row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
         yield Doubt("ram", "ram", f"the work directory is on {filesystem.get('type')}, which is memory")
+
+
+def _flush(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Commits of tier power that no device can have seen. In memory they are all fast, and that is said."""
+    writes = [sample for sample in row.samples if sample.settled is not None and not sample.bulk]
+    ram = (run.header.get("host", {}).get("filesystem") or {}).get("ram_backed")
+    if row.cell.tier is not Tier.POWER or row.cell.floor or not writes or ram:
+        return
+    kinds = row.latency_by_kind_ns
+    commits = [kinds[kind]["p50"] for kind in kinds if kind not in READS] if kinds else [row.latency_ns["p50"]]
+    fastest = min((ns for ns in commits if ns is not None), default=None)
+    if fastest is not None and fastest < FASTEST_FLUSH_NS:
+        yield Doubt("flush", "flush", f"half of the commits took {fastest / 1000:.1f} µs or less")
+
+
+def _rest(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    restless = sum(sample.settled is False for sample in row.samples)
+    if restless:
+        text = f"in {restless} of {len(row.samples)} trials the engine had not come to rest when its size was taken"
+        yield Doubt("unsettled", "unsettled", text)
+
+
+def _strain(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """What the machine suffered while the trials ran that the row's samples come from."""
+    last = {attempt.block: attempt for attempt in row.attempts}.values()
+    trials = [attempt.strain for attempt in last if any(sample.phase == row.phase for sample in attempt.samples)]
+    if row.valid:
+        for code, short, text in strained(trials):
+            yield Doubt(code, short, text)
 
 
 def machine(run: Run) -> list[Finding]:

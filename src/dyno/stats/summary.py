@@ -10,7 +10,7 @@ It speaks of this machine on this day: a drift between runs is not in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Any
@@ -57,8 +57,22 @@ class CellSummary:
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
     """For a phase that mixes kinds of operations: one median of reads and writes says little of either."""
+    response_ns: dict[str, int | None]
+    """From when an operation was due; all None in a closed loop."""
+    late_ns: dict[str, int | None]
+    """By how much the harness itself was late; all None in a closed loop."""
     operations: int | None
     bytes_on_disk: int | None
+    temperature: str
+    """'lukewarm' where one trial was; 'none' where the phase asks for none."""
+    resident_percent: float | None
+    """Of a cold phase: what was in the page cache when it began, in the worst trial."""
+    client: dict[str, int | None] | None
+    """What the client's processes used, by the median over trials of each."""
+    server: dict[str, int | None] | None
+    """The same of the engine's server; None where it has none."""
+    write_amplification: float | None
+    """Bytes sent to the device for each byte that the application gave to be stored, by the median over trials."""
     version: str | None
     settings: dict[str, Any] | None
     caveats: tuple[Caveat, ...]
@@ -81,13 +95,38 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
+@dataclass(frozen=True)
+class Absence:
+    """A phase that makes no sense for a cell's engine."""
+
+    cell: Cell
+    phase: str
+    why: str
+
+
+def absences(run: Run) -> list[Absence]:
+    """Cells and phases that are in the plan and not in the summary, since no trial could have them."""
+    found = {
+        (attempt.cell, phase): Absence(run.cells[attempt.cell], phase, why)
+        for attempt in run.attempts
+        for phase, why in attempt.absent.items()
+    }
+    return list(found.values())
+
+
 def summarize(run: Run) -> list[CellSummary]:
     """A summary of every cell and phase of the plan, in the plan's order, measured or not.
 
-    Raises UsageError for a run file that is damaged.
+    Without those that make no sense for their engine. Raises UsageError for a run file that is damaged.
     """
+    absent = {(id(found.cell), found.phase) for found in absences(run)}
     try:
-        return [_summary(run, at, phase) for phase in run.plan["phases"] for at in range(len(run.cells))]
+        return [
+            _summary(run, at, phase)
+            for phase in run.plan["phases"]
+            for at, cell in enumerate(run.cells)
+            if (id(cell), phase) not in absent
+        ]
     except (TypeError, ValueError) as error:
         # A histogram that can't be decoded: it is not looked at before.
         raise damaged(run.path, error) from None
@@ -118,13 +157,49 @@ def _summary(run: Run, at: int, phase: str) -> CellSummary:
             kind: percentiles(s.by_kind.get(kind) for s in counted)
             for kind in sorted({kind for s in counted for kind in s.by_kind})
         },
+        response_ns=percentiles(s.response for s in counted),
+        late_ns=percentiles(s.late for s in counted),
         operations=sum(s.operations for s in counted) if counted else None,
         bytes_on_disk=int(median(sizes)) if sizes else None,
+        temperature=_temperature(counted),
+        resident_percent=_resident_percent(counted),
+        client=_used([s.client for s in counted]),
+        server=_used([s.server for s in counted]),
+        write_amplification=_write_amplification(counted),
         version=about.version if about else None,
         settings=dict(about.settings) if about and about.settings is not None else None,
         caveats=caveats,
         attempts=attempts,
     )
+
+
+def _temperature(samples: Sequence[Sample]) -> str:
+    found = {sample.temperature for sample in samples}
+    return "lukewarm" if len(found) > 1 else next(iter(found), "none")
+
+
+def _resident_percent(samples: Sequence[Sample]) -> float | None:
+    found = [sample.residency for sample in samples if sample.residency]
+    if not found or any(not r["file_bytes"] or r["resident_bytes"] is None for r in found):
+        return None
+    return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in found)
+
+
+def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:
+    """The median of each counter over the trials; None for one that a trial does not know."""
+    known = [usage for usage in usages if usage is not None]
+    if not known or len(known) < len(usages):
+        return None
+    columns = {name: [value for usage in known if (value := usage.get(name)) is not None] for name in known[0]}
+    return {name: int(median(found)) if len(found) == len(known) else None for name, found in columns.items()}
+
+
+def _write_amplification(samples: Sequence[Sample]) -> float | None:
+    """None where nothing was sent to the device: an engine in memory does not amplify by nothing. Nor where more
+    was taken back than sent: the pages of files that were removed."""
+    pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
+    ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
+    return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
 
 
 def _void(attempts: Sequence[Attempt], phase: str) -> str | None:

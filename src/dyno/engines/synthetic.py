@@ -1,0 +1,117 @@
+"""An engine that only takes time: as much as it is told to, and a stall where one is asked for. It stores nothing.
+
+For `dyno selftest`, which plants what Dyno must find.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import repeat
+from pathlib import Path
+
+from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer, yes_no
+
+PID = "server.pid"
+
+
+class SyntheticEngine:
+    """Options, and the idle process that stands for a server where one is asked for."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        self.options, self._home = options, home
+        self._server: subprocess.Popen[bytes] | None = None
+        if options["server"]:
+            self._server = subprocess.Popen(["sleep", "600"])
+            (home / PID).write_text(str(self._server.pid))
+
+    def close(self) -> None:
+        if self._server is not None:
+            (self._home / PID).unlink(missing_ok=True)
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def version(self) -> str:
+        return "takes time"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return dict(self.options)
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("synthetic", "stores nothing: its operations only take time")
+
+
+class Operations:
+    """The port `synthetic`."""
+
+    def __init__(self, engine: SyntheticEngine, work: int) -> None:
+        options = engine.options
+        self._turns = round(work * (100 + int(options["slower"])) / 100)
+        self._wait = int(options["wait_us"]) / 1e6
+        self._stall, self._after = int(options["stall_ms"]) / 1e3, int(options["stall_after"])
+
+    def operation(self) -> Callable[[int], int]:
+        if self._wait:
+            return self._waiting
+        return self._stalling() if self._stall else self._busy
+
+    def _busy(self, number: int) -> int:
+        for _ in repeat(None, self._turns):
+            pass
+        return number
+
+    def _waiting(self, number: int) -> int:
+        time.sleep(self._wait)
+        return number
+
+    def _stalling(self) -> Callable[[int], int]:
+        """Busy, but that one operation, once, takes the stall's time in addition."""
+        left = iter([*repeat(0.0, self._after), self._stall])
+
+        def operation(number: int) -> int:
+            if pause := next(left, 0.0):
+                time.sleep(pause)
+            return self._busy(number)
+
+        return operation
+
+    def close(self) -> None:
+        pass
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    if options["wait_us"] and options["stall_ms"]:
+        return "wait_us and stall_ms exclude each other: an operation that waits has no stall"
+    return None
+
+
+def server(home: Path) -> Iterable[int]:
+    with suppress(OSError, ValueError):
+        return (int((home / PID).read_text()),)
+    return ()
+
+
+ENGINE = EngineSpec(
+    name="synthetic",
+    title="Takes time and stores nothing: what `dyno selftest` plants its faults in",
+    opener=SyntheticEngine,
+    ports={"synthetic": Operations},
+    tiers={Tier.VOLATILE: {}},
+    default_tier=Tier.VOLATILE,
+    refuse=refuse,
+    options=(
+        Setting("slower", integer(0, 10_000), 0, "by how many percent more work than asked for"),
+        Setting("wait_us", integer(0), 0, "wait so many microseconds instead of working"),
+        Setting("stall_ms", integer(0), 0, "stall in one operation of each round for so many milliseconds"),
+        Setting("stall_after", integer(0), 0, "after so many operations"),
+        Setting("server", yes_no, False, "start an idle process that stands for a server"),
+    ),
+    server=server,
+    clients="processes",
+)

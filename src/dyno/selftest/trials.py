@@ -1,0 +1,38 @@
+"""Runs real trials of the self-test suite: plan, parent, worker, run file, as `dyno run` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Cell, Trial
+from dyno.results import Attempt, Run
+from dyno.run import parent, plan
+from dyno.run.plan import Asked, Plan
+
+PHASE = "work"
+
+
+class Silent:
+    """Nobody wants to know how a self-test's trials are going."""
+
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
+
+
+def trials(work: Path, name: str, engines: Sequence[str], **asked: Any) -> Run:
+    """A run of these engines, without a floor. Raises RuntimeError if a trial did not end well."""
+    made = plan.make(Asked("selftest", engines=engines, **asked))
+    made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
+    run = parent.execute(made, work / f"{name}.json", work, Silent(), resume=False, overwrite=True)
+    for attempt in run.final():
+        if attempt.outcome != "ok":
+            raise RuntimeError(f"a trial ended in {attempt.outcome}: {attempt.why}")
+    return run

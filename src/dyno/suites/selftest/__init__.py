@@ -1,0 +1,39 @@
+"""Self-test: operations that cost what they are told to, for `dyno selftest` and for trying the harness out.
+
+Nothing is stored. Every operation gets a number and answers it, so that each answer can be checked.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from dyno.model import Phase, Preset, Setting, integer
+from dyno.suite import Job, Workload
+
+
+class SelftestSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "selftest"
+    title = "operations that cost what they are told to: for trying out the harness itself"
+    ports = ("synthetic",)
+    params = (
+        Setting("operations", integer(1), 20_000, "operations of a round"),
+        Setting("work", integer(0), 300, "turns of an empty loop in each operation: about 10 ns each"),
+    )
+    presets = MappingProxyType(
+        {
+            "quick": Preset({}, samples=3, budget=5, timeout=60),
+            "standard": Preset({"operations": 200_000}, samples=5, budget=20, timeout=300),
+            "full": Preset({"operations": 2_000_000}, samples=10, budget=60, timeout=1_800),
+        }
+    )
+    phases = (Phase("work", "operations of the same cost", "op", False, checked="every answer"),)
+
+    def workload(self, job: Job) -> Workload:
+        from dyno.suites.selftest.workload import SelftestWorkload
+
+        return SelftestWorkload(job)
+
+
+SUITE = SelftestSuite()

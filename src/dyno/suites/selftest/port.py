@@ -1,0 +1,15 @@
+"""The port `synthetic`. No engine and no measuring may be put here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Synthetic(Protocol):
+    """Engines implement it as a class called with `(engine, work)`: turns of an empty loop in each operation."""
+
+    def operation(self) -> Callable[[int], int]:
+        """A callable that does the work and answers the number that it was given."""
+
+    def close(self) -> None: ...

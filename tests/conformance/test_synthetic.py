@@ -1,0 +1,210 @@
+"""Guards the engines of the self-test suite: each passes the conformance suite of the port `synthetic`; ours does so
+with each of its options, costs what it is told to, and leaves no process. And guards that suite: it fails on a port
+that is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno import registry
+from dyno.engines import synthetic
+from dyno.model import EngineSpec, Tier, Wrong
+from dyno.suites.selftest.conformance import CHECKS, Opened
+from dyno.suites.selftest.port import Synthetic
+
+PORT = "synthetic"
+SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]
+TIERS = [pytest.param(spec, tier, id=f"{spec.name}-{tier.value}") for spec in SPECS for tier in spec.tiers]
+GIVEN: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"slower": 50},
+    {"wait_us": 1},
+    {"stall_ms": 1, "stall_after": 2},
+    {"server": "yes"},
+)
+WORK = 20
+
+
+def opened(spec: EngineSpec, home: Path, tier: Tier | None = None, **given: Any) -> Opened:
+    """As the checks want it: a port on the engine with these options."""
+    home.mkdir(exist_ok=True)
+
+    @contextmanager
+    def connect() -> Iterator[Synthetic]:
+        with (
+            closing(spec.opener(home, tier or spec.default_tier, spec.resolve(given))) as engine,
+            closing(spec.ports[PORT](engine, WORK)) as port,
+        ):
+            yield port
+
+    return connect
+
+
+def hold(connect: Opened, spec: EngineSpec, check: str) -> None:
+    """Runs one check. A gap must fail; anything else must not."""
+    gap = next((gap for gap in spec.gaps if gap.check == check), None)
+    try:
+        CHECKS[check](connect)
+    except Exception:
+        if gap is None:
+            raise
+        return
+    if gap is not None:
+        pytest.fail(f"gap {check} of engine {spec.name} works now: unmark it")
+
+
+def test_there_is_an_engine_to_test() -> None:
+    assert "synthetic" in {spec.name for spec in SPECS}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(("spec", "tier"), TIERS)
+def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:
+    hold(opened(spec, tmp_path, tier), spec, check)
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+@pytest.mark.parametrize("check", CHECKS)
+def test_ours_passes_the_check_with_each_option(given: Mapping[str, Any], check: str, tmp_path: Path) -> None:
+    hold(opened(synthetic.ENGINE, tmp_path, **given), synthetic.ENGINE, check)
+
+
+def test_every_option_is_tried() -> None:
+    assert {name for given in GIVEN for name in given} == {option.name for option in synthetic.ENGINE.options}
+
+
+# -- the engine ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many turns each operation's loop had."""
+    seen: list[int] = []
+    repeat = synthetic.repeat
+
+    def noting(thing: Any, times: int) -> Any:
+        if thing is None:
+            seen.append(times)
+        return repeat(thing, times)
+
+    monkeypatch.setattr(synthetic, "repeat", noting)
+    return seen
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(0, WORK), (10, 22), (50, 30), (400, 100)])
+def test_slower_is_so_many_percent_more_work(percent: int, expected: int, turns: list[int], tmp_path: Path) -> None:
+    with opened(synthetic.ENGINE, tmp_path, slower=percent)() as port:
+        assert list(map(port.operation(), range(3))) == [0, 1, 2]
+    assert turns == [expected] * 3
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """In place of sleeping."""
+    seen: list[float] = []
+    monkeypatch.setattr(synthetic.time, "sleep", seen.append)
+    return seen
+
+
+def test_a_stall_comes_once_after_so_many_operations(slept: list[float], turns: list[int], tmp_path: Path) -> None:
+    with opened(synthetic.ENGINE, tmp_path, stall_ms=250, stall_after=3)() as port:
+        operation = port.operation()
+        before = [len(slept) for number in range(6) if operation(number) == number]
+    assert before == [0, 0, 0, 1, 1, 1], "the fourth, which three came before"
+    assert slept == [0.25]
+    assert turns == [WORK] * 6, "it works all the same"
+
+
+def test_waiting_takes_the_place_of_working(slept: list[float], turns: list[int], tmp_path: Path) -> None:
+    with opened(synthetic.ENGINE, tmp_path, wait_us=1_500)() as port:
+        assert list(map(port.operation(), range(2))) == [0, 1]
+    assert (slept, turns) == ([0.0015, 0.0015], [])
+
+
+def test_its_server_is_there_while_it_is_open_and_gone_afterwards(tmp_path: Path) -> None:
+    spec = synthetic.ENGINE
+    engine = spec.opener(tmp_path, spec.default_tier, spec.resolve({"server": "yes"}))
+    (pid,) = spec.server(tmp_path)
+    assert psutil.Process(pid).ppid() == psutil.Process().pid
+    engine.close()
+    assert not psutil.pid_exists(pid)
+    assert list(spec.server(tmp_path)) == []
+    engine.close()
+
+
+def test_it_has_no_server_unless_it_was_asked_for(tmp_path: Path) -> None:
+    with opened(synthetic.ENGINE, tmp_path)():
+        assert list(synthetic.ENGINE.server(tmp_path)) == []
+
+
+# -- the suite itself ---------------------------------------------------------------------------------------------
+
+
+class Stub:
+    """A port whose operation is given."""
+
+    def __init__(self, operation: Callable[[int], Any]) -> None:
+        self._operation = operation
+
+    def operation(self) -> Callable[[int], Any]:
+        return self._operation
+
+    def close(self) -> None:
+        pass
+
+
+def stub(operation: Callable[[int], Any]) -> Opened:
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        yield Stub(operation)
+
+    return connect
+
+
+def forgetful() -> Callable[[int], Any]:
+    """Right for what it was asked for the first time."""
+    seen: set[int] = set()
+    return lambda number: None if number in seen else seen.add(number) or number
+
+
+def counting() -> Callable[[int], Any]:
+    """Answers which operation it was, and not its number."""
+    numbers = count()
+    return lambda number: next(numbers)
+
+
+BROKEN = {
+    "answers": {
+        "nothing": lambda number: None,
+        "another": lambda number: number + 1,
+        "always the first": lambda number: 0,
+        "without its sign": abs,
+        "cut to 32 bits": lambda number: (number + 2**31) % 2**32 - 2**31,
+        "as text": str,
+        "once": forgetful(),
+        "its place": counting(),
+    },
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_check_passes_a_correct_port(check: str) -> None:
+    CHECKS[check](stub(int))
+
+
+@pytest.mark.parametrize(("check", "how"), [(check, how) for check in BROKEN for how in BROKEN[check]])
+def test_the_check_fails_a_broken_port(check: str, how: str) -> None:
+    with pytest.raises(Wrong, match=r"^operation -?\d+: got .*, expected -?\d+$"):
+        CHECKS[check](stub(BROKEN[check][how]))
+
+
+def test_every_check_is_tried_on_broken_ports() -> None:
+    assert BROKEN.keys() == CHECKS.keys()

@@ -1,0 +1,244 @@
+"""Breaks Dyno on purpose, in each of its processes that starts with this directory on PYTHONPATH: the command and its
+workers.
+
+DYNO_SPOILT names what is broken, with commas between. DYNO_CONSTANTS is a JSON object of constants and their values,
+for the command alone: {"dyno.selftest.pairs.BLOCKS": 3}.
+
+Python imports this module before any other of ours. So what is replaced here is there before anybody imports it by
+name, as long as a spoiler imports no more than what it spoils.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+STEP_NS = 10
+OFFSET_NS = 1_000_000
+BOOKKEEPING_NS = 3_000
+TAIL_NS, FAR_NS = 300_000, 500_000
+
+
+# -- clock ----------------------------------------------------------------------------------------------------
+
+
+def _clocks(spoil: Callable[[int], int]) -> None:
+    """Every loop's clock tells `spoil` of what it would."""
+    from dyno.run import loop, loops
+
+    for each in filter(None, (loop, loops.native())):
+        each.now = lambda now=each.now: spoil(now())
+
+
+def offset_clock() -> None:
+    """Each process's clock is ahead by another span."""
+    _clocks(lambda ns: ns + os.getpid() * OFFSET_NS)
+
+
+def fast_clock() -> None:
+    """By 1 %."""
+    _clocks(lambda ns: ns * 101 // 100)
+
+
+# -- latency --------------------------------------------------------------------------------------------------
+
+
+def _recorded(spoil: Callable[[Any], Any]) -> None:
+    """A recorder is given `spoil` of an array of latencies."""
+    import numpy as np
+
+    from dyno.histogram import Recorder
+
+    add = Recorder.add
+    Recorder.add = lambda self, spans: add(self, spoil(np.asarray(spans)))
+
+
+def tail_is_dropped() -> None:
+    _recorded(lambda spans: spans[spans < TAIL_NS])
+
+
+def tail_is_halved() -> None:
+    import numpy as np
+
+    _recorded(lambda spans: np.where(spans < TAIL_NS, spans, spans // 2))
+
+
+def far_tail_is_shortened() -> None:
+    """Only what the p999 sees: the order stays."""
+    import numpy as np
+
+    _recorded(lambda spans: np.where(spans < FAR_NS, spans, (spans + FAR_NS) // 2))
+
+
+def nothing_is_recorded() -> None:
+    _recorded(lambda spans: spans[:0])
+
+
+def bookkeeping_is_in_spans() -> None:
+    from dyno.run import loops
+
+    resolved = loops.resolved
+
+    def late(stamps: Any) -> Any:
+        starts, ends = resolved(stamps)
+        return starts, ends + BOOKKEEPING_NS
+
+    loops.resolved = late
+
+
+# -- cold -----------------------------------------------------------------------------------------------------
+
+
+def nothing_is_evicted() -> None:
+    from dyno.run import pagecache
+
+    pagecache.evict = lambda files, *, drop=None: "files"
+
+
+def a_little_stays() -> None:
+    """Of each file 3 %."""
+    from dyno.run import pagecache
+
+    evict = pagecache.evict
+
+    def leaving(files: Any, *, drop: Any = None) -> str:
+        how = evict(files, drop=drop)
+        for file in files:
+            with file.open("rb", buffering=0) as reading:
+                # Else the kernel reads ahead, and more stays.
+                os.posix_fadvise(reading.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+                reading.read(file.stat().st_size * 3 // 100)
+        return how
+
+    pagecache.evict = leaving
+
+
+def nothing_is_resident() -> None:
+    from dyno.run import pagecache
+
+    residency = pagecache.residency
+    pagecache.residency = lambda files: replace(residency(files), resident_bytes=0)
+
+
+def _used(**changed: int) -> None:
+    """What a process used is told with these figures in it."""
+    from dyno.run import usage
+
+    own = usage.own
+    usage.own = lambda: replace(own(), **changed)
+
+
+def nothing_is_read() -> None:
+    _used(read_bytes=0)
+
+
+# -- client ---------------------------------------------------------------------------------------------------
+
+
+def cpu_time_is_lost() -> None:
+    _used(user_ns=0, system_ns=0)
+
+
+def every_client_is_doubted() -> None:
+    from dyno.stats import doubts
+
+    doubts.CLIENT_PERCENT = -1.0
+
+
+# -- stall ----------------------------------------------------------------------------------------------------
+
+
+def omission_is_coordinated() -> None:
+    """A response time is counted from when an operation began, and not from when it was due."""
+    from dyno.run.tally import Tally
+
+    add = Tally.add_open
+    Tally.add_open = lambda self, starts, ends, due, entered: add(self, starts, ends, starts, entered)
+
+
+# -- same, slower ---------------------------------------------------------------------------------------------
+
+
+def steady() -> None:
+    """No break: time passes in the engine's turns and by looking at the clock, and in nothing else, so that figures
+    are the same on a machine that is busy."""
+    from dyno.engines import synthetic
+    from dyno.run import loop, loops
+
+    at = 10**6
+
+    def now() -> int:
+        nonlocal at
+        at += 1
+        return at
+
+    def turns(nothing: None, times: int) -> tuple[()]:
+        nonlocal at
+        at += times * STEP_NS
+        return ()
+
+    loop.now, loops.native, synthetic.repeat = now, lambda: None, turns
+
+
+def _longer(percent: Callable[[Any, Any], int]) -> None:
+    """The sample of a cell and a trial took so many percent longer."""
+    from dyno.run import trial as module
+
+    run_trial = module.run_trial
+
+    def longer(plan: Any, cell: Any, trial: Any, *rest: Any) -> Any:
+        attempt, by = run_trial(plan, cell, trial, *rest), 100 + percent(cell, trial)
+        samples = (replace(sample, elapsed_ns=sample.elapsed_ns * by // 100) for sample in attempt.samples)
+        return replace(attempt, samples=tuple(samples))
+
+    module.run_trial = longer
+
+
+def rows_differ() -> None:
+    """One with options takes 10 % longer."""
+    _longer(lambda cell, trial: 10 if cell.options else 0)
+
+
+def noise() -> None:
+    """No break: a busy machine. In each block another of the two cells takes 20 % longer."""
+    _longer(lambda cell, trial: 20 * ((trial.cell + trial.block) % 2))
+
+
+def every_trial_takes_as_long() -> None:
+    from dyno import results
+
+    sample = results.sample
+    results.sample = lambda data: replace(sample(data), elapsed_ns=10**8)
+
+
+def slower_is_ignored() -> None:
+    from dyno.engines.synthetic import Operations
+
+    begin = Operations.__init__
+
+    def ignoring(self: Any, engine: Any, work: int) -> None:
+        begin(self, engine, work)
+        self._turns = work
+
+    Operations.__init__ = ignoring
+
+
+def _apply() -> None:
+    command = sys.orig_argv[1:3] == ["-m", "dyno"]
+    if not command and "dyno.run.worker" not in sys.orig_argv:
+        return
+    for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):
+        globals()[name]()
+    for path, value in json.loads(os.environ.get("DYNO_CONSTANTS", "{}")).items() if command else ():
+        module, _, name = path.rpartition(".")
+        # It must be there: what is misspelt would change nothing.
+        getattr(import_module(module), name)
+        setattr(import_module(module), name, value)
+
+
+_apply()

@@ -1,0 +1,253 @@
+"""`dyno selftest` does what it says: each of its lines fails when the thing that it guards is broken, and passes when
+nothing is.
+
+Through the shell, with Dyno broken from outside: see `spoiled/sitecustomize.py`. Made quick where that changes
+nothing of what is proven.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import DISK, Ended, Shell, is_one_line, wait_for
+
+from dyno.run.filesystem import filesystem
+from dyno.selftest import Check, Verdict, checks, made
+
+SPOILED = Path(__file__).parent / "spoiled"
+NAMES = ("clock", "latency", "cold", "client", "stall", "same", "slower")
+TRIES = 3
+MEMORY = Path("/dev/shm")
+
+QUICK = {
+    "dyno.selftest.timing.SECONDS": 0.2,
+    "dyno.selftest.timing.EXCHANGES": 1_000,
+    "dyno.selftest.timing.OPERATIONS": 3_000,
+    "dyno.selftest.cold.BYTES": 4 << 20,
+    "dyno.selftest.opened.SECONDS": 2,
+    "dyno.selftest.opened.STALL_MS": 200,
+    "dyno.selftest.opened.AFTER": 600,
+}
+# Twice the work in place of a tenth more, and a client that has half a core: what a busy machine can show, too.
+ROUGH = {
+    "dyno.selftest.pairs.BLOCKS": 5,
+    "dyno.selftest.pairs.NARROW": 0.2,
+    "dyno.selftest.pairs.PLANTED_PERCENT": 100,
+    "dyno.selftest.pairs.SLOWER": "synthetic:slower=100",
+    "dyno.selftest.pairs.LEAST": 0.5,
+    "dyno.selftest.pairs.MOST": 1.5,
+    "dyno.stats.doubts.CLIENT_PERCENT": 25.0,
+}
+# On a machine whose clock stands still but for the work, the shipped figures do, and few operations.
+STEADY = {
+    "dyno.selftest.pairs.BLOCKS": 3,
+    "dyno.selftest.pairs.MOST_RUNS": 1,
+    "dyno.selftest.pairs.OPERATIONS": 2_000,
+}
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    shell.plugins = [SPOILED]
+    return shell
+
+
+def spoil(shell: Shell, *what: str, **constants: Any) -> None:
+    shell.given["DYNO_SPOILT"] = ",".join(what)
+    shell.given["DYNO_CONSTANTS"] = json.dumps({**QUICK, **constants})
+
+
+def ended(shell: Shell, *arguments: object) -> Ended:
+    """A self-test, which leaves nothing behind and is silent but for its result."""
+    done = shell.dyno("selftest", *arguments)
+    assert done.err == "", "without a terminal there is no progress to tell"
+    assert shell.left() == []
+    assert [path for path in shell.home.iterdir() if path not in shell.work.parents] == []
+    return done
+
+
+def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit status, and each check's verdict by name, in the order in which they were told."""
+    status, out, _ = ended(shell, "--only", only, "--json")
+    told = json.loads(out, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+    assert set(told) == {"checks"}
+    for each in told["checks"]:
+        assert set(each) == {"name", "guards", "passed", "text", "figures"}
+        assert each["passed"] in (True, False, None)
+        assert all(isinstance(each[name], str) and each[name] for name in ("name", "guards", "text"))
+        assert isinstance(each["figures"], dict)
+        assert "Error: " not in each["text"], "judged, and not by an accident"
+    failed = any(each["passed"] is False for each in told["checks"])
+    assert status == (1 if failed else 0)
+    return status, {each["name"]: each for each in told["checks"]}
+
+
+# -- nothing is broken ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Mapping[str, Any]]]:
+    """The verdict of each check, of a Dyno that is whole. What the machine disturbed is tried again."""
+    home = tmp_path_factory.mktemp("selftest")
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else home) as disk:
+        shell = Shell(home, Path(disk) / "work", [SPOILED])
+        spoil(shell, **ROUGH)
+        found: dict[str, dict[str, Any]] = {}
+        for _ in range(TRIES):
+            wanted = [name for name in NAMES if name not in found or not found[name]["passed"]]
+            if wanted:
+                found |= verdicts(shell, ",".join(wanted))[1]
+        yield found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_check_passes_when_nothing_is_broken(sound: Mapping[str, Mapping[str, Any]], name: str) -> None:
+    if name == "cold" and sound[name]["passed"] is None:
+        pytest.skip(sound[name]["text"])
+    assert sound[name]["passed"], sound[name]
+
+
+def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping[str, Any]]) -> None:
+    assert tuple(check.name for check in checks()) == NAMES
+    assert tuple(sound) == NAMES, "in the order in which they are declared"
+    assert len({each["guards"] for each in sound.values()}) == len(NAMES)
+
+
+# -- one thing is broken --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("clock", "offset_clock"),
+        ("clock", "fast_clock"),
+        ("latency", "tail_is_dropped"),
+        ("latency", "tail_is_halved"),
+        ("latency", "far_tail_is_shortened"),
+        ("latency", "nothing_is_recorded"),
+        ("latency", "bookkeeping_is_in_spans"),
+        ("client", "cpu_time_is_lost"),
+        ("client", "every_client_is_doubted"),
+        ("stall", "omission_is_coordinated"),
+    ],
+)
+def test_a_check_fails_when_what_it_guards_is_broken(shell: Shell, name: str, what: str) -> None:
+    spoil(shell, what)
+    status, found = verdicts(shell, name)
+    assert (status, found[name]["passed"]) == (1, False), found
+
+
+@pytest.mark.parametrize("what", ["nothing_is_evicted", "a_little_stays", "nothing_is_resident", "nothing_is_read"])
+def test_cold_fails_on_a_disk_when_it_is_not_cold_or_not_proven(shell: Shell, what: str) -> None:
+    if filesystem(shell.work.parent)["ram_backed"]:
+        pytest.skip("there is no disk here")
+    spoil(shell, what)
+    status, found = verdicts(shell, "cold")
+    assert (status, found["cold"]["passed"]) == (1, False), found
+
+
+def test_cold_can_not_be_made_in_memory_and_that_is_no_failure(shell: Shell) -> None:
+    if not MEMORY.is_dir() or not filesystem(MEMORY)["ram_backed"]:
+        pytest.skip(f"{MEMORY} is not in memory")
+    spoil(shell)
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=MEMORY) as place:
+        status, out, _ = ended(shell, "--only", "cold", "--work", place)
+        assert list(Path(place).iterdir()) == []
+    assert status == 0
+    assert out.startswith("none  cold ")
+    assert out.endswith("0 passed, 0 failed, 1 could not be made here\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "wanted"),
+    [
+        ("rows_differ", {"same": False, "slower": False}),
+        ("every_trial_takes_as_long", {"slower": False}),
+        ("slower_is_ignored", {"slower": False}),
+    ],
+)
+def test_rows_that_are_measured_wrong_fail(shell: Shell, what: str, wanted: dict[str, bool]) -> None:
+    spoil(shell, "steady", what, **STEADY)
+    status, found = verdicts(shell, ",".join(wanted))
+    assert (status, {name: each["passed"] for name, each in found.items()}) == (1, wanted), found
+
+
+def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: Shell) -> None:
+    spoil(shell, "steady", **STEADY)
+    _, found = verdicts(shell, "same,slower")
+    assert found["same"]["passed"] and found["slower"]["passed"], found
+    # 300 turns of 10 ns each, or 330, and two looks at the clock, of 1 ns.
+    assert found["same"]["figures"]["ratio"] == pytest.approx(1)
+    assert found["slower"]["figures"]["ratio"] == pytest.approx(3_002 / 3_302, rel=1e-4)
+
+
+def test_on_a_machine_that_is_too_busy_rows_are_neither_told_to_be_equal_nor_to_differ(shell: Shell) -> None:
+    spoil(shell, "steady", "noise", **STEADY)
+    status, found = verdicts(shell, "same,slower")
+    assert status == 0
+    for each in found.values():
+        assert each["passed"] is None, each
+        assert "too busy" in each["text"]
+
+
+def test_a_check_that_raises_has_failed_and_holds_up_no_other(tmp_path: Path) -> None:
+    def raises(work: Path) -> Verdict:
+        raise KeyError("gone")
+
+    wanted = [Check("first", "nothing", raises), Check("second", "nothing", lambda work: Verdict(True, "fine"))]
+    found = [verdict for _, verdict in made(wanted, tmp_path)]
+    assert found == [Verdict(False, "KeyError: 'gone'"), Verdict(True, "fine")]
+
+
+# -- the command ----------------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_told_in_their_own_order_with_what_was_found_under_each(shell: Shell) -> None:
+    spoil(shell, "fast_clock")
+    status, out, _ = ended(shell, "--only", "cold, clock")
+    assert status == 1
+    lines = out.splitlines()
+    assert lines[0].startswith("FAIL  clock ")
+    assert "ran backwards" in lines[1]
+    assert lines[2].startswith(("pass  cold ", "none  cold "))
+    assert lines[-1].startswith(("1 passed, 1 failed", "0 passed, 1 failed"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("stal", "dyno: check stal is not known; did you mean stall?\n"),
+        ("clock,slow", "dyno: check slow is not known; did you mean slower?\n"),
+        ("xyzzy", f"dyno: check xyzzy is not known; there are: {', '.join(sorted(NAMES))}\n"),
+    ],
+)
+def test_a_check_that_is_not_known_is_one_line_that_says_what_would_be(shell: Shell, asked: str, said: str) -> None:
+    done = shell.dyno("selftest", "--only", asked)
+    assert done == (2, "", said)
+    assert is_one_line(done.err)
+    assert shell.left() == []
+
+
+def waits(pid: int) -> int:
+    """How often a process has given up its core: an open loop does so before most of its operations."""
+    try:
+        return int(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0
+
+
+def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> None:
+    with shell.started("selftest", "--only", "stall") as process:
+        assert wait_for(lambda: any(waits(pid) > 300 for pid in shell.alive())), "no open loop has begun"
+        assert shell.left() != [] and len(shell.alive()) == 2, "the command, and one trial"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        assert (process.returncode, out, err) == (130, "", "dyno: interrupted\n")
+        assert shell.strays() == []
+        assert shell.left() == []

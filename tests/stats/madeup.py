@@ -1,0 +1,106 @@
+"""Runs as a run file would give them, made up: what the tests of the statistics share. Not a test itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.histogram import Recorder
+from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.results import Attempt, Run
+from dyno.stats.doubts import doubts
+from dyno.stats.summary import CellSummary, summarize
+
+PHASES = ("fill", "read")
+SECOND = 10**9
+
+
+def recorded(*spans_ns: int) -> str | None:
+    """A histogram of these, as a sample has it."""
+    recorder = Recorder()
+    recorder.add(list(spans_ns))
+    return recorder.encode()
+
+
+def a_sample(phase: str = "read", per_second: float = 1_000.0, **changed: Any) -> Sample:
+    """A sound sample of a second."""
+    items = int(per_second)
+    values: dict[str, Any] = {
+        "phase": phase,
+        "unit": "op",
+        "operations": items,
+        "items": items,
+        "elapsed_ns": SECOND,
+        "busy_ns": SECOND,
+        "errors": 0,
+        "ended_by": "count",
+        "checked": items,
+        "histogram": recorded(1_000_000),
+        "bytes_on_disk": 4_096,
+    }
+    return Sample(**{**values, **changed})
+
+
+def an_attempt(block: int = 0, *samples: Sample, outcome: str = "ok", **changed: Any) -> Attempt:
+    values: dict[str, Any] = {
+        "cell": 0,
+        "attempt": 0,
+        "why": None if outcome == "ok" else f"why it ended by {outcome}",
+        "phase": None if outcome == "ok" else "read",
+        "started": "2026-01-01T00:00:00+00:00",
+        "duration_ns": SECOND,
+        "version": "1.0",
+        "settings": {"sync": True},
+        "caveats": (Caveat("columns", "has columns"),),
+        "resources": {},
+        "output": None,
+    }
+    return Attempt(block=block, outcome=outcome, samples=samples, **{**values, **changed})
+
+
+def a_cell(engine: str = "sqlite", tier: Tier = Tier.PROCESS, floor: bool = False, **params: Any) -> Cell:
+    return Cell("records", engine, {}, tier, {"clients": 1, "rate": "max", **params}, floor)
+
+
+def a_run(
+    *attempts: Attempt,
+    samples: int = 3,
+    tier: Tier = Tier.PROCESS,
+    floor: bool = False,
+    host: Any = None,
+    plan: Mapping[str, Any] | None = None,
+    **params: Any,
+) -> Run:
+    """Of one cell."""
+    header = {"plan": {"samples": samples, "phases": list(PHASES), **(plan or {})}, "host": host or {}}
+    return Run(Path("run.json"), header, (a_cell(tier=tier, floor=floor, **params),), attempts)
+
+
+def of_cells(*cells: Cell, attempts: tuple[Attempt, ...] = (), samples: int = 3) -> Run:
+    """Of several."""
+    header = {"plan": {"samples": samples, "phases": list(PHASES)}, "host": {}}
+    return Run(Path("run.json"), header, cells, attempts)
+
+
+def sound(count: int = 3, **changed: Any) -> list[Attempt]:
+    """So many trials, each with a sound sample but for what is changed in it."""
+    return [an_attempt(block, a_sample(**{"per_second": 1_000 + block, **changed})) for block in range(count)]
+
+
+def worst(**changed: Any) -> list[Attempt]:
+    """Three trials, of which what is changed is in the last one only."""
+    return [*sound(2), an_attempt(2, a_sample(**changed))]
+
+
+def read_row(run: Run) -> CellSummary:
+    return next(row for row in summarize(run) if row.phase == "read")
+
+
+def codes(run: Run) -> set[str]:
+    return {doubt.code for doubt in doubts(read_row(run), run)}
+
+
+def said(run: Run, code: str) -> tuple[str, str]:
+    """A doubt's short and whole text."""
+    return next((doubt.short, doubt.text) for doubt in doubts(read_row(run), run) if doubt.code == code)

@@ -1,0 +1,434 @@
+"""Guards the reasons to distrust a number: each doubt is raised by its cause, just above its threshold and not just
+below, by no other, and not where it makes no sense; what is unknown raises none; and each has a meaning to print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from madeup import SECOND, a_run, a_sample, an_attempt, codes, read_row, recorded, said, sound, worst
+
+from dyno.model import Tier
+from dyno.results import Attempt, Run
+from dyno.stats.doubts import MEANINGS, doubts
+
+MS, MIB = 10**6, 1 << 20
+RATE = 1_000
+UNKNOWN = dict.fromkeys(("user_ns", "system_ns", "read_bytes"))
+
+
+def cpu(percent: float, system_percent: float = 0) -> dict[str, int | None]:
+    """What a process used in a second."""
+    return {"user_ns": int(percent * 10 * MS), "system_ns": int(system_percent * 10 * MS), "read_bytes": 0}
+
+
+def opened(operations: int = RATE, **changed: Any) -> dict[str, Any]:
+    """A sample of a second of an open loop."""
+    times = {"response": recorded(1_000_000), "late": recorded(1_000)}
+    return {"per_second": operations, **times, **changed}
+
+
+def strained(**suffered: Any) -> Run:
+    """Three trials of a second, the last of which suffered."""
+    calm = {
+        "steal_percent": 0.0,
+        "swapped_in_bytes": 0,
+        "throttled_ns": 0,
+        "memory_stall_ns": 0,
+        "elapsed_ns": SECOND,
+    }
+    trials = [an_attempt(block, a_sample(), strain=calm) for block in range(2)]
+    return a_run(*trials, an_attempt(2, a_sample(), strain={**calm, **suffered}))
+
+
+def committed(p50_ns: int, **changed: Any) -> list[Attempt]:
+    return sound(histogram=recorded(p50_ns), settled=True, **changed)
+
+
+EIGHT = {"cpu": {"available_cores": 8, "quota_cores": None}}
+
+# One run for each doubt, which raises that one alone.
+RAISED: dict[str, Callable[[], Run]] = {
+    "few": lambda: a_run(*sound(2), samples=2),
+    "wide": lambda: a_run(*(an_attempt(b, a_sample(per_second=rate)) for b, rate in enumerate((500, 1_000, 2_000)))),
+    "budget": lambda: a_run(*worst(ended_by="budget")),
+    "harness": lambda: a_run(*worst(busy_ns=SECOND // 2)),
+    "short": lambda: a_run(*worst(per_second=9, elapsed_ns=9 * MS, busy_ns=9 * MS)),
+    "errors": lambda: a_run(*worst(errors=1, first_error="OSError: busy")),
+    "attempts": lambda: a_run(an_attempt(0, outcome="crash"), *sound()),
+    "partial": lambda: a_run(*sound(3), samples=5),
+    "ram": lambda: a_run(*sound(), host={"filesystem": {"type": "tmpfs", "ram_backed": True}}),
+    "flush": lambda: a_run(*committed(10_000), tier=Tier.POWER),
+    "lukewarm": lambda: a_run(*worst(temperature="lukewarm")),
+    "client": lambda: a_run(*worst(client=cpu(90), server=cpu(0)), host=EIGHT),
+    "cores": lambda: a_run(*worst(client=cpu(50), server=cpu(700)), host=EIGHT),
+    "overload": lambda: a_run(*worst(**opened(900)), rate=RATE),
+    "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
+    "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
+    "unsettled": lambda: a_run(*worst(settled=False)),
+    "steal": lambda: strained(steal_percent=50.0),
+    "swap": lambda: strained(swapped_in_bytes=10 * MIB),
+    "throttled": lambda: strained(throttled_ns=SECOND // 2),
+    "memory": lambda: strained(memory_stall_ns=SECOND // 2),
+}
+
+
+@pytest.mark.parametrize("code", RAISED)
+def test_each_doubt_is_raised_by_its_cause_and_alone(code: str) -> None:
+    assert codes(RAISED[code]()) == {code}
+
+
+def test_every_doubt_has_a_meaning_to_print_and_a_cause_here() -> None:
+    assert RAISED.keys() == MEANINGS.keys()
+    assert all(re.match(rf"{code}\b.*: ", meaning) for code, meaning in MEANINGS.items())
+
+
+@pytest.mark.parametrize("code", RAISED)
+def test_a_doubt_is_told_in_one_short_word_and_one_line(code: str) -> None:
+    short, text = said(RAISED[code](), code)
+    assert 0 < len(short) < 15 and len(short) < len(text)
+    assert "\n" not in short + text
+
+
+def test_a_sound_run_has_none_open_loop_or_closed() -> None:
+    assert codes(a_run(*sound())) == set()
+    assert codes(a_run(*sound(**opened()), rate=RATE)) == set()
+
+
+@pytest.mark.parametrize("outcome", ["crash", "wrong"])
+def test_a_row_without_a_number_has_none_to_distrust(outcome: str) -> None:
+    restless = {"settled": False, "temperature": "lukewarm", "errors": 0, "client": cpu(99), "server": cpu(0)}
+    strain = {"steal_percent": 90.0}
+    void = [an_attempt(b, a_sample(void="lost", **restless), strain=strain, outcome=outcome) for b in range(3)]
+    assert codes(a_run(*void)) == set()
+
+
+# -- trials -------------------------------------------------------------------------------------------------------
+
+
+def test_few_trials_are_a_doubt() -> None:
+    assert codes(a_run(*sound(2), samples=2)) == {"few"}
+    assert codes(a_run(*sound(1), samples=1)) == {"few"}
+    assert codes(a_run(*sound(3), samples=3)) == set()
+
+
+def test_a_run_that_is_not_complete_is_a_doubt() -> None:
+    assert codes(a_run(*sound(3), samples=5)) == {"partial"}
+
+
+@pytest.mark.parametrize(("spread", "doubted"), [(0.08, False), (0.11, True)])
+def test_an_interval_that_reaches_far_is_a_doubt(spread: float, doubted: bool) -> None:
+    # Of three, Student's t reaches 2.48 standard deviations: 22 %, and 31 %.
+    rates = (10_000 * (1 - spread), 10_000, 10_000 * (1 + spread))
+    run = a_run(*(an_attempt(block, a_sample(per_second=rate)) for block, rate in enumerate(rates)))
+    assert codes(run) == ({"wide"} if doubted else set())
+
+
+# -- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_ended_one_trial_is_a_doubt() -> None:
+    run = a_run(*worst(operations=900, ended_by="budget"))
+    assert codes(run) == {"budget"}
+    assert "in 1 of 3 trials, after 900 operations" in said(run, "budget")[1]
+
+
+@pytest.mark.parametrize("ended_by", ["count", "duration"])
+def test_a_phase_that_ended_as_it_was_asked_to_is_none(ended_by: str) -> None:
+    assert codes(a_run(*worst(ended_by=ended_by))) == set()
+
+
+@pytest.mark.parametrize(("busy_percent", "doubted"), [(100, False), (91, False), (89, True), (0, True)])
+def test_a_harness_that_takes_over_a_tenth_is_a_doubt(busy_percent: int, doubted: bool) -> None:
+    run = a_run(*worst(busy_ns=busy_percent * 10 * MS))
+    assert codes(run) == ({"harness"} if doubted else set())
+    if doubted:
+        assert f"up to {100 - busy_percent} %" in said(run, "harness")[1]
+
+
+def test_the_harness_is_not_suspected_where_its_share_is_not_known() -> None:
+    assert codes(a_run(*worst(busy_ns=SECOND // 2, clients=2), clients=2)) == set(), "times of several are not apart"
+    assert codes(a_run(*worst(**opened(busy_ns=MS)), rate=RATE)) == set(), "an open loop waits for what is due"
+
+
+def test_the_floor_is_all_harness_and_that_is_no_doubt() -> None:
+    attempts = [an_attempt(block, a_sample(busy_ns=0, elapsed_ns=MS)) for block in range(3)]
+    assert codes(a_run(*attempts, floor=True)) == set()
+    assert codes(a_run(*attempts)) == {"harness", "short"}
+
+
+@pytest.mark.parametrize(("elapsed_ns", "doubted"), [(10 * MS, False), (10 * MS - 1, True)])
+def test_a_trial_that_was_over_in_no_time_is_a_doubt(elapsed_ns: int, doubted: bool) -> None:
+    run = a_run(*worst(per_second=10, elapsed_ns=elapsed_ns, busy_ns=elapsed_ns))
+    assert codes(run) == ({"short"} if doubted else set())
+
+
+# -- an open loop -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("operations", "doubted"), [(950, False), (949, True)])
+def test_less_than_95_percent_of_the_rate_is_a_doubt(operations: int, doubted: bool) -> None:
+    run = a_run(*worst(**opened(operations)), rate=RATE)
+    assert codes(run) == ({"overload"} if doubted else set())
+    if doubted:
+        assert said(run, "overload") == (
+            "95 % of rate",
+            f"{operations} operations a second were done of 1,000 that were due",
+        )
+
+
+def test_operations_that_raised_were_begun_when_they_were_due() -> None:
+    assert codes(a_run(*worst(**opened(items=940, errors=60, first_error="x")), rate=RATE)) == {"errors"}
+
+
+def test_a_closed_loop_has_no_rate_to_fall_behind() -> None:
+    assert codes(a_run(*worst(per_second=900))) == set()
+    assert codes(a_run(*worst(per_second=900), rate=RATE)) == set(), "as far as the sample tells"
+    assert codes(a_run(*worst(**opened(900)))) == set(), "none was asked for"
+
+
+@pytest.mark.parametrize(("operations", "doubted"), [(856, False), (855, True)])
+def test_where_chance_has_operations_arrive_fewer_may_be_chance(operations: int, doubted: bool) -> None:
+    # Of 1,000 that are due, 950 less three times the root of 1,000.
+    run = a_run(*worst(**opened(operations)), rate=RATE, plan={"arrivals": "poisson"})
+    assert codes(run) == ({"overload"} if doubted else set())
+    assert codes(a_run(*worst(**opened(operations)), rate=RATE, plan={"arrivals": "uniform"})) == {"overload"}
+
+
+def test_a_trial_in_which_nothing_was_due_did_not_fall_behind() -> None:
+    assert "overload" not in codes(a_run(*worst(**opened(0, elapsed_ns=0, busy_ns=0)), rate=RATE))
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "response_ns", "doubted"),
+    [
+        (49_900, 60_000, False),
+        (50_100, 60_000, True),
+        (99_000, 1_000_000, False),
+        (101_000, 1_000_000, True),
+    ],
+)
+def test_a_harness_that_is_late_by_over_50_us_and_a_tenth_of_the_response_time_is_a_doubt(
+    late_ns: int, response_ns: int, doubted: bool
+) -> None:
+    times = opened(late=recorded(late_ns), response=recorded(response_ns))
+    assert codes(a_run(*sound(**times), rate=RATE)) == ({"late"} if doubted else set())
+
+
+def test_lateness_that_is_unknown_or_rare_is_none() -> None:
+    assert codes(a_run(*sound(**opened(late=None)), rate=RATE)) == set()
+    rare = recorded(*[1_000] * 1_000, *[900_000] * 9)
+    assert codes(a_run(*sound(**opened(late=rare)), rate=RATE)) == set(), "the p99 is told, not the worst"
+
+
+@pytest.mark.parametrize(
+    ("rate", "bulk", "doubted"), [(RATE, True, True), (RATE, False, False), ("max", True, False)]
+)
+def test_one_call_over_all_items_is_not_held_to_a_rate(rate: Any, bulk: bool, doubted: bool) -> None:
+    assert codes(a_run(*sound(bulk=bulk), rate=rate)) == ({"unpaced"} if doubted else set())
+
+
+# -- temperature --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("temperature", "doubted"), [("lukewarm", True), ("cold", False), ("hot", False), ("none", False)]
+)
+def test_a_temperature_that_was_not_reached_is_a_doubt(temperature: str, doubted: bool) -> None:
+    assert codes(a_run(*sound(temperature=temperature))) == ({"lukewarm"} if doubted else set())
+
+
+def test_what_was_resident_is_told_where_it_is_known() -> None:
+    residency = {"file_bytes": 1_000, "resident_bytes": 123, "evicted_by": "files"}
+    known = a_run(*sound(temperature="lukewarm", residency=residency))
+    assert "12.3 % of its files were in the page cache" in said(known, "lukewarm")[1]
+    unknown = a_run(*sound(temperature="lukewarm", residency={**residency, "resident_bytes": None}))
+    assert "%" not in said(unknown, "lukewarm")[1]
+
+
+# -- who the bottleneck is ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("client", "clients", "doubted"),
+    [(cpu(80), 1, False), (cpu(80.1), 1, True), (cpu(40, 40.1), 1, True), (cpu(160), 2, False), (cpu(161), 2, True)],
+)
+def test_a_client_that_computes_nearly_all_the_time_is_a_doubt(
+    client: Mapping[str, Any], clients: int, doubted: bool
+) -> None:
+    run = a_run(*worst(client=client, server=cpu(10), clients=clients), clients=clients, host=EIGHT)
+    assert codes(run) == ({"client"} if doubted else set())
+
+
+def test_a_client_that_is_the_engine_computes_all_the_time_and_that_is_none() -> None:
+    assert codes(a_run(*sound(client=cpu(100), server=None), host=EIGHT)) == set()
+
+
+@pytest.mark.parametrize(
+    ("cores", "quota", "server_percent", "doubted"),
+    [
+        (8, None, 670, False),
+        (8, None, 671, True),
+        (8, 2, 130, False),
+        (8, 2, 131, True),
+        (2, 8, 130, False),
+        (2, 8, 131, True),
+        (None, 2, 131, True),
+        (None, None, 10_000, False),
+    ],
+)
+def test_client_and_server_that_took_nearly_all_cores_are_a_doubt(
+    cores: int | None, quota: float | None, server_percent: int, doubted: bool
+) -> None:
+    host = {"cpu": {"available_cores": cores, "quota_cores": quota}}
+    run = a_run(*worst(client=cpu(50), server=cpu(server_percent)), host=host)
+    assert codes(run) == ({"cores"} if doubted else set())
+
+
+def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
+    for client, server in ((None, cpu(0)), (UNKNOWN, UNKNOWN), (UNKNOWN, cpu(10)), (cpu(10), UNKNOWN), ({}, {})):
+        assert codes(a_run(*sound(client=client, server=server), host=EIGHT)) == set()
+    assert codes(a_run(*sound(client=cpu(10), server=cpu(5_000)))) == set(), "of how many cores?"
+
+
+# -- flushes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p50_ns", "doubted"), [(20_100, False), (19_900, True)])
+def test_a_commit_that_is_too_fast_for_any_device_is_a_doubt(p50_ns: int, doubted: bool) -> None:
+    run = a_run(*committed(p50_ns), tier=Tier.POWER)
+    assert codes(run) == ({"flush"} if doubted else set())
+    if doubted:
+        assert "19.9 µs" in said(run, "flush")[1]
+
+
+def test_only_commits_of_tier_power_must_reach_a_device() -> None:
+    fast = committed(1_000)
+    assert codes(a_run(*fast, tier=Tier.PROCESS)) == codes(a_run(*fast, tier=Tier.VOLATILE)) == set()
+    assert codes(a_run(*fast, tier=Tier.POWER, floor=True)) == set()
+    assert codes(a_run(*sound(histogram=recorded(1_000)), tier=Tier.POWER)) == set(), "a phase that does not write"
+    assert codes(a_run(*committed(1_000, bulk=True), tier=Tier.POWER)) == set(), "one call is not one commit"
+    assert codes(a_run(*sound(histogram=None, settled=True), tier=Tier.POWER)) == set(), "not known"
+
+
+def test_on_a_file_system_in_memory_every_commit_is_fast_and_that_is_said_once() -> None:
+    host = {"filesystem": {"type": "tmpfs", "ram_backed": True}}
+    assert codes(a_run(*committed(1_000), tier=Tier.POWER, host=host)) == {"ram"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "doubted"),
+    [
+        ({"get": 1_000, "update": 900_000}, False),
+        ({"scan": 1_000, "insert": 900_000}, False),
+        ({"get": 900_000, "update": 1_000}, True),
+        ({"get": 900_000, "modify": 1_000}, True),
+        ({"get": 1_000}, False),
+        ({"scan": 1_000}, False),
+    ],
+    ids=str,
+)
+def test_of_a_mix_the_commits_are_judged_and_not_the_reads(kinds: Mapping[str, int], doubted: bool) -> None:
+    by_kind = {kind: recorded(ns) for kind, ns in kinds.items()}
+    run = a_run(*committed(1_000, by_kind=by_kind), tier=Tier.POWER)
+    assert codes(run) == ({"flush"} if doubted else set())
+
+
+# -- where the data live ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tier", "floor", "doubted"),
+    [
+        (Tier.POWER, False, True),
+        (Tier.PROCESS, False, True),
+        (Tier.VOLATILE, False, False),
+        (Tier.POWER, True, False),
+    ],
+)
+def test_a_work_directory_in_memory_is_a_doubt_of_what_should_be_durable(
+    tier: Tier, floor: bool, doubted: bool
+) -> None:
+    host = {"filesystem": {"type": "tmpfs", "ram_backed": True}}
+    run = a_run(*sound(), tier=tier, floor=floor, host=host)
+    assert codes(run) == ({"ram"} if doubted else set())
+
+
+@pytest.mark.parametrize("host", [{}, {"filesystem": None}, {"filesystem": {"type": "xfs", "ram_backed": False}}])
+def test_a_work_directory_on_a_disk_or_somewhere_unknown_is_none(host: Any) -> None:
+    assert codes(a_run(*sound(), tier=Tier.POWER, host=host)) == set()
+
+
+@pytest.mark.parametrize(("settled", "doubted"), [(False, True), (True, False), (None, False)])
+def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool | None, doubted: bool) -> None:
+    run = a_run(*worst(settled=settled))
+    assert codes(run) == ({"unsettled"} if doubted else set())
+    if doubted:
+        assert "in 1 of 3 trials" in said(run, "unsettled")[1]
+
+
+# -- what the machine suffered ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("suffered", "doubted"),
+    [
+        ({"steal_percent": 1.0}, None),
+        ({"steal_percent": 1.01}, "steal"),
+        ({"swapped_in_bytes": MIB}, None),
+        ({"swapped_in_bytes": MIB + 4_096}, "swap"),
+        ({"swapped_out_bytes": MIB}, None),
+        ({"swapped_out_bytes": MIB + 4_096}, "swap"),
+        ({"throttled_ns": 10 * MS}, None),
+        ({"throttled_ns": 11 * MS}, "throttled"),
+        ({"thermal_throttles": 0}, None),
+        ({"thermal_throttles": 1}, "throttled"),
+        ({"memory_stall_ns": 10 * MS}, None),
+        ({"memory_stall_ns": 11 * MS}, "memory"),
+        # Others' input and output, and cores that are shared, are no fault of the machine.
+        ({"io_stall_ns": SECOND, "cpu_stall_ns": SECOND}, None),
+    ],
+    ids=str,
+)
+def test_what_the_machine_suffered_in_one_trial_is_a_doubt(suffered: Mapping[str, Any], doubted: str | None) -> None:
+    assert codes(strained(**suffered)) == (set() if doubted is None else {doubted})
+
+
+def test_what_is_not_known_of_the_machine_is_not_suspected() -> None:
+    names = ("steal_percent", "swapped_in_bytes", "swapped_out_bytes", "throttled_ns", "thermal_throttles")
+    assert codes(strained(**dict.fromkeys((*names, "memory_stall_ns")))) == set()
+    assert codes(strained(throttled_ns=SECOND, memory_stall_ns=SECOND, elapsed_ns=None)) == set()
+    assert codes(a_run(*sound())) == set(), "a run file of schema 1 does not tell at all"
+
+
+def test_a_trial_whose_sample_is_not_shown_does_not_count() -> None:
+    stolen = {"steal_percent": 90.0}
+    retried = an_attempt(0, a_sample(), outcome="crash", strain=stolen)
+    again = [an_attempt(0, a_sample(), attempt=1), *sound()[1:]]
+    assert codes(a_run(retried, *again)) == {"attempts"}
+    elsewhere = an_attempt(2, a_sample("fill"), outcome="crash", strain=stolen)
+    assert codes(a_run(*sound(2), elsewhere)) == {"attempts", "few", "partial"}
+
+
+def test_the_worst_trial_is_told() -> None:
+    trials = [an_attempt(b, a_sample(), strain={"steal_percent": p}) for b, p in enumerate((2.0, 31.0, 7.0))]
+    assert said(a_run(*trials), "steal")[0] == "steal 31 %"
+
+
+# -- failures -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_is_told_with_where_it_was() -> None:
+    run = a_run(an_attempt(0, outcome="timeout"), *sound())
+    assert said(run, "attempts") == (
+        "timeout",
+        "1 of 4 attempts did not end well; the first: why it ended by timeout (in read)",
+    )
+
+
+def test_doubts_add_up() -> None:
+    run = a_run(*worst(settled=False, errors=1, first_error="x", busy_ns=SECOND // 2), samples=4)
+    assert [doubt.code for doubt in doubts(read_row(run), run)] == ["partial", "harness", "errors", "unsettled"]
