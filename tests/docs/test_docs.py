@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -24,10 +26,12 @@ from dyno.model import EngineSpec, Sample, Value
 from dyno.report import data
 from dyno.results import Attempt, load
 from dyno.run import host, plan, planfile
-from dyno.stats import doubts
+from dyno.run.settle import LONGEST_NS
+from dyno.selftest import checks
+from dyno.stats import doubts, strain
 from dyno.stats import machine as machine_findings
 from dyno.stats.summary import FEWEST_TRIALS
-from dyno.suite import Suite
+from dyno.suite import Suite, Workload
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -105,6 +109,11 @@ def test_engine_caveats_are_documented(engine: EngineSpec, tmp_path: Path) -> No
     assert codes == set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
 
 
+def test_the_fields_of_a_declaration_are_documented() -> None:
+    table = named(sections(read("adding-an-engine.md"))["The declaration"])
+    assert set(table) == {field.name for field in fields(EngineSpec)}
+
+
 def test_no_section_on_an_engine_that_is_not_there() -> None:
     assert set(sections(read("engines.md"))) - {"What is the same for all"} == set(ours("engine"))
 
@@ -115,6 +124,17 @@ def test_no_section_on_an_engine_that_is_not_there() -> None:
 @pytest.fixture(params=ours("suite"))
 def suite(request: pytest.FixtureRequest) -> Suite:
     return registry.suite(request.param)
+
+
+def test_every_suite_has_a_page_and_no_page_is_of_a_suite_that_is_not_there() -> None:
+    assert sorted(page.stem for page in (pages.DOCS / "suites").glob("*.md")) == ours("suite")
+
+
+def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None:
+    methods = {name: found for name, found in vars(Workload).items() if inspect.isfunction(found) and name[0] != "_"}
+    arguments = {name: list(inspect.signature(method).parameters)[1:] for name, method in methods.items()}
+    table = named(sections(read("adding-a-suite.md"))["The workload"])
+    assert set(table) == {f"{name}({', '.join(given)})" for name, given in arguments.items()}
 
 
 def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
@@ -128,12 +148,13 @@ def test_suite_phases_are_documented(suite: Suite) -> None:
     assert set(table) == {phase.name for phase in suite.phases}
     for phase in suite.phases:
         assert table[phase.name][-1], f"how {phase.name} is checked"
+        assert phase.temperature == "none" or phase.temperature in table[phase.name], f"temperature of {phase.name}"
 
 
 def test_suite_parameters_are_documented(suite: Suite) -> None:
-    table = suite_table(suite, "Parameters")
-    assert set(table) == {setting.name for setting in (*suite.params, plan.CLIENTS)}
-    for setting in (*suite.params, plan.CLIENTS):
+    table, settings = suite_table(suite, "Parameters"), (*suite.params, *plan.GENERAL.values())
+    assert set(table) == {setting.name for setting in settings}
+    for setting in settings:
         assert plain(table[setting.name][1]).replace(",", "") == shown(setting.default), setting.name
 
 
@@ -186,7 +207,8 @@ def test_exit_statuses_are_documented() -> None:
 
 # Dicts whose keys are names of something, not of the format.
 MAPS = re.compile(
-    r"cells\[\]\.(params|settings|options|latency_by_kind_ns)|settings|samples\[\]\.by_kind|host\.psi(\.\*)?"
+    r"cells\[\]\.(params|settings|options|latency_by_kind_ns|server)|absent(\[\]\.params)?|host\.psi(\.\*)?"
+    r"|settings|samples\[\]\.(by_kind|server)|resources\.(client|server)"
 )
 
 
@@ -207,23 +229,47 @@ def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[
     """What is there and not documented; what is documented and not there, nor inside of something that is null
     or empty here."""
     there = {path for path, _ in seen}
-    hollow = {path for path, value in seen if value is None or value == {} or value == []}
+    hollow = there - {path for path, value in seen if value is not None and value not in ({}, [])}
     missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}
     return there - documented, missing
 
 
-def test_json_of_show_is_documented(run_file: Path, tmp_path: Path) -> None:
-    first, *rest = run_file.read_text().splitlines()
-    header = json.loads(first)
-    # So that there is something to say against the machine, whatever machine this is.
-    header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
-    planted = tmp_path / "planted.json"
-    planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
-    whole = data.as_data(load(planted))
-    assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
-    seen = [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
+@pytest.fixture(scope="module")
+def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """That run, and others that have what it lacks: an open loop over two seconds of an engine with a server, and a
+    cold phase, which one of the engines can't have."""
+    place, found = tmp_path_factory.mktemp("runs"), [run_file]
+    for words in (
+        "selftest -e synthetic:server=yes --rate 200 --duration 1.5",
+        "records -e sqlite,memory -p records=200 --phases rand-key-cold,update",
+    ):
+        path = place / f"{len(found)}.json"
+        whole = ["run", *words.split(), "--samples", "1", "-o", str(path), "--work", str(place / "work")]
+        done = subprocess.run([sys.executable, "-m", "dyno", *whole], capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        found.append(path)
+    return found
+
+
+def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> None:
+    seen: list[tuple[str, Any]] = []
+    for run_file in run_files:
+        first, *rest = run_file.read_text().splitlines()
+        header = json.loads(first)
+        # So that there is something to say against the machine, whatever machine this is.
+        header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
+        planted = tmp_path / "planted.json"
+        planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+        whole = data.as_data(load(planted))
+        assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
+        seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
+        servers = [cell["server"] for cell in whole["cells"] if cell["server"]]
+        assert all(set(server) == set(whole["cells"][0]["client"]) for server in servers)
     undocumented, gone = differences(seen, set(named(read("show-json.md"))))
     assert not undocumented and not gone
+    # What no machine leaves out was there to be compared.
+    filled = {path for path, value in seen if value not in (None, {}, [])}
+    assert {f"cells[].{name}" for name in ("series[][].p99_ns", "response_ns.p99", "server.*", "loop.name")} <= filled
 
 
 def test_show_prints_that_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,11 +277,13 @@ def test_show_prints_that_json(run_file: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out) == data.as_data(load(run_file))
 
 
-def test_lines_of_the_run_file_are_documented(run_file: Path) -> None:
-    header, *trials = (json.loads(line) for line in run_file.read_text().splitlines())
-    assert {line["kind"] for line in trials} == {"trial"}
+def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
+    lines = [json.loads(line) for run_file in run_files for line in run_file.read_text().splitlines()]
+    headers, trials = ([line for line in lines if line["kind"] == kind] for kind in ("run", "trial"))
+    assert len(headers) == len(run_files) and len(headers) + len(trials) == len(lines)
     page = sections(read("run-file.md"))
-    undocumented, gone = differences(list(keys(header)), set(named(page["The first line"])) | host_keys())
+    seen = [pair for line in headers for pair in keys(line)]
+    undocumented, gone = differences(seen, set(named(page["The first line"])) | host_keys())
     assert not undocumented and not gone
     seen = [pair for line in trials for pair in keys(line)]
     documented = set(named(page["Trial lines"]))
@@ -271,7 +319,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
         path.write_text(text)
         assert plan.make(planfile.read(path)).cells
     whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
-    assert set(whole) == set(planfile.KEYS), "the complete example has every key"
+    assert set(whole) == set(planfile.KEYS) - {"budget"}, "the complete example has every key, of two one"
 
 
 # --- doubts and claims --------------------------------------------------------------------------------------
@@ -280,14 +328,30 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
 def test_doubts_are_documented_with_their_thresholds() -> None:
     table = named(sections(read("methodology.md"))["Doubts"])
     assert set(table) == set(doubts.MEANINGS)
-    thresholds = {
-        "few": FEWEST_TRIALS,
-        "wide": doubts.WIDE_PERCENT,
-        "harness": doubts.HARNESS_PERCENT,
-        "short": doubts.SHORT_NS / 1e6,
+    thresholds: dict[str, list[float]] = {
+        "few": [FEWEST_TRIALS],
+        "wide": [doubts.WIDE_PERCENT],
+        "harness": [doubts.HARNESS_PERCENT],
+        "short": [doubts.SHORT_NS / 1e6],
+        "flush": [machine_findings.FASTEST_FLUSH_NS / 1e3],
+        "client": [doubts.CLIENT_PERCENT],
+        "cores": [doubts.CORES_PERCENT],
+        "overload": [doubts.ACHIEVED * 100],
+        "late": [doubts.LATE_NS / 1e3, doubts.LATE_PERCENT],
+        "unsettled": [LONGEST_NS / 1e9],
+        "steal": [machine_findings.STEAL_PERCENT],
+        "swap": [strain.SWAPPED_BYTES >> 20],
+        "throttled": [strain.STALL_PERCENT],
+        "memory": [strain.STALL_PERCENT],
     }
-    for code, threshold in thresholds.items():
-        assert f" {threshold:g} " in f" {table[code][1]} ", code
+    for code, figures in thresholds.items():
+        for figure in figures:
+            assert f" {figure:g} " in f" {table[code][1]} ", code
+
+
+def test_self_tests_are_documented() -> None:
+    table = named(sections(read("methodology.md"))["Self-test"])
+    assert list(table) == [check.name for check in checks()]
 
 
 def test_findings_on_the_machine_are_documented() -> None:

@@ -1,0 +1,69 @@
+"""An engine's random reads through the whole of Dyno, against a bare Python loop over the same callable.
+
+    python benchmarks/bare.py [--engine lmdb] [--records N] [--pairs N]
+
+Both in one process, on one loaded store, in pairs: one pass of the phase `rand-key` of the records suite (raw
+encoder) as a trial does it, and one pass of `for key in keys: get(key)` in a read transaction over the same keys in
+the same order, whose answers nobody keeps or checks. The ratio is that of a pair; the figure is the median over
+pairs. Exit status 1: under 0.95.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter_ns
+
+from dyno import registry
+from dyno.run.measure import Pace, uncollected
+from dyno.run.phase import sampled
+from dyno.suite import Job, Operations
+
+LEAST = 0.95
+
+
+def opened(engine: str, records: int, home: Path) -> Job:
+    suite, spec = registry.suite("records"), registry.engine(engine)
+    params = {setting.name: setting.default for setting in suite.params} | {"records": records, "encoder": "raw"}
+    return Job(spec, home, spec.default_tier, spec.resolve({}), params, seed=1, clients=1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Reads through Dyno, against a bare Python loop.")
+    parser.add_argument("--engine", default="lmdb", help="default: lmdb")
+    parser.add_argument("--records", type=int, default=235_886, metavar="N", help="default: 235886")
+    parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=".") as place:
+        job = opened(asked.engine, asked.records, Path(place).absolute())
+        suite = registry.suite("records")
+        workload = suite.workload(job)
+        phase = next(phase for phase in suite.phases if phase.name == "rand-key")
+        workload.prepare(phase)
+        ratios, mine, bare = [], [], []
+        with workload.connect() as port:
+            slices = [part for part in workload.work(phase, port, 0, 1, 0) if isinstance(part, Operations)]
+            keys = [key for part in slices for key in part.arguments]
+            for _ in range(asked.pairs):
+                with uncollected(), port.reading() as reader:
+                    get, begin = reader.get, perf_counter_ns()
+                    for key in keys:
+                        get(key)
+                    bare.append(len(keys) / (perf_counter_ns() - begin) * 1e9)
+                sample = sampled(workload, phase, job, Pace())
+                mine.append(sample.per_second or 0.0)
+                ratios.append(mine[-1] / bare[-1])
+        workload.close()
+    each = statistics.median(ratios)
+    print(f"{asked.engine}, rand-key, raw encoder, {asked.records:,} records, {asked.pairs} pairs")
+    print(f"bare Python loop   {statistics.median(bare):>12,.0f} op/s")
+    print(f"through Dyno       {statistics.median(mine):>12,.0f} op/s")
+    print(f"ratio              {each:>12.3f}   ({min(ratios):.3f} to {max(ratios):.3f})")
+    return 0 if each >= LEAST else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

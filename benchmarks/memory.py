@@ -1,0 +1,65 @@
+"""The memory of a long measurement: 10^9 operations that do nothing, and what they took above the baseline.
+
+    python benchmarks/memory.py [--operations N]
+
+Through Dyno's whole path (`dyno.run.measure.measure`): slices, stamps, histogram, series by the second, checks. The
+baseline is taken after 10 slices, when the interpreter and its libraries are in memory. Exit status 1: 64 MiB or more
+above the baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from dyno.histogram import percentiles
+from dyno.run.loops import LOOPS, pick
+from dyno.run.measure import Pace, measure
+from dyno.suite import Operations
+
+SLICE = 50_000
+MOST_BYTES = 64 << 20
+
+
+def slices(operations: int) -> Iterator[Operations]:
+    for done in range(0, operations, SLICE):
+        size = min(SLICE, operations - done)
+        # Built anew, as a suite does.
+        yield Operations(lambda _: (callable,), list(range(size)), len)
+        if sys.stderr.isatty() and done // SLICE % 100 == 0:
+            print(f"\r{done / operations * 100:.0f} %", end="\r", file=sys.stderr, flush=True)
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The peak memory of a billion operations.")
+    parser.add_argument("--operations", type=int, default=10**9, metavar="N", help="default: 1000000000")
+    parser.add_argument("--loop", choices=LOOPS, default="auto", help="default: auto")
+    asked = parser.parse_args()
+    pace = Pace(loop=asked.loop)
+    measure(lambda number: slices(10 * SLICE), pace, lambda: None)
+    baseline = resident_bytes()
+    tally = measure(lambda number: slices(asked.operations), pace, lambda: None)
+    points = tally.series.points()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    found = percentiles([tally.latency.encode()])
+    print(f"operations         {tally.operations:,} ({pick(asked.loop).NAME} loop)")
+    each = tally.elapsed_ns / tally.operations
+    print(f"measured time      {tally.elapsed_ns / 1e9:.1f} s, {each:.1f} ns an operation")
+    print(f"latency            p50 {found['p50']} ns, p99 {found['p99']} ns, {len(points)} points in time")
+    print(f"baseline           {baseline / (1 << 20):.1f} MiB")
+    print(
+        f"peak               {peak / (1 << 20):.1f} MiB, {(peak - baseline) / (1 << 20):.1f} MiB above the baseline"
+    )
+    return 0 if tally.operations == asked.operations and peak - baseline < MOST_BYTES else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
