@@ -22,10 +22,11 @@ from dyno.model import Phase, Tier, Wrong
 from dyno.run.clients import run_phase
 from dyno.run.measure import WARM, Pace, measure
 from dyno.run.tally import Tally
-from dyno.suite import Bulk, Job, Operations
+from dyno.suite import Bulk, Failure, Job, Operations
 from dyno.suites.records.dataset import VERSION_DIGITS, Dataset
 from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
 from dyno.suites.records.port import Key, Reader, Record, Records
+from dyno.suites.records.work import mark
 from dyno.suites.records.workload import RecordsWorkload
 
 ONCE = Pace()
@@ -642,6 +643,28 @@ def test_one_wrong_answer_voids_the_phase(
     for at in range(2 if txn != "all" or method in ("get", "find", "scan") else 1):
         whole = workload(tmp_path / str(at), txn=txn, distribution="uniform")
         assert lied_to(whole, Known(), BY_NAME[phase], method, lie, at).void
+
+
+@pytest.mark.parametrize("lie", [wrong, stale, another, missing])
+def test_an_answer_that_was_right_the_last_time_is_found_out(lie: Lie, tmp_path: Path) -> None:
+    """The second time it is known by its hash, in which the version is: a stale one was right the first time."""
+    known, phase = Known(), BY_NAME["rand-key"]
+    for at in range(5):
+        whole = workload(tmp_path / str(at), distribution="uniform")
+        for before in ("update", "rand-key", "update"):
+            asked(whole, BY_NAME[before])
+        with whole.connect() as port:
+            liar = Liar(port, "get", lambda truth: lie(truth, known), at)
+            assert measured(whole, phase, liar).void
+        assert liar.told
+
+
+def test_an_answer_that_is_no_record_has_no_hash() -> None:
+    right = {"name": "a", "location": "A", "stub": "0"}
+    assert mark(0, right) != mark(1, right) != 0
+    assert mark(0, {**right, "more": "b"}) != mark(0, right)
+    for odd in (None, 5, [right], {"name": "a"}, {**right, "stub": []}, Failure("raised")):
+        assert mark(0, odd) == 0
 
 
 COLD_CASES = [(f"{phase}-cold", *rest) for phase, *rest in CASES if phase in ("rand-key", "scan")]

@@ -58,7 +58,6 @@ def _client(workload: Workload, phase: Phase, place: Place, pace: Pace, ready: C
             ready,
             place,
             hot=phase.temperature == "hot",
-            writes=phase.writes,
         )
 
 

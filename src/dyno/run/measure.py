@@ -64,15 +64,14 @@ def measure(
     ready: Callable[[], object],
     place: Place = Place(),
     hot: bool = False,
-    writes: bool = False,
 ) -> Tally:
     """Warms up, calls `ready` with the first slice built, and runs slices until they or the time end.
 
-    `hot`: a whole untimed round comes first. `writes`: the checks of untimed slices are done, as they may keep a
-    model of what is stored. A wrong answer ends the phase and stands in `void`.
+    `hot`: a whole untimed round comes first. Untimed answers are checked too. A wrong one ends the phase and
+    stands in `void`.
     """
     with uncollected():
-        return _Client(rounds, pace, place, writes).measure(ready, hot)
+        return _Client(rounds, pace, place).measure(ready, hot)
 
 
 @contextmanager
@@ -92,8 +91,8 @@ def uncollected() -> Iterator[None]:
 
 
 class _Client:
-    def __init__(self, rounds: Rounds, pace: Pace, place: Place, writes: bool) -> None:
-        self._rounds, self._pace, self._writes = rounds, pace, writes
+    def __init__(self, rounds: Rounds, pace: Pace, place: Place) -> None:
+        self._rounds, self._pace = rounds, pace
         self._loop: Loop = pick(pace.loop)
         self._arrivals: Arrivals | None = None
         if pace.rate is not None:
@@ -135,12 +134,10 @@ class _Client:
     def _warm_up(self) -> None:
         left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
         for number in count(WARM + 1):
-            if left <= 0 or monotonic_ns() > deadline:
-                return
-            spent, _ = self._untimed(self._rounds(number), left)
-            if not spent:
-                return
+            spent, _ = self._untimed(self._rounds(number), left) if left > 0 else (0, True)
             left -= spent
+            if not spent or monotonic_ns() > deadline:
+                return
 
     def _untimed(self, slices: Iterator[Operations | Bulk], limit_ns: int) -> tuple[int, bool]:
         """A round that is not recorded: how long it took, at most `limit_ns`, and whether it was done whole."""
@@ -161,7 +158,7 @@ class _Client:
                 seen = timed(self._loop, work, limit_ns - spent)
                 given, elapsed_ns, out_of_time = (seen.answers,), seen.elapsed_ns, seen.out_of_time
             spent += elapsed_ns
-            if self._writes and not isinstance(given[0], Failure):
+            if not isinstance(given[0], Failure):
                 judged(work.check, *given)
             if out_of_time:
                 return spent, False
@@ -172,7 +169,7 @@ class _Client:
         deadline = monotonic_ns() + PATIENCE * (pace.duration_ns or FOREVER_NS)
         while work is not None:
             left = pace.limit_ns - tally.elapsed_ns
-            if left <= 0 or monotonic_ns() > deadline:
+            if left <= 0:
                 self._out_of_time()
                 return
             record = self._bulk(work, left) if isinstance(work, Bulk) else self._operations(work, left)
@@ -180,6 +177,9 @@ class _Client:
             record()
             work = next(slices, None) if tally.ended_by == "count" else None
             self._pause(paused)
+            if work is not None and monotonic_ns() > deadline:
+                self._out_of_time()
+                return
 
     def _pause(self, since: tuple[int, int]) -> None:
         user, system = of_thread_ns()

@@ -8,8 +8,7 @@ replaced) stands at the start of its stub, so that a stale answer can be told fr
 from __future__ import annotations
 
 import mmap
-from binascii import b2a_base64
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
 from functools import cached_property
 from hashlib import shake_128
 
@@ -67,17 +66,10 @@ class Dataset:
 
     def record(self, number: int, version: int = 0) -> Record:
         """Record `number` after its `version`th replacement."""
-        return next(self.several([number], [version]))
-
-    def several(self, numbers: Sequence[int], versions: Sequence[int]) -> Iterator[Record]:
-        """The same of many, one at a time: the less an answer's check does, the less of the engine's memory it pushes
-        out of the processor's caches."""
-        seed, size, chars = self.seed, self._digest_bytes, self._random_chars
-        for number, version, name in zip(numbers, versions, self.names[numbers].tolist(), strict=True):
-            noise = b2a_base64(shake_128(b"%d:%d:%d" % (seed, number, version)).digest(size), newline=False)
-            word = name.decode()
-            stub = b"%0*d%b" % (VERSION_DIGITS, version, noise[:chars])
-            yield {"name": word, "location": word.upper(), "stub": stub.decode()}
+        name = self.names[number].decode()
+        noise = shake_128(b"%d:%d:%d" % (self.seed, number, version)).digest(self._digest_bytes)
+        stub = b"%0*d%b" % (VERSION_DIGITS, version, b64encode(noise)[: self._random_chars])
+        return {"name": name, "location": name.upper(), "stub": stub.decode()}
 
     @cached_property
     def mean_record_bytes(self) -> float:
@@ -110,6 +102,8 @@ class Model:
 
     def __init__(self, size: int) -> None:
         self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
+        self.marks = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
+        """The hash of the last answer for each record that was compared whole, with its version; 0 where none was."""
         self.clear()
 
     def clear(self) -> None:
