@@ -48,7 +48,7 @@ def native() -> ModuleType | None:
         from dyno import _native
     except ImportError:
         return None
-    return cast(ModuleType, _native)
+    return _native
 
 
 def pick(name: str = "auto") -> Loop:
