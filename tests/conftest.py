@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from shell import DISK, Shell
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
+    """Writes a tree of kernel files, and gives its root."""
+
+    def write(files: Mapping[str, str]) -> Path:
+        for name, text in files.items():
+            file = tmp_path / "root" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return tmp_path / "root"
+
+    return write
 
 
 @pytest.fixture

@@ -34,20 +34,6 @@ Plant = Callable[[Mapping[str, str]], Path]
 
 
 @pytest.fixture
-def plant(tmp_path: Path) -> Plant:
-    """Writes a tree of kernel files, and gives its root."""
-
-    def write(files: Mapping[str, str]) -> Path:
-        for name, text in files.items():
-            file = tmp_path / "root" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        return tmp_path / "root"
-
-    return write
-
-
-@pytest.fixture
 def work(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     return tmp_path / "work"

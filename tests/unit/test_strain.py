@@ -29,20 +29,6 @@ Told = dict[str, float | int | None]
 
 
 @pytest.fixture
-def plant(tmp_path: Path) -> Plant:
-    """Writes a tree of kernel files, and gives its root."""
-
-    def write(files: Mapping[str, str]) -> Path:
-        for name, text in files.items():
-            file = tmp_path / "root" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        return tmp_path / "root"
-
-    return write
-
-
-@pytest.fixture
 def between(plant: Plant) -> Callable[[Mapping[str, str], Mapping[str, str]], Told]:
     """What is told of a machine whose files change from one set to the other."""
 

@@ -32,20 +32,6 @@ SWITCHES = "Name:\tx\nVmHWM:\t  1234 kB\nvoluntary_ctxt_switches:\t{}\nnonvolunt
 Plant = Callable[[Mapping[str, str]], Path]
 
 
-@pytest.fixture
-def plant(tmp_path: Path) -> Plant:
-    """Writes a tree of kernel files, and gives its root."""
-
-    def write(files: Mapping[str, str]) -> Path:
-        for name, text in files.items():
-            file = tmp_path / "root" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        return tmp_path / "root"
-
-    return write
-
-
 class Child:
     """A process that executes what it is told, and gives `answer` when that is done."""
 
