@@ -16,8 +16,10 @@ use crate::clock::Counter;
 use crate::pacing::{exact_sleeps, wait_until};
 use crate::stamps::Stamps;
 
-/// Other threads wait at most this long, as they do under the interpreter's own loop.
-const TURN_NS: u64 = 5_000_000;
+/// How long other threads wait for their turn. Longer than the interpreter's switch interval of 5 ms, after which a
+/// waiting thread asks for the lock: given up before that, it is taken again by the one who gave it up, and the other's
+/// interval begins anew.
+const TURN_NS: u64 = 10_000_000;
 
 /// What one slice's loop works on. The references are kept by the caller for as long as the loop runs.
 pub struct Slice<'py> {
