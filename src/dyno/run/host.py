@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.run.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
-from dyno.run.kernel import Ticks, groups
+from dyno.run.kernel import Ticks, groups, swapped
 from dyno.run.procfs import difference, read_lines, read_text, to_float, to_int
 
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
@@ -63,9 +63,9 @@ def pressure(
 
     `others_busy_percent` is of all cores together, without this process (but with its running children).
     """
-    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), _swapped(root)
+    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), swapped(root)
     sleep(seconds)
-    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), _swapped(root)
+    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), swapped(root)
     steal: float | None = None
     others: float | None = None
     if before and after:
@@ -223,14 +223,6 @@ def _own_ticks(root: Path) -> int | None:
     words = (read_text(root / "proc/self/stat") or "").rpartition(")")[2].split()
     own = [n for n in map(to_int, words[11:13]) if n is not None]
     return sum(own) if len(own) == 2 else None
-
-
-def _swapped(root: Path) -> tuple[int | None, int | None]:
-    """Bytes swapped in and out since boot."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    counters = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))
-    inward, outward = (to_int(counters.get(name)) for name in ("pswpin", "pswpout"))
-    return None if inward is None else inward * page, None if outward is None else outward * page
 
 
 # --- software -----------------------------------------------------------------------------------------------

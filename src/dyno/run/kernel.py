@@ -1,4 +1,4 @@
-"""What more than one reader of the kernel's files needs: control groups' directories, and all cores' time.
+"""What more than one reader of the kernel's files needs: control groups' directories, all cores' time, and swapping.
 
 Nothing here raises for what is missing. What only one module reads stands there; what a figure means for a
 measurement may not be said here.
@@ -6,6 +6,7 @@ measurement may not be said here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -49,3 +50,11 @@ class Ticks:
         # The two columns after these, the guests', are counted in user and nice already.
         user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
         return Ticks(sum(ticks), user + nice + system + irq + softirq, steal)
+
+
+def swapped(root: Path) -> tuple[int | None, int | None]:
+    """Bytes swapped in and out since boot."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    counters = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))
+    inward, outward = (to_int(counters.get(name)) for name in ("pswpin", "pswpout"))
+    return None if inward is None else inward * page, None if outward is None else outward * page

@@ -6,13 +6,12 @@ said in `dyno.stats`. Unknown is None. No file of /proc or /sys has to exist.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.run.filesystem import ROOT
-from dyno.run.kernel import Ticks, groups
+from dyno.run.kernel import Ticks, groups, swapped
 from dyno.run.procfs import difference, read_lines, read_text, to_int
 
 _THROTTLED = "throttled_ns of level "
@@ -21,12 +20,12 @@ _THROTTLED = "throttled_ns of level "
 def counters(*, root: Path = ROOT) -> dict[str, int | None]:
     """The kernel's counters now: nothing by themselves, and for `since` only."""
     ticks = Ticks.read(root)
-    swapped = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))
+    inward, outward = swapped(root)
     return {
         "steal_ticks": ticks.steal if ticks else None,
         "total_ticks": ticks.total if ticks else None,
-        "swapped_in_pages": to_int(swapped.get("pswpin")),
-        "swapped_out_pages": to_int(swapped.get("pswpout")),
+        "swapped_in_bytes": inward,
+        "swapped_out_bytes": outward,
         "memory_stall_ns": _stall_ns(root, "memory"),
         "io_stall_ns": _stall_ns(root, "io"),
         "cpu_stall_ns": _stall_ns(root, "cpu"),
@@ -61,15 +60,13 @@ def since(
         return None if gain is None or gain < 0 else gain
 
     steal, total = gained("steal_ticks"), gained("total_ticks")
-    page = os.sysconf("SC_PAGE_SIZE")
-    inward, outward = gained("swapped_in_pages"), gained("swapped_out_pages")
     # The longest, not the sum: while a group and the one above it are both held back, the sum counts the same
     # wait twice. Of the differences, since the longest counter may be an old one that stands still.
     throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := gained(name)) is not None]
     return {
         "steal_percent": None if steal is None or not total else round(100 * steal / total, 2),
-        "swapped_in_bytes": None if inward is None else inward * page,
-        "swapped_out_bytes": None if outward is None else outward * page,
+        "swapped_in_bytes": gained("swapped_in_bytes"),
+        "swapped_out_bytes": gained("swapped_out_bytes"),
         "memory_stall_ns": gained("memory_stall_ns"),
         "io_stall_ns": gained("io_stall_ns"),
         "cpu_stall_ns": gained("cpu_stall_ns"),
