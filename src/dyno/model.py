@@ -95,6 +95,17 @@ def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
     return parse
 
 
+def percent(text: str) -> float:
+    """A percentage as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
+    try:
+        share = float(str(text).removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError("wants a percentage over 0 and up to 100, such as 5%")
+    return share
+
+
 def choice(*names: str) -> Callable[[str], Value]:
     """A parser that takes one of `names` and suggests the nearest."""
 

@@ -53,14 +53,16 @@ class Attempt:
     """What the machine suffered during the trial: see `run.strain.since`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """A run file, read."""
+    """A run file, read. It is equal to itself alone, and so can be a key."""
 
     path: Path
     header: Mapping[str, Any]
     cells: tuple[Cell, ...]
     attempts: tuple[Attempt, ...]
+    ending: str | None = None
+    """Of a run that adds blocks until its intervals are narrow, and has ended: 'narrow' or 'time'."""
 
     @property
     def plan(self) -> Mapping[str, Any]:
@@ -72,8 +74,19 @@ class Run:
         return list({(a.cell, a.block): a for a in self.attempts}.values())
 
     @property
+    def blocks(self) -> int:
+        """How many there are to be: as many as were planned, or were begun where their number was left open."""
+        planned = int(self.plan["samples"])
+        if self.plan.get("until") is None:
+            return planned
+        begun = max((attempt.block + 1 for attempt in self.attempts), default=0)
+        return begun if self.ending else max(planned, begun)
+
+    @property
     def complete(self) -> bool:
-        return len(self.final()) >= len(self.cells) * int(self.plan["samples"])
+        if self.plan.get("until") is not None and self.ending is None:
+            return False
+        return len(self.final()) >= len(self.cells) * self.blocks
 
 
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:
@@ -105,6 +118,12 @@ def append(path: Path, attempt: Attempt) -> None:
     """Adds one attempt, flushed to the device."""
     with path.open("a") as file:
         _write(file, {"kind": "trial", **asdict(attempt)})
+
+
+def end(path: Path, why: str) -> None:
+    """Says why no further block was added."""
+    with path.open("a") as file:
+        _write(file, {"kind": "end", "why": why})
 
 
 def _write(file: Any, line: Mapping[str, Any]) -> None:
@@ -142,7 +161,8 @@ def load(path: Path) -> Run:
         attempts = tuple(_attempt(line) for line in lines[1:] if line.get("kind") == "trial")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
-    return Run(path, header, cells, attempts)
+    last = lines[-1]
+    return Run(path, header, cells, attempts, last.get("why") if last.get("kind") == "end" else None)
 
 
 def damaged(path: Path, error: Exception) -> UsageError:
@@ -180,9 +200,11 @@ def _cell(data: Mapping[str, Any]) -> Cell:
     return Cell(**{**data, "tier": Tier(data["tier"])})
 
 
+_ATTEMPT, _SAMPLE = (frozenset(known.name for known in fields(kind)) for kind in (Attempt, Sample))
+
+
 def _attempt(data: Mapping[str, Any]) -> Attempt:
-    known = {known.name for known in fields(Attempt)}
-    values = {name: value for name, value in data.items() if name in known}
+    values = {name: value for name, value in data.items() if name in _ATTEMPT}
     values["samples"] = tuple(sample(found) for found in data["samples"])
     values["caveats"] = tuple(Caveat(**caveat) for caveat in data["caveats"])
     return Attempt(**values)
@@ -190,9 +212,9 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
 
 def sample(data: Mapping[str, Any]) -> Sample:
     """A sample from its JSON; fields of a later schema are passed over."""
-    known = {known.name for known in fields(Sample)}
     for name in ("operations", "items", "elapsed_ns", "busy_ns", "errors"):
         if not isinstance(data[name], int):
             raise TypeError(f"{name} is {data[name]!r}")
-    values = {name: value for name, value in data.items() if name in known}
-    return Sample(**{**values, "series": tuple(values.get("series", ()))})
+    values = {name: value for name, value in data.items() if name in _SAMPLE}
+    values["series"] = tuple(values.get("series", ()))
+    return Sample(**values)

@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,22 @@ from typing import Any
 import click
 import pages
 import pytest
+from facts import command, differences, keys, parse
 from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import cli, registry
 from dyno.cli import run as cli_run
 from dyno.model import EngineSpec, Sample, Value
 from dyno.report import data
+from dyno.report.charts import CHARTS
 from dyno.results import Attempt, load
 from dyno.run import host, plan, planfile
 from dyno.run.settle import LONGEST_NS
 from dyno.selftest import checks
-from dyno.stats import doubts, strain
+from dyno.stats import doubts, estimate, strain, verdict
 from dyno.stats import machine as machine_findings
-from dyno.stats.summary import FEWEST_TRIALS
+from dyno.stats.gate import CHANCE
+from dyno.stats.metric import METRICS
 from dyno.suite import Suite, Workload
 
 if sys.version_info >= (3, 11):
@@ -170,12 +172,6 @@ def test_suite_presets_are_documented(suite: Suite) -> None:
 # --- commands -----------------------------------------------------------------------------------------------
 
 
-def command(name: str) -> click.Command:
-    found = cli.dyno.get_command(click.Context(cli.dyno), name)
-    assert found is not None
-    return found
-
-
 def words_of(parameter: click.Parameter) -> set[str]:
     if isinstance(parameter, click.Option):
         return {*parameter.opts, *parameter.secondary_opts}
@@ -189,7 +185,7 @@ def test_command_and_its_flags_are_documented(name: str) -> None:
     assert f"dyno {name}" in found, f"docs/commands.md has no section 'dyno {name}'"
     body = found[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
-    said = {word for row in rows(body) for word in re.findall(r"`(-[^` ]+|[A-Z|.a-z]+)`", row[0])}
+    said = {word for row in rows(body) for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
     assert said == there
 
 
@@ -204,34 +200,6 @@ def test_exit_statuses_are_documented() -> None:
 
 
 # --- formats ------------------------------------------------------------------------------------------------
-
-# Dicts whose keys are names of something, not of the format.
-MAPS = re.compile(
-    r"cells\[\]\.(params|settings|options|latency_by_kind_ns|server)|absent(\[\]\.params)?|host\.psi(\.\*)?"
-    r"|settings|samples\[\]\.(by_kind|server)|resources\.(client|server)"
-)
-
-
-def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of plain JSON as a path: `cells[].throughput.median`. A map's own keys are `*`."""
-    if isinstance(value, list):
-        for item in value:
-            yield from keys(item, f"{path}[]")
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            key = "*" if MAPS.fullmatch(path) else name
-            whole = f"{path}.{key}" if path else key
-            yield whole, inner
-            yield from keys(inner, whole)
-
-
-def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[str], set[str]]:
-    """What is there and not documented; what is documented and not there, nor inside of something that is null
-    or empty here."""
-    there = {path for path, _ in seen}
-    hollow = there - {path for path, value in seen if value is not None and value not in ({}, [])}
-    missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}
-    return there - documented, missing
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +297,7 @@ def test_doubts_are_documented_with_their_thresholds() -> None:
     table = named(sections(read("methodology.md"))["Doubts"])
     assert set(table) == set(doubts.MEANINGS)
     thresholds: dict[str, list[float]] = {
-        "few": [FEWEST_TRIALS],
+        "few": [estimate.FEWEST_TRIALS],
         "wide": [doubts.WIDE_PERCENT],
         "harness": [doubts.HARNESS_PERCENT],
         "short": [doubts.SHORT_NS / 1e6],
@@ -347,6 +315,31 @@ def test_doubts_are_documented_with_their_thresholds() -> None:
     for code, figures in thresholds.items():
         for figure in figures:
             assert f" {figure:g} " in f" {table[code][1]} ", code
+
+
+def test_metrics_are_documented() -> None:
+    assert list(named(sections(read("methodology.md"))["Ratios"])) == list(METRICS)
+
+
+def test_charts_are_documented() -> None:
+    assert list(named(sections(read("reports.md"))["Charts"])) == [chart.name for chart in CHARTS]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("The interval", f"The interval is for {estimate.CONFIDENCE * 100:g} %"),
+        ("The interval", f"**From {estimate.FEWEST_ORDERED} trials on**"),
+        ("The interval", f"**For {estimate.FEWEST_TRIALS} to {estimate.FEWEST_ORDERED - 1} trials**"),
+        ("The interval", f"**Under {estimate.FEWEST_TRIALS} trials**"),
+        ("Ratios", f"**Why {verdict.CONFIDENCE * 100:g} %.**"),
+        ("Ratios", f"within the margin, which is {verdict.MARGIN * 100:g} %"),
+        ("The gate", f"at {(1 - CHANCE) * 100:g} % for the row by itself"),
+        ("Until it is narrow", f"It looks from {plan.UNTIL_BLOCKS} blocks on"),
+    ],
+)
+def test_figures_of_the_statistics_are_documented(section: str, said: str) -> None:
+    assert said in " ".join(sections(read("methodology.md"))[section].split())
 
 
 def test_self_tests_are_documented() -> None:
@@ -446,15 +439,11 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
         pass
 
 
-def parse(words: list[str]) -> None:
-    """As the command line is parsed, and nothing after that."""
-    if not words or words[0].startswith("-"):
-        cli.dyno.make_context("dyno", list(words))
-        return
-    context = click.Context(cli.dyno, info_name="dyno")
-    name, found, rest = cli.dyno.resolve_command(context, list(words))
-    assert found is not None
-    found.make_context(name, rest, parent=context)
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.relative)
+def test_extras_that_are_to_be_installed_are_there(page: Path) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named_ = re.findall(r"(?:dyno|\.)\[([\w,]+)\]['\"]", pages.contents(page))
+    assert {name for names in named_ for name in names.split(",")} <= set(extras)
 
 
 @pytest.mark.parametrize("page", ["adding-an-engine.md", "adding-a-suite.md"])

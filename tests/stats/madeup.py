@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dyno import results
 from dyno.histogram import Recorder
 from dyno.model import Caveat, Cell, Sample, Tier
 from dyno.results import Attempt, Run
@@ -16,6 +18,7 @@ PHASES = ("fill", "read")
 SECOND = 10**9
 
 
+@cache
 def recorded(*spans_ns: int) -> str | None:
     """A histogram of these, as a sample has it."""
     recorder = Recorder()
@@ -81,6 +84,41 @@ def of_cells(*cells: Cell, attempts: tuple[Attempt, ...] = (), samples: int = 3)
     """Of several."""
     header = {"plan": {"samples": samples, "phases": list(PHASES)}, "host": {}}
     return Run(Path("run.json"), header, cells, attempts)
+
+
+Rates = Sequence[float | None]
+"""Items a second of each block; None where the trial has no sample of the phase."""
+
+
+def of_rates(*rows: tuple[Cell, Mapping[str, Rates]], phases: Sequence[str] = PHASES, **header: Any) -> Run:
+    """Of these cells, each with the rates of its phases."""
+    attempts = tuple(
+        an_attempt(block, *_samples(rates, block), cell=at)
+        for at, (_, rates) in enumerate(rows)
+        for block in range(max(map(len, rates.values()), default=0))
+    )
+    samples = max((attempt.block + 1 for attempt in attempts), default=1)
+    plan = {"suite": "records", "phases": list(phases), "samples": samples, "seed": 1, "budget": 5.0}
+    return Run(Path("run.json"), {"plan": plan, "host": {}, **header}, tuple(cell for cell, _ in rows), attempts)
+
+
+def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:
+    at = {phase: values[block] for phase, values in rates.items() if block < len(values)}
+    # Without a histogram: decoding takes time.
+    return [a_sample(phase, rate, histogram=None) for phase, rate in at.items() if rate is not None]
+
+
+def reads(**rates: Rates) -> Run:
+    """Of one phase, by the name of the engine."""
+    return of_rates(*((a_cell(engine), {"read": values}) for engine, values in rates.items()), phases=["read"])
+
+
+def written(run: Run, path: Path) -> Path:
+    """The run as a file."""
+    results.create(path, run.header, list(run.cells))
+    for attempt in run.attempts:
+        results.append(path, attempt)
+    return path
 
 
 def sound(count: int = 3, **changed: Any) -> list[Attempt]:

@@ -258,7 +258,7 @@ def test_a_tier_that_is_asked_for_holds_for_all() -> None:
 
 def blocks(seed: int) -> list[list[int]]:
     made = make("lmdb", "sqlite", params={"records": ["1", "2", "3", "4"]}, samples=6, seed=seed)
-    found = list(made.blocks())
+    found = [made.block(number) for number in range(6)]
     assert [{trial.block for trial in block} for block in found] == [{at} for at in range(6)]
     return [[trial.cell for trial in block] for block in found]
 
@@ -275,6 +275,34 @@ def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
 def test_the_seed_decides_the_order() -> None:
     assert blocks(seed=3) == blocks(seed=3)
     assert blocks(seed=3) != blocks(seed=4)
+
+
+# -- until the intervals are narrow ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["5%", "5 %", "5", 5, 5.0])
+def test_how_narrow_is_a_percentage_however_it_is_written(text: Any) -> None:
+    made = make(until=text)
+    assert (made.until, made.within) == (0.05, 1_800)
+
+
+def test_there_are_blocks_enough_for_an_interval_that_takes_nothing_for_granted() -> None:
+    quick = SUITE.presets["quick"].samples
+    assert (make(until="5%").samples, make().samples) == (6, quick)
+    assert quick < 6
+    assert [make(until="5%", samples=samples).samples for samples in (3, 9)] == [3, 9]
+
+
+def test_the_longest_time_is_that_which_was_asked_for() -> None:
+    assert make(until="5%", within=60.5).within == 60.5
+    assert (make().until, make().within) == (None, None)
+
+
+def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> None:
+    until, fixed = make("lmdb", "sqlite", until="5%"), make("lmdb", "sqlite", samples=3)
+    assert [until.block(number) for number in range(3)] == [fixed.block(number) for number in range(3)]
+    assert {trial.block for trial in until.block(500)} == {500}
+    assert sorted(trial.cell for trial in until.block(500)) == list(range(len(until.cells)))
 
 
 # -- what can't be --------------------------------------------------------------------------------------------
@@ -423,6 +451,8 @@ PLAN_FILE = """
 suite = "records"
 engine = ["lmdb", "sqlite:journal_mode=delete+cache_mib=8", { name = "sqlite", page_size = 8192 }]
 samples = 4
+until = "5%"
+within = 90
 preset = "standard"
 tier = "power"
 clients = [1, 2]
@@ -462,6 +492,8 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
         engines=["lmdb", "sqlite:journal_mode=delete+cache_mib=8", "sqlite:page_size=8192"],
         params={"records": ["100", "200"], "txn": ["all"]},
         samples=4,
+        until="5 %",
+        within=90.0,
         preset="standard",
         tier="power",
         clients=["1", "2"],
@@ -483,7 +515,7 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     from dyno.cli.run import command
 
     # Of the rest of the flags, none says what is measured.
-    where = {"output", "resume", "overwrite", "work"}
+    where = {"output", "resume", "overwrite", "blocks", "work"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
     assert set(planfile.KEYS) == {"suite", *flags - where}
 
@@ -493,7 +525,7 @@ def overridden(file: Path, *flags: str) -> Plan:
     from dyno.cli.run import _asked, command
 
     given = command.make_context("run", [str(file), *flags]).params
-    elsewhere = ("path", "resume", "overwrite", "root")
+    elsewhere = ("path", "resume", "overwrite", "most", "root")
     given = {name: value for name, value in given.items() if name not in elsewhere}
     return plan.make(_asked(given.pop("what"), given))
 
@@ -627,6 +659,12 @@ OUT_OF_RANGE = {
     "timeout = -5": "timeout is out of range: it wants 1 or more",
     "memory = 0": "memory is out of range: it wants 50 MiB or more",
     "retries = -1": "retries is out of range: it wants 0 or more",
+    "until = 5\nwithin = 0": "within is out of range: it wants 1 or more",
+    "until = 5\nwithin = inf": "within is out of range: it wants 1 or more",
+    "until = 0": "until 0: wants a percentage over 0 and up to 100, such as 5%",
+    "until = nan": "until nan: wants a percentage over 0 and up to 100, such as 5%",
+    'until = "narrow"': "until narrow: wants a percentage over 0 and up to 100, such as 5%",
+    "within = 60": "within is the longest time of a run until its intervals are narrow: say until, such as 5%, too",
     "phases = [1]": "suite records: phase 1 is not known; there are: ",
     "param = { records = [] }": "suite records: parameter records has no value",
     "param = { clients = [] }": "suite records: parameter clients has no value",
@@ -648,7 +686,7 @@ def test_the_plan_of_a_run_file_is_plain_data() -> None:
     assert "cells" not in data
     assert data["phases"] == [phase.name for phase in SUITE.phases]
     counts = {"samples", "seed", "budget", "timeout", "memory", "retries"}
-    assert set(data) == {"suite", "phases", *counts, "duration", "warmup", "arrivals", "loop"}
+    assert set(data) == {"suite", "phases", *counts, "duration", "warmup", "arrivals", "loop", "until", "within"}
     assert json.loads(json.dumps(data)) == data
 
 

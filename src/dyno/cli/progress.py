@@ -12,19 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dyno.cli.console import progress as progress_console
 from dyno.model import Cell, Trial
 from dyno.results import Attempt
+from dyno.run.parent import Quiet
 from dyno.run.plan import Plan
-
-
-class Quiet:
-    """Observes and says nothing."""
-
-    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
-
-    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
-
-    def phase(self, name: str) -> None: ...
-
-    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
 
 class Estimate:
@@ -33,6 +22,10 @@ class Estimate:
     def __init__(self, cells: int, samples: int) -> None:
         self._left = dict.fromkeys(range(cells), samples)
         self._took: dict[int, list[float]] = defaultdict(list)
+
+    def extend(self) -> None:
+        """Every cell has one more to do."""
+        self._left = {cell: left + 1 for cell, left in self._left.items()}
 
     def add(self, attempt: Attempt) -> None:
         self._took[attempt.cell].append(attempt.duration_ns / 1e9)
@@ -54,14 +47,16 @@ class Display:
         self._bar = bar
         self._task = bar.add_task("starting", total=None, left="")
         self._what = ""
+        self._cells = 0
         self._estimate = Estimate(0, 0)
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
-        self._estimate = Estimate(len(plan.cells), plan.samples)
+        self._cells = len(plan.cells)
+        self._estimate = Estimate(self._cells, plan.samples)
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for attempt in trials.values():
             self._estimate.add(attempt)
-        self._bar.update(self._task, total=len(plan.cells) * plan.samples, completed=len(trials))
+        self._bar.update(self._task, total=self._cells * plan.samples, completed=len(trials))
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
         again = f", attempt {attempt + 1}" if attempt else ""
@@ -77,6 +72,11 @@ class Display:
         if attempt.attempt == 0:
             self._estimate.add(attempt)
             self._bar.advance(self._task)
+
+    def extended(self, blocks: int, why: str) -> None:
+        self._estimate.extend()
+        self._bar.update(self._task, total=self._cells * blocks)
+        self._bar.console.print(f"block {blocks}: {why}")
 
     def _show(self, what: str) -> None:
         left = self._estimate.seconds_left()

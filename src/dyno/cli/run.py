@@ -21,6 +21,7 @@ from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
 from dyno.run.plan import Asked, Plan
 from dyno.stats.summary import absences
+from dyno.stats.until import wanting
 
 FAILED, NOTHING = 1, 3
 
@@ -37,6 +38,15 @@ FAILED, NOTHING = 1, 3
 )
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Values of a parameter.")
 @click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option(
+    "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="With --until: longest run. Default: 1800.",
+)
 @click.option("--preset", metavar="NAME", help="Named size: quick (the default), standard or full.")
 @click.option(
     "--tier",
@@ -69,8 +79,17 @@ FAILED, NOTHING = 1, 3
 @click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
+@click.option(
+    "--blocks",
+    "most",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after so many blocks; --resume does the rest. To measure two versions in turns.",
+)
 @click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
-def command(what: str, path: Path | None, resume: bool, overwrite: bool, root: Path | None, **given: Any) -> int:
+def command(
+    what: str, path: Path | None, resume: bool, overwrite: bool, most: int | None, root: Path | None, **given: Any
+) -> int:
     """Measure engines doing the work of SUITE, or what a plan file says.
 
     \b
@@ -78,12 +97,14 @@ def command(what: str, path: Path | None, resume: bool, overwrite: bool, root: P
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    run = carry_out(plan.make(_asked(what, given)), path, root, resume, overwrite)
+    run = carry_out(plan.make(_asked(what, given)), path, root, resume, overwrite, most)
     text.render(run, output())
     return status(run)
 
 
-def carry_out(made: Plan, path: Path | None, root: Path | None, resume: bool, overwrite: bool) -> Run:
+def carry_out(
+    made: Plan, path: Path | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
+) -> Run:
     """Executes the plan with a progress display, and says where the run file is. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
@@ -92,10 +113,12 @@ def carry_out(made: Plan, path: Path | None, root: Path | None, resume: bool, ov
     path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
-            run = parent.execute(made, path, root or work.default_root(), watching, resume, overwrite)
+            run = parent.execute(made, path, root or work.default_root(), watching, resume, overwrite, wanting, most)
     except KeyboardInterrupt:
         _interrupted(path)
         raise
+    if made.until is not None and run.ending == "time":
+        print(f"The time was up: {wanting(run, made.until) or 'nothing is wanting'}", file=sys.stderr)
     print(f"Written to {path}", file=sys.stderr)
     return run
 
@@ -104,7 +127,10 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
     """The plan file's wishes, if one is named, overridden by the flags that were given."""
     asked = planfile.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
     flags: dict[str, Any] = {
-        **{name: given[name] for name in ("samples", "preset", "tier", "seed", "budget", "timeout", "retries")},
+        **{
+            name: given[name]
+            for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
+        },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop")},
         "memory": None if given["memory"] is None else int(given["memory"] * planfile.GIB),
         "engines": _split(given["engines"]),
@@ -138,7 +164,7 @@ def _params(texts: Sequence[str]) -> dict[str, list[str]]:
 def _interrupted(path: Path) -> None:
     if path.exists():
         run = results.load(path)
-        planned = len(run.cells) * int(run.plan["samples"])
+        planned = len(run.cells) * run.blocks
         print(
             f"{len(run.final())} of {planned} trials are kept in {path}; the same command with"
             f" -o {path} --resume goes on from there",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +24,7 @@ WATCHED_SECONDS = 0.3
 
 
 class Observer(Protocol):
-    """Who wants to know how the run is going: a progress display, or nobody."""
+    """Who wants to know how the run is going: a progress display, or `Quiet`."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
 
@@ -32,9 +34,40 @@ class Observer(Protocol):
 
     def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
+    def extended(self, blocks: int, why: str) -> None:
+        """A block is added to those of the plan, since so much is wanting."""
 
-def execute(plan: Plan, path: Path, root: Path, observer: Observer, resume: bool, overwrite: bool) -> Run:
-    """Runs what is not yet in the run file, and returns the run. Raises UsageError before anything is started.
+
+class Quiet:
+    """Nobody wants to know."""
+
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
+
+    def extended(self, blocks: int, why: str) -> None: ...
+
+
+Wanting = Callable[[Run, float], str | None]
+"""What is not yet as narrow as the plan wants, in words; None where all is."""
+
+
+def execute(
+    plan: Plan,
+    path: Path,
+    root: Path,
+    observer: Observer,
+    resume: bool,
+    overwrite: bool,
+    wanting: Wanting = lambda run, until: None,
+    most: int | None = None,
+) -> Run:
+    """Runs what is not yet in the run file, and returns the run; of blocks with something left to do, at most `most`.
+    Raises UsageError before anything is started.
 
     An interruption leaves the file readable, with every trial that had ended.
     """
@@ -42,10 +75,40 @@ def execute(plan: Plan, path: Path, root: Path, observer: Observer, resume: bool
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
         limit = plan.memory or default_limit()
-        for block in plan.blocks():
-            for trial in block:
+        worked = 0
+        for number in _numbers(plan, path, observer, wanting):
+            before = len(attempts)
+            for trial in plan.block(number):
                 _until_settled(plan, trial, path, home, limit, observer, attempts)
+            worked += len(attempts) > before
+            if worked == most:
+                break
     return results.load(path)
+
+
+def _numbers(plan: Plan, path: Path, observer: Observer, wanting: Wanting) -> Iterator[int]:
+    """The blocks to be done: as many as planned; with `until`, until nothing is wanting or the time is up."""
+    if plan.until is None or plan.within is None:
+        yield from range(plan.samples)
+        return
+    began, longest = time.monotonic(), 0.0
+    # One that was interrupted is ended first: half a block is no reason to stop.
+    least = max(plan.samples, results.load(path).blocks)
+    for number in count():
+        started = time.monotonic()
+        if number and started - began + longest > plan.within:
+            why = "time"
+            break
+        if number >= least:
+            lacking = wanting(results.load(path), plan.until)
+            if lacking is None:
+                why = "narrow"
+                break
+            observer.extended(number + 1, lacking)
+        yield number
+        longest = max(longest, time.monotonic() - started)
+    if results.load(path).ending != why:
+        results.end(path, why)
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:

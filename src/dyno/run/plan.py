@@ -13,7 +13,20 @@ from itertools import product
 from typing import Any
 
 from dyno import registry
-from dyno.model import Cell, EngineSpec, Preset, Setting, Tier, Trial, UsageError, Value, integer, nearest, unknown
+from dyno.model import (
+    Cell,
+    EngineSpec,
+    Preset,
+    Setting,
+    Tier,
+    Trial,
+    UsageError,
+    Value,
+    integer,
+    nearest,
+    percent,
+    unknown,
+)
 from dyno.run.arrivals import ARRIVALS, UNIFORM
 from dyno.run.loops import LOOPS, pick
 from dyno.run.measure import PATIENCE
@@ -41,6 +54,8 @@ RATE = Setting(
     "rate", _rate, UNPACED, "operations a second that are due, of all clients together (an open loop); max: none is"
 )
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
+# Blocks before anybody looks how narrow the intervals are, and the seconds after which nobody waits any more.
+UNTIL_BLOCKS, WITHIN = 6, 1800.0
 # A trial's other work: opening, loading, checking.
 SPARE_SECONDS = 60.0
 
@@ -54,6 +69,9 @@ class Asked:
     """As on the command line, 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
     params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     samples: int | None = None
+    until: str | float | None = None
+    """'5%': blocks are added until each interval is that narrow to each side."""
+    within: float | None = None
     preset: str | None = None
     tier: str | None = None
     clients: Sequence[Any] = ()
@@ -78,6 +96,7 @@ class Plan:
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
     samples: int
+    """Blocks; the least number of them where `until` is given."""
     seed: int
     budget: float
     """Seconds of measuring for each phase of a trial, at most."""
@@ -94,6 +113,10 @@ class Plan:
     """How an open loop's operations are spread over time."""
     loop: str = "auto"
     """Which loop measures: 'native', 'python', or the former where it was built."""
+    until: float | None = None
+    """Further blocks are added until each interval reaches no further than this share of its median."""
+    within: float | None = None
+    """Seconds after which no further block is begun; None where `until` is."""
 
     def pace(self, cell: Cell) -> dict[str, Any]:
         """How long and how fast a cell's phases are measured: the fields of `run.measure.Pace`."""
@@ -108,12 +131,11 @@ class Plan:
             "seed": self.seed,
         }
 
-    def blocks(self) -> Iterator[list[Trial]]:
-        """One trial of every cell a block, in an order shuffled by the seed."""
-        for block in range(self.samples):
-            trials = [Trial(cell, block) for cell in range(len(self.cells))]
-            random.Random(f"{self.seed}:{block}").shuffle(trials)
-            yield trials
+    def block(self, number: int) -> list[Trial]:
+        """One trial of every cell, in an order shuffled by the seed."""
+        trials = [Trial(cell, number) for cell in range(len(self.cells))]
+        random.Random(f"{self.seed}:{number}").shuffle(trials)
+        return trials
 
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
@@ -141,7 +163,7 @@ def make(asked: Asked) -> Plan:
             for spec, options, tier in rows
             for params in combinations
         ),
-        samples=preset.samples if asked.samples is None else asked.samples,
+        samples=_samples(asked, preset),
         seed=1 if asked.seed is None else asked.seed,
         budget=preset.budget if asked.budget is None else asked.budget,
         timeout=_timeout(asked, preset, len(phases)),
@@ -151,7 +173,22 @@ def make(asked: Asked) -> Plan:
         warmup=asked.warmup or 0.0,
         arrivals=asked.arrivals or UNIFORM,
         loop=asked.loop or "auto",
+        until=None if asked.until is None else _until(asked.until),
+        within=None if asked.until is None else asked.within or WITHIN,
     )
+
+
+def _until(text: str | float) -> float:
+    try:
+        return percent(str(text))
+    except ValueError as error:
+        raise UsageError(f"until {text}: {error}") from None
+
+
+def _samples(asked: Asked, preset: Preset) -> int:
+    if asked.samples is not None:
+        return asked.samples
+    return preset.samples if asked.until is None else max(preset.samples, UNTIL_BLOCKS)
 
 
 def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
@@ -165,13 +202,17 @@ def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
 def _check_numbers(asked: Asked) -> None:
     """Here for flags and plan files alike."""
     least = {"samples": 1, "seed": 0, "budget": 0.01, "timeout": 1, "memory": 50 << 20, "retries": 0}
-    least |= {"duration": 0.01, "warmup": 0}
+    least |= {"duration": 0.01, "warmup": 0, "within": 1}
     for name, low in least.items():
         value = getattr(asked, name)
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{name} is out of range: it wants {'50 MiB' if name == 'memory' else low} or more")
     if asked.budget is not None and asked.duration is not None:
         raise UsageError("budget (the most) and duration (exactly so long) of a phase exclude each other")
+    if asked.within is not None and asked.until is None:
+        raise UsageError(
+            "within is the longest time of a run until its intervals are narrow: say until, such as 5%, too"
+        )
     for name, value, known in (("arrivals", asked.arrivals, ARRIVALS), ("loop", asked.loop, LOOPS)):
         if value is not None and value not in known:
             raise UsageError(unknown(name, value, known))

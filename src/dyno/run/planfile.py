@@ -22,6 +22,8 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "engine": ("engines", list),
     "param": ("params", dict),
     "samples": ("samples", int),
+    "until": ("until", (str, int, float)),
+    "within": ("within", (int, float)),
     "preset": ("preset", str),
     "tier": ("tier", str),
     "clients": ("clients", (int, list)),

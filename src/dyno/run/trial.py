@@ -116,7 +116,7 @@ def run_trial(
         why=story.why,
         phase=None if story.outcome == "ok" else story.phase,
         samples=tuple(story.samples),
-        started=started.isoformat(timespec="seconds"),
+        started=started.isoformat(timespec="milliseconds"),
         duration_ns=duration,
         version=story.about.get("version"),
         settings=story.about.get("settings"),

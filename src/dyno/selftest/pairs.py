@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from dyno.results import Run
@@ -10,7 +12,8 @@ from dyno.selftest import Verdict
 from dyno.selftest.trials import PHASE, trials
 from dyno.stats.compare import ratios
 from dyno.stats.doubts import doubts
-from dyno.stats.summary import estimate, summarize
+from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
+from dyno.stats.summary import summarize
 
 BLOCKS, MOST_RUNS = 8, 4
 NARROW = 0.04
@@ -55,10 +58,10 @@ def _compared(work: Path, engine: str) -> Ratio:
     for _ in range(MOST_RUNS):
         run = trials(work, "pairs", [BASE, engine], samples=BLOCKS, params={"operations": [OPERATIONS]})
         found += ratios(run, PHASE, engine, BASE)
-        over = estimate(found) if found else None
-        if over is None or over.low is None or over.high is None:
+        if len(found) < FEWEST_TRIALS:
             raise RuntimeError("too few blocks have a sample of both")
-        ratio = Ratio(over.median, over.low, over.high, len(found))
+        over = around(median(found), center(found), CONFIDENCE)
+        ratio = Ratio(over.median, over.low or 0.0, over.high or math.inf, len(found))
         if ratio.high - ratio.low <= 2 * NARROW:
             break
     return ratio

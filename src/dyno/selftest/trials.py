@@ -7,31 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Cell, Trial
-from dyno.results import Attempt, Run
+from dyno.results import Run
 from dyno.run import parent, plan
-from dyno.run.plan import Asked, Plan
+from dyno.run.plan import Asked
 
 PHASE = "work"
-
-
-class Silent:
-    """Nobody wants to know how a self-test's trials are going."""
-
-    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
-
-    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
-
-    def phase(self, name: str) -> None: ...
-
-    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
 
 def trials(work: Path, name: str, engines: Sequence[str], **asked: Any) -> Run:
     """A run of these engines, without a floor. Raises RuntimeError if a trial did not end well."""
     made = plan.make(Asked("selftest", engines=engines, **asked))
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
-    run = parent.execute(made, work / f"{name}.json", work, Silent(), resume=False, overwrite=True)
+    run = parent.execute(made, work / f"{name}.json", work, parent.Quiet(), resume=False, overwrite=True)
     for attempt in run.final():
         if attempt.outcome != "ok":
             raise RuntimeError(f"a trial ended in {attempt.outcome}: {attempt.why}")

@@ -1,31 +1,135 @@
-"""Ratios between the rows of a run: block by block, so that a drift of the machine is in both parts of each."""
+"""Rows of a run against each other, block by block, so that a drift of the machine is in both parts of each ratio.
+
+Only rows of one phase, one tier and the same parameters are put into a ratio. Null engines are in none.
+"""
 
 from __future__ import annotations
 
-from dyno.model import UsageError, unknown
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
+
+from dyno.model import Cell, Tier, UsageError, unknown
 from dyno.results import Run
+from dyno.stats.estimate import center
+from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row as seen from another, its baseline."""
+
+    engine: Cell
+    baseline: Cell
+    phase: str
+    metric: Metric
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that may be compared, with their speeds by block; the best first."""
+
+    phase: str
+    metric: Metric
+    rows: tuple[tuple[CellSummary, Mapping[int, float]], ...]
+
+    @property
+    def tier(self) -> Tier:
+        return self.rows[0][0].cell.tier
+
+    @property
+    def params(self) -> Mapping[str, object]:
+        return self.rows[0][0].cell.params
+
+
+def tables(run: Run, by: Metric | None = None) -> list[Table]:
+    """Every phase, tier and combination of parameters with a valid row, in the plan's order.
+
+    `by` None: throughput, or the response time where a rate was asked for.
+    """
+    order, tiers = list(run.plan["phases"]), list(Tier)
+    combinations = list(dict.fromkeys(_key(cell.params) for cell in run.cells))
+
+    def place(row: CellSummary) -> tuple[int, int, int]:
+        cell = row.cell
+        return order.index(row.phase), tiers.index(cell.tier), combinations.index(_key(cell.params))
+
+    rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
+    grouped = (list(found) for _, found in groupby(rows, key=place))
+    return [table for found in grouped if (table := _table(found, by)).rows]
+
+
+def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
+    used = by or fitting(rows)
+    # A row without a single value of the metric (a percentile of a bulk phase) has nothing to be compared by.
+    valued = [(row, found) for row in rows if (found := speeds(row, used))]
+    valued.sort(key=lambda pair: -median(pair[1].values()))
+    return Table(rows[0].phase, used, tuple(valued))
+
+
+def _key(params: Mapping[str, object]) -> str:
+    return repr(sorted(params.items()))
+
+
+def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Comparison]:
+    """Every ordered pair of rows that may be compared."""
+    return [
+        compared(table, mine, base, margin)
+        for table in tables(run, by)
+        for base in range(len(table.rows))
+        for mine in range(len(table.rows))
+        if mine != base
+    ]
+
+
+def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
+    """Every other row of a table as seen from the baseline's: the engine as it was asked for, or None for the best.
+
+    Nothing where the table does not have the baseline.
+    """
+    names = [row.cell.asked for row, _ in table.rows]
+    if baseline is not None and baseline not in names:
+        return []
+    base = 0 if baseline is None else names.index(baseline)
+    return [compared(table, mine, base, margin) for mine in range(len(names)) if mine != base]
+
+
+def compared(table: Table, mine: int, base: int, margin: float = MARGIN) -> Comparison:
+    """Two rows of a table."""
+    (row, values), (base_row, base_values) = table.rows[mine], table.rows[base]
+    verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
+    return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict)
+
+
+def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:
+    """The verdict on speeds and the baseline's, a pair for each block."""
+    ratios = [mine / base for mine, base in values]
+    if len(ratios) < FEWEST_BLOCKS:
+        return judge(None, 0.0, len(ratios), margin)
+    return judge(center(ratios), median(ratios), len(ratios), margin)
+
+
+def check_baseline(run: Run, baseline: str | None) -> None:
+    """Raises UsageError for an engine that the run does not have."""
+    names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
+    if baseline is not None and baseline not in names:
+        raise UsageError(unknown(f"{run.path}: engine", baseline, names))
 
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:
     """Throughput of `engine` as a share of that of `baseline` (both as they were asked for), for each block that has
     a valid sample of both. Raises UsageError for an engine that the run does not have, or has in several rows."""
-    asked: dict[str, list[int]] = {}
-    for at, cell in enumerate(run.cells):
-        asked.setdefault(cell.asked, []).append(at)
+    asked = Counter(cell.asked for cell in run.cells)
     for name in (engine, baseline):
         if name not in asked:
             raise UsageError(unknown(f"{run.path}: engine", name, asked))
-        if len(asked[name]) > 1:
-            raise UsageError(f"{run.path}: engine {name} has {len(asked[name])} rows, of other tiers or parameters")
-    rates: dict[tuple[int, int], float] = {}
-    for attempt in run.final():
-        for sample in attempt.samples:
-            if sample.phase == phase and sample.per_second is not None:
-                rates[attempt.cell, attempt.block] = sample.per_second
-    (mine,), (base,) = asked[engine], asked[baseline]
-    blocks = sorted({block for _, block in rates})
-    return [
-        rates[mine, block] / rates[base, block]
-        for block in blocks
-        if (mine, block) in rates and (base, block) in rates
-    ]
+        if asked[name] > 1:
+            raise UsageError(f"{run.path}: engine {name} has {asked[name]} rows, of other tiers or parameters")
+    rows = {row.cell.asked: row for row in summarize(run) if row.phase == phase}
+    mine, base = (speeds(rows[name], THROUGHPUT) for name in (engine, baseline))
+    return [mine[block] / base[block] for block in sorted(mine) if block in base]

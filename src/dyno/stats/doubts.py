@@ -9,9 +9,11 @@ from itertools import chain
 
 from dyno.model import Sample, Tier
 from dyno.results import Run
+from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, machine_doubts
 from dyno.stats.strain import STRAINS, strained
-from dyno.stats.summary import FEWEST_TRIALS, CellSummary
+from dyno.stats.summary import CellSummary
+from dyno.stats.until import reach
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
@@ -66,7 +68,7 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if not row.valid:
         return
     # A trial in which every operation raised has a sample and no throughput.
-    have, planned = sum(s.items > 0 for s in row.samples), int(run.plan["samples"])
+    have, planned = sum(s.items > 0 for s in row.samples), run.blocks
     if have < FEWEST_TRIALS:
         yield Doubt("few", f"{have} trial{'s' * (have != 1)}", f"only {have} of the {FEWEST_TRIALS} trials it takes")
     if have < planned:
@@ -74,12 +76,9 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _spread(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    found = row.throughput
-    if found is None or found.low is None or found.high is None or not found.median:
-        return
-    reach = max(found.high - found.median, found.median - found.low) / found.median * 100
-    if reach > WIDE_PERCENT:
-        yield Doubt("wide", "wide", f"the interval reaches {reach:.0f} % from the median")
+    percent = (reach(row.throughput) or 0.0) * 100
+    if percent > WIDE_PERCENT:
+        yield Doubt("wide", "wide", f"the interval reaches {percent:.0f} % from the median")
 
 
 def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -1,42 +1,18 @@
-"""What a run says about each cell and phase: a median over trials, an interval, percentiles, and why not.
-
-The interval. Throughputs of trials are taken as independent draws from one log-normal distribution: trials are
-separate processes on fresh data, noise on a machine multiplies (a trial is slowed down by a share of its time),
-and nothing is assumed of the draws inside a trial. The interval is Student's t on the logarithms, with n - 1
-degrees of freedom, at 95 %. Fewer than three trials have none: that of two reaches over orders of magnitude.
-It speaks of this machine on this day: a drift between runs is not in it.
-"""
+"""What a run says about each cell and phase: a median over trials, an interval, percentiles, and why not."""
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from functools import lru_cache
+from statistics import median
 from typing import Any
 
 from dyno.histogram import percentiles
 from dyno.model import Caveat, Cell, Sample
 from dyno.results import Attempt, Run, damaged
-
-# Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; 1.96 beyond is at most 4 % too narrow.
-T_95 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-
-
-FEWEST_TRIALS = 3
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A median over trials and its 95 % interval, None where there are too few trials for one."""
-
-    median: float
-    low: float | None
-    high: float | None
+from dyno.stats.estimate import Estimate, estimate
 
 
 @dataclass(frozen=True)
@@ -50,6 +26,8 @@ class CellSummary:
     """Why there is no number: void, crash, errors; None for a valid row."""
     samples: tuple[Sample, ...]
     """The samples that count: none for a row that is not valid."""
+    blocks: tuple[int, ...]
+    """Of the samples."""
     unit: str
     throughput: Estimate | None
     items: int | None
@@ -80,21 +58,6 @@ class CellSummary:
     """Every attempt at the cell, failed ones included."""
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """The median and the 95 % interval of positive values; see the module's docstring for the method."""
-    middle = float(median(values))
-    if len(values) < FEWEST_TRIALS:
-        return Estimate(middle, None, None)
-    logs = [math.log(value) for value in values]
-    degrees = len(logs) - 1
-    t = T_95[degrees - 1] if degrees <= len(T_95) else 1.96
-    half = t * stdev(logs) / math.sqrt(len(logs))
-    center = fmean(logs)
-    # The median is the headline; with few, skewed trials it may lie outside an interval around the mean.
-    low, high = math.exp(center - half), math.exp(center + half)
-    return Estimate(middle, min(low, middle), max(high, middle))
-
-
 @dataclass(frozen=True)
 class Absence:
     """A phase that makes no sense for a cell's engine."""
@@ -119,23 +82,32 @@ def summarize(run: Run) -> list[CellSummary]:
 
     Without those that make no sense for their engine. Raises UsageError for a run file that is damaged.
     """
+    return list(_summaries(run))
+
+
+# A report asks for them several times over: for its tables, its ratios, its answer.
+@lru_cache(maxsize=4)
+def _summaries(run: Run) -> tuple[CellSummary, ...]:
     absent = {(id(found.cell), found.phase) for found in absences(run)}
+    attempts: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in run.attempts:
+        attempts[attempt.cell].append(attempt)
     try:
-        return [
-            _summary(run, at, phase)
+        return tuple(
+            _summary(cell, tuple(attempts[at]), phase)
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
-        ]
+        )
     except (TypeError, ValueError) as error:
         # A histogram that can't be decoded: it is not looked at before.
         raise damaged(run.path, error) from None
 
 
-def _summary(run: Run, at: int, phase: str) -> CellSummary:
-    attempts = tuple(a for a in run.attempts if a.cell == at)
+def _summary(cell: Cell, attempts: tuple[Attempt, ...], phase: str) -> CellSummary:
     last = {a.block: a for a in attempts}.values()
-    every = [sample for a in last for sample in a.samples if sample.phase == phase]
+    found = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
+    every = [sample for _, sample in found]
     why = _void(attempts, phase) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
@@ -143,11 +115,12 @@ def _summary(run: Run, at: int, phase: str) -> CellSummary:
     sizes = [s.bytes_on_disk for s in counted if s.bytes_on_disk is not None]
     caveats = about.caveats if about else ()
     return CellSummary(
-        cell=run.cells[at],
+        cell=cell,
         phase=phase,
         valid=why is None,
         why=why,
         samples=counted,
+        blocks=tuple(block for block, _ in found) if why is None else (),
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
         items=int(median(s.items for s in counted)) if counted else None,

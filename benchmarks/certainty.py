@@ -1,0 +1,208 @@
+"""How often Dyno's intervals cover the truth, and how often its verdicts are false.
+
+    python benchmarks/certainty.py [--seed N] [--blocks N] [--quick]
+
+Three parts. All draws are seeded, and no trial is in two comparisons.
+
+coverage  draws whose truth is known, from five distributions: 95 % intervals of medians and 99 % intervals of ratios
+A/A       trials of equal engines of the records suite, timed here and now: SQLite against SQLite, LMDB against LMDB
+gate      trials of the synthetic engine, some with 10 % more work: what `dyno check` says of runs at different times
+
+Exit status 1: a coverage of over 2 points too little from 6 trials on, over 5 % false verdicts, over 1 % false
+failures of the gate, or less than 90 % of the planted slowdowns found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.cli.progress import observer
+from dyno.results import Run
+from dyno.run import parent, plan
+from dyno.run.plan import Asked
+from dyno.stats.between import between
+from dyno.stats.compare import against, paired, tables
+from dyno.stats.estimate import estimate
+from dyno.stats.gate import gate
+from dyno.stats.until import reach
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+SPREAD, SLOWED = 0.04, 0.15
+TRIALS = (3, 4, 5, 6, 8, 10, 20)
+SHORT = 0.02
+MOST_FALSE, MOST_FAILED, LEAST_FOUND = 0.05, 0.01, 0.90
+CHUNK, MARGIN = 5, 0.05
+PLANTED = "synthetic:slower=10"
+
+
+def _slowed(generator: np.random.Generator, number: int) -> NDArray[np.float64]:
+    """Most trials alike, and some slowed down a lot."""
+    hit = generator.random(number) < SLOWED
+    return generator.normal(0, SPREAD / 2, number) - hit * generator.exponential(0.3, number)
+
+
+DRAWS: dict[str, Draw] = {
+    "log-normal": lambda generator, number: generator.normal(0, SPREAD, number),
+    "heavy tails": lambda generator, number: generator.standard_t(3, number) * SPREAD,
+    "skewed": lambda generator, number: -generator.exponential(SPREAD, number),
+    "some slowed": _slowed,
+    "two speeds": lambda generator, number: (
+        generator.normal(0, SPREAD / 4, number) - (generator.random(number) < 0.35) * 0.1
+    ),
+}
+
+
+def coverage(seed: int, repeats: int) -> bool:
+    print(f"Coverage, of {repeats:,} draws each\n")
+    print(f"{'median, 95 %':<14}" + "".join(f"{number:>7}" for number in TRIALS) + "  until ±5 % (samples)")
+    good = True
+    for name, draw in DRAWS.items():
+        truth = float(np.exp(np.median(draw(np.random.default_rng(seed), 1_000_000))))
+        shares = [_covered(draw, truth, number, seed, repeats) for number in TRIALS]
+        stopped, took = _until(draw, truth, seed, repeats // 4)
+        print(
+            f"{name:<14}"
+            + "".join(f"{share * 100:>7.1f}" for share in shares)
+            + f"  {stopped * 100:.1f} ({took:.0f})"
+        )
+        good = good and all(s >= 0.95 - SHORT for s, number in zip(shares, TRIALS, strict=True) if number > 5)
+    print(f"\n{'ratio, 99 %':<14}" + "".join(f"{number:>7}" for number in TRIALS))
+    for name, draw in DRAWS.items():
+        shares = [_ratio_covered(draw, number, seed, repeats) for number in TRIALS]
+        print(f"{name:<14}" + "".join(f"{share * 100:>7.1f}" for share in shares))
+        good = good and all(s >= 0.99 - SHORT for s in shares)
+    return good
+
+
+def _covered(draw: Draw, truth: float, number: int, seed: int, repeats: int) -> float:
+    generator, found = np.random.default_rng([seed, number]), 0
+    for _ in range(repeats):
+        over = estimate(np.exp(draw(generator, number)).tolist())
+        found += over.low is not None and over.high is not None and over.low <= truth <= over.high
+    return found / repeats
+
+
+def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, float]:
+    """The same, where samples are added until the interval is narrow, and how many it takes."""
+    generator, found, took = np.random.default_rng([seed, 0]), 0, 0
+    for _ in range(repeats):
+        values = np.exp(draw(generator, 60)).tolist()
+        number = next((n for n in range(plan.UNTIL_BLOCKS, 60) if (reach(estimate(values[:n])) or 1) <= 0.05), 60)
+        over = estimate(values[:number])
+        found += over.low is not None and over.high is not None and over.low <= truth <= over.high
+        took += number
+    return found / repeats, took / repeats
+
+
+def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
+    """Of the ratio of two engines, one 20 % faster, under one noise and in blocks of a drifting machine."""
+    generator, truth, found = np.random.default_rng([seed, number, 1]), 1.2, 0
+    for _ in range(repeats):
+        drift = np.cumsum(generator.normal(0, SPREAD, number))
+        mine = truth * np.exp(draw(generator, number) + drift)
+        base = np.exp(draw(generator, number) + drift)
+        over = paired(list(zip(mine.tolist(), base.tolist(), strict=True)))
+        found += over.low is not None and over.high is not None and over.low <= truth <= over.high
+    return found / repeats
+
+
+def measured(asked: Asked) -> Run:
+    """A run of trials here and now, without the null engines."""
+    made = plan.make(asked)
+    made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
+    with tempfile.TemporaryDirectory(dir=".") as place, observer() as watching:
+        work = Path(place).absolute()
+        return parent.execute(made, work / "run.json", work, watching, resume=False, overwrite=False)
+
+
+def chunks(run: Run, size: int) -> Iterator[Run]:
+    """Runs of so many blocks each, none in two of them."""
+    blocks = sorted({attempt.block for attempt in run.attempts})
+    for first in range(0, len(blocks) - size + 1, size):
+        part = blocks[first : first + size]
+        attempts = tuple(attempt for attempt in run.attempts if attempt.block in part)
+        header = {**run.header, "plan": {**run.plan, "samples": size}}
+        yield Run(run.path, header, run.cells, attempts)
+
+
+def same(seed: int, blocks: int) -> bool:
+    """Each engine twice: one option is given with the value that it has anyway."""
+    run = measured(
+        Asked(
+            "records",
+            engines=["sqlite", "sqlite:cache_mib=64", "lmdb", "lmdb:readahead=yes"],
+            params={"records": [2_000], "operations": [2_000]},
+            phases=["insert-blind-indices", "rand-key", "rand-index", "scan", "update", "mixed"],
+            samples=blocks,
+            budget=0.1,
+            seed=seed,
+        )
+    )
+    verdicts = [
+        comparison.verdict.kind
+        for part in chunks(run, CHUNK)
+        for table in tables(part)
+        for engine in ("sqlite", "lmdb")
+        for comparison in against(table, engine)
+        if comparison.engine.engine == engine
+    ]
+    false = sum(kind in ("faster", "slower") for kind in verdicts)
+    share = false / len(verdicts)
+    print(
+        f"\nA/A: {len(verdicts)} comparisons of {CHUNK} blocks: {false} false verdicts, {share * 100:.1f} %;", end=" "
+    )
+    print(f"{verdicts.count('alike')} equal, {verdicts.count('unclear')} can't tell")
+    return share <= MOST_FALSE
+
+
+def gated(seed: int, blocks: int) -> bool:
+    """Runs of one time against those of another: base against base, and base against planted."""
+    asked = {"operations": [50_000]}
+    run = measured(Asked("selftest", engines=["synthetic", PLANTED], params=asked, samples=blocks, seed=seed))
+    good = True
+    for size in (5, 10):
+        parts = list(chunks(run, size))
+        pairs = [(one, other) for one in parts for other in parts if one is not other]
+        random.Random(seed).shuffle(pairs)
+        failed, found = (
+            sum(_fails(_only(one, 0), _only(other, cell)) for one, other in pairs) / len(pairs) for cell in (0, 1)
+        )
+        print(f"gate: {len(pairs)} pairs of runs of {size} samples, margin {MARGIN * 100:g} %:", end=" ")
+        print(f"{failed * 100:.1f} % false failures, {found * 100:.1f} % of the planted 10 % found")
+        good = good and failed <= MOST_FAILED and (found >= LEAST_FOUND or size < 10)
+    return good
+
+
+def _only(run: Run, cell: int) -> Run:
+    """The run as if it had this cell alone, by the name of the first."""
+    attempts = tuple(replace(attempt, cell=0) for attempt in run.attempts if attempt.cell == cell)
+    return Run(run.path, run.header, run.cells[:1], attempts)
+
+
+def _fails(before: Run, after: Run) -> bool:
+    return any(judged.state == "slower" for judged in gate(between(before, after, None, MARGIN), MARGIN))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="How often intervals cover the truth, and verdicts are false.")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--blocks", type=int, default=100, metavar="N", help="of the timed parts; default: 100")
+    parser.add_argument("--quick", action="store_true", help="the timed parts only")
+    asked = parser.parse_args(arguments)
+    good = asked.quick or coverage(asked.seed, 4_000)
+    good = same(asked.seed, asked.blocks) and good
+    good = gated(asked.seed, asked.blocks) and good
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

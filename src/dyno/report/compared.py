@@ -1,0 +1,237 @@
+"""Comparisons as sections of rows, which are printed on a terminal or as Markdown, and as JSON for programs.
+
+docs/compare-json.md documents every key; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from dyno.model import Cell
+from dyno.report import units, words
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats.between import Between, Change, Difference
+from dyno.stats.compare import Comparison, Table, against
+from dyno.stats.gate import Judged
+from dyno.stats.metric import Metric
+from dyno.stats.verdict import CONFIDENCE
+
+SCHEMA = 1
+LEVEL = f"{CONFIDENCE * 100:g} %"
+STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
+WITHIN = (
+    f"Ratios of speed, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called a"
+    " difference by chance."
+)
+APART = (
+    f"Ratios of speed, after to before, with {LEVEL} intervals. The runs were not measured in turns: a drift of the"
+    " machine from one to the other is in the ratio and not in its interval."
+)
+IN_TURNS = f"Measured in turns: ratios of speed, after to before, block by block, with {LEVEL} intervals."
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title and a table under it."""
+
+    title: str
+    remark: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[str] = ("engine", "parameters", "verdict", "where", "what", "")
+    """Columns of words."""
+
+
+def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
+    """A section for each table that has the baseline, or for each if that is its best row."""
+    changing = varying(run)
+    sections = []
+    for table in found:
+        if comparisons := against(table, baseline, margin):
+            params = units.params({name: table.params[name] for name in changing})
+            base = comparisons[0].baseline.asked
+            which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}"
+            heads = ("engine", "ratio", f"[{LEVEL}]", "blocks", "verdict")
+            rows = [
+                (c.engine.asked, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
+                for c in comparisons
+            ]
+            title = f"{table.phase}  tier {table.tier.value}{f'  {params}' if params else ''}"
+            sections.append(Section(title, which, heads, rows))
+    return sections
+
+
+def _figures(verdict: Any) -> tuple[str, str]:
+    return words.figure(verdict.ratio), words.interval(verdict)
+
+
+def _by(metric: Metric) -> str:
+    return f", by the {metric.title}: a ratio over 1 is a shorter time" if metric.inverse else ""
+
+
+def changed(before: Run, after: Run, differences: Sequence[Difference]) -> Section:
+    """What differs between two runs."""
+    rows = [(d.where, d.what, _shown(d.before), _shown(d.after)) for d in differences]
+    remark = f"from {_named(before)} to {_named(after)}{'' if rows else ': nothing that is recorded'}"
+    return Section("What differs", remark, ("where", "what", "before", "after"), rows)
+
+
+def _named(run: Run) -> str:
+    created = run.header.get("created")
+    return f"{run.path} ({created[:16].replace('T', ' ') if created else 'at an unknown time'})"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return units.UNKNOWN
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def between(found: Between, changing: Sequence[str]) -> list[Section]:
+    """A section for each phase and tier with a row in both runs."""
+    return _by_phase([(change, [words.verdict(change.verdict)]) for change in found.changes], ["verdict"], changing)
+
+
+def gated(found: Sequence[Judged], changing: Sequence[str]) -> list[Section]:
+    """The same for a gate, with what came of each row."""
+    rows = [(judged.change, [words.verdict(judged.change.verdict), STATES[judged.state]]) for judged in found]
+    return _by_phase(rows, ["verdict", ""], changing)
+
+
+def _by_phase(
+    rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str]
+) -> list[Section]:
+    def place(row: tuple[Change, list[str]]) -> tuple[str, str, Metric]:
+        change = row[0]
+        return change.after.phase, change.after.cell.tier.value, change.metric
+
+    params = ["parameters"] if changing else []
+    sections = []
+    for (phase, tier, metric), group in groupby(rows, key=place):
+        lines = [_line(change, words_, changing) for change, words_ in group]
+        title = f"{phase}  tier {tier}"
+        heads = ["engine", *params, "before", "after", "ratio", f"[{LEVEL}]", *last]
+        sections.append(Section(title, _by(metric).removeprefix(", "), heads, lines))
+    return sections
+
+
+def _line(change: Change, last: Sequence[str], changing: Sequence[str]) -> list[str]:
+    cell = change.after.cell
+    params = [units.params({name: cell.params[name] for name in changing})] if changing else []
+    was, is_ = (_value(row, change.metric) for row in (change.before, change.after))
+    return [cell.asked, *params, was, is_, *_figures(change.verdict), *last]
+
+
+def _value(row: Any, metric: Metric) -> str:
+    if not metric.inverse:
+        return f"{units.rate(row.throughput.median)} {row.unit}/s"
+    response, name = metric.name.startswith("response"), metric.name.rpartition("-")[2]
+    return units.duration((row.response_ns if response else row.latency_ns)[name])
+
+
+def how(paired: bool) -> str:
+    """What the ratios of two runs are worth."""
+    return IN_TURNS if paired else APART
+
+
+def equal(margin: float) -> str:
+    """What it takes for no difference."""
+    return f"Rows are called equal where a difference of over {margin * 100:g} % can be ruled out."
+
+
+def gone(found: Between) -> list[str]:
+    """One line for every row that has a number in one of the runs only."""
+    lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in found.lost]
+    return lost + [f"{_name(row.cell)}, {row.phase}: only after" for row in found.new]
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.asked} ({cell.tier.value})"
+
+
+def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
+    """Tables for a README, an issue or a pull request."""
+    parts = []
+    for section in sections:
+        head = f"**{section.title}**" + (f", {section.remark}" if section.remark else "")
+        if section.rows:
+            rule = [":---" if name in section.left else "---:" for name in section.heads]
+            head += "\n\n" + "\n".join(_row(cells) for cells in (section.heads, rule, *section.rows))
+        parts.append(head)
+    if lines:
+        parts.append("\n".join(f"- {line}" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def within_data(run: Run, found: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:
+    comparisons = [comparison for table in found for comparison in against(table, baseline, margin)]
+    return {
+        **_head(margin),
+        "run": str(run.path),
+        "comparisons": [_comparison(comparison) for comparison in comparisons],
+    }
+
+
+def _head(margin: float) -> dict[str, Any]:
+    return {"schema": SCHEMA, "confidence": CONFIDENCE, "margin": margin}
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    return {**_row_data(found.phase, found.engine, found.metric), "baseline": found.baseline.asked, **_verdict(found)}
+
+
+def _row_data(phase: str, cell: Cell, metric: Metric) -> dict[str, Any]:
+    return {
+        "phase": phase,
+        "tier": cell.tier.value,
+        "params": dict(cell.params),
+        "metric": metric.name,
+        "engine": cell.asked,
+    }
+
+
+def _verdict(found: Comparison | Change) -> dict[str, Any]:
+    return {**asdict(found.verdict), "text": words.verdict(found.verdict)}
+
+
+def between_data(
+    before: Run, after: Run, found: Between, margin: float, judged: Sequence[Judged] = ()
+) -> dict[str, Any]:
+    """`judged`: of a gate, for each change."""
+    states: Sequence[str | None] = [one.state for one in judged] or [None] * len(found.changes)
+    rows = [_change(change, state) for change, state in zip(found.changes, states, strict=True)]
+    return {
+        **_head(margin),
+        "before": str(before.path),
+        "after": str(after.path),
+        "in_turns": found.paired,
+        "differences": [asdict(difference) for difference in found.differences],
+        "changes": rows,
+        "lost": [{**_place(row.phase, row.cell), "why": why} for row, why in found.lost],
+        "new": [_place(row.phase, row.cell) for row in found.new],
+    }
+
+
+def _place(phase: str, cell: Cell) -> dict[str, Any]:
+    return {"phase": phase, "tier": cell.tier.value, "params": dict(cell.params), "engine": cell.asked}
+
+
+def _change(found: Change, state: str | None) -> dict[str, Any]:
+    rates = {"before": found.before.throughput, "after": found.after.throughput}
+    throughputs = {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
+    data: Mapping[str, Any] = {
+        **_row_data(found.after.phase, found.after.cell, found.metric),
+        **throughputs,
+        **_verdict(found),
+    }
+    return {**data, **({} if state is None else {"state": state})}

@@ -1,0 +1,184 @@
+"""Verdicts and answers in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from dyno.model import Cell
+from dyno.report import units
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats import answer
+from dyno.stats.answer import Answer
+from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
+
+TWICE = 2.0
+Rounding = Callable[[float], int]
+
+
+def verdict(found: Verdict) -> str:
+    """'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more samples"."""
+    if found.kind == "unclear":
+        return f"can't tell, needs {_more(found)}"
+    return f"no difference larger than {_most(found.bound)}" if found.kind == "alike" else _apart(found)
+
+
+def _apart(found: Verdict) -> str:
+    """From a factor of two on as a factor: 'faster by at least 1,900 %' is not read."""
+    if found.kind == "faster" and found.low is not None and found.low >= TWICE:
+        return f"at least {_times(found.low)} times as fast"
+    if found.kind == "slower" and found.high is not None and found.high <= 1 / TWICE:
+        return f"slower by a factor of at least {_times(1 / found.high)}"
+    return f"{found.kind} by {_least(found.bound)}"
+
+
+def _ahead(found: Verdict, of: str) -> str:
+    """Of one that is faster: 'at least 12 % faster than sqlite'."""
+    if found.low is not None and found.low >= TWICE:
+        return f"at least {_times(found.low)} times as fast as {of}"
+    return f"{_least(found.bound)} faster than {of}"
+
+
+def _more(found: Verdict) -> str:
+    if found.blocks < FEWEST_BLOCKS:
+        return f"{found.more} more sample{'s' * (found.more != 1)}, {FEWEST_BLOCKS} in all at least"
+    if found.more is None:
+        return "a quieter machine, or thousands of samples"
+    return f"about {found.more:,} more sample{'s' * (found.more != 1)}"
+
+
+def _least(share: float | None) -> str:
+    """A bound that is rounded stays true: this one down, the other up."""
+    found = _percent(share, math.floor)
+    return "over 0 %" if found == "0 %" else f"at least {found}"
+
+
+def _most(share: float | None) -> str:
+    return _percent(share, math.ceil)
+
+
+def _percent(share: float | None, rounding: Rounding) -> str:
+    if share is None:
+        return units.UNKNOWN
+    percent = share * 100
+    return f"{_rounded(percent, 0 if percent >= 10 else 1 if percent >= 1 else 2, rounding):g} %"
+
+
+def _times(factor: float) -> str:
+    whole = factor >= 10
+    return f"{_rounded(factor, 0 if whole else 1, math.floor):,.{0 if whole else 1}f}"
+
+
+def _rounded(value: float, digits: int, rounding: Rounding) -> float:
+    step = float(10**digits)
+    # 0.29 * 100 is a little less than 29.
+    return rounding(round(value * step, 6)) / step
+
+
+def ratio(found: Verdict) -> str:
+    """'1.42 [1.31 – 1.54]'."""
+    if found.ratio is None:
+        return units.UNKNOWN
+    return f"{figure(found.ratio)} [{interval(found)}]"
+
+
+def interval(found: Verdict) -> str:
+    if found.low is None or found.high is None:
+        return units.UNKNOWN
+    return f"{figure(found.low)} – {figure(found.high)}"
+
+
+def figure(value: float | None) -> str:
+    """A ratio: three digits after the point around 1, where they count."""
+    if value is None:
+        return units.UNKNOWN
+    if value >= 99.5:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 10 or value < 0.1 else f"{value:.3f}" if value < 2 else f"{value:.2f}"
+
+
+def answers(run: Run) -> list[str]:
+    """For a person who has to decide: a sentence or a few for each tier and combination of parameters. The first is
+    the headline."""
+    changing = varying(run)
+    return [_answer(found, changing) for found in answer.answers(run)]
+
+
+def _answer(found: Answer, changing: Sequence[str]) -> str:
+    params = units.params({name: found.params[name] for name in changing})
+    where = f"At tier {found.tier.value}{f' with {params}' if params else ''}"
+    parts = [f"{where}, {_best(found)}.", *_others(found), *_exceptions(found)]
+    return " ".join(parts)
+
+
+def _best(found: Answer) -> str:
+    what = _phases(found.phases)
+    by = "" if not found.metric.inverse else f" by {found.metric.title}"
+    if not found.others:
+        return f"{found.best.asked} is alone in {what}: there is nothing to compare it with"
+    near = _near(found)
+    second = found.others[0][1]
+    if second.blocks < FEWEST_BLOCKS:
+        short = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
+        return f"{found.best.asked} had the best figures in {what}{by}, which proves nothing: {short}"
+    if not near:
+        return f"{found.best.asked} is the fastest in {what}{by}: {_before(found)}"
+    names = _and([found.best.asked, *(cell.asked for cell, _ in near)])
+    if all(verdict_.kind == "alike" for _, verdict_ in near):
+        most = _most(max(verdict_.bound or 0.0 for _, verdict_ in near))
+        alike = f"no difference from {found.best.asked} is larger than {most}"
+        return f"{names} are equally fast in {what}{by}: {alike} ({_blocks(second)})"
+    widest = max((v for _, v in near if v.kind == "unclear"), key=lambda v: v.more or MOST_MORE)
+    return f"{names} can't be told apart in {what}{by} ({_blocks(second)}): it needs {_more(widest)}"
+
+
+def _before(found: Answer) -> str:
+    """By how much the best is ahead of the second."""
+    cell, seen = found.others[0]
+    ahead = _inverse(seen)
+    level = f"{CONFIDENCE * 100:g} % interval {interval(ahead)}, {_blocks(ahead)}"
+    return f"{_ahead(ahead, cell.asked)} ({figure(ahead.ratio)} times as fast, {level})"
+
+
+def _near(found: Answer) -> list[tuple[Cell, Verdict]]:
+    """Those that are not shown to be slower than the best, of those with samples enough."""
+    return [(cell, v) for cell, v in found.others if v.kind in ("alike", "unclear") and v.blocks >= FEWEST_BLOCKS]
+
+
+def _inverse(found: Verdict) -> Verdict:
+    """The best as seen from the second."""
+    if found.ratio is None or found.low is None or found.high is None:
+        return found
+    low, high = 1 / found.high, 1 / found.low
+    return Verdict("faster", 1 / found.ratio, low, high, low - 1, found.blocks, None)
+
+
+def _others(found: Answer) -> list[str]:
+    if found.others and found.others[0][1].blocks < FEWEST_BLOCKS:
+        return []
+    slower = [cell.asked for cell, verdict_ in found.others if verdict_.kind == "slower"]
+    told = [f"Slower than {found.best.asked}: {_and(slower)}."] if slower and _near(found) else []
+    if few := [cell.asked for cell, verdict_ in found.others if verdict_.blocks < FEWEST_BLOCKS]:
+        told.append(f"With too few samples to be placed: {_and(few)}.")
+    return told
+
+
+def _exceptions(found: Answer) -> list[str]:
+    parts = [f"{c.engine.asked} is {_ahead(c.verdict, found.best.asked)} in {c.phase}" for c in found.elsewhere]
+    told = [f"But {_and(parts)}."] if parts else []
+    if found.left_out:
+        told.append(f"Left out for want of a phase: {_and([cell.asked for cell in found.left_out])}.")
+    return told
+
+
+def _phases(phases: Sequence[str]) -> str:
+    return phases[0] if len(phases) == 1 else f"the {len(phases)} phases together"
+
+
+def _blocks(found: Verdict) -> str:
+    return f"{found.blocks} blocks"
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,107 @@
+"""The answer for a person who has to decide: over all phases together, which engine is the fastest at a tier.
+
+Together means the geometric mean over phases, each with the same weight, of the speeds of one block. An engine that
+lacks a phase which others have is left out by name: a mean over fewer phases is no match.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean
+
+from dyno.model import Cell, Tier
+from dyno.results import Run
+from dyno.stats.compare import Comparison, Table, against, paired, tables
+from dyno.stats.metric import Metric
+from dyno.stats.verdict import MARGIN, Verdict
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of one tier and one value of each parameter."""
+
+    tier: Tier
+    params: Mapping[str, object]
+    metric: Metric
+    phases: tuple[str, ...]
+    """Over which it speaks."""
+    best: Cell
+    others: tuple[tuple[Cell, Verdict], ...]
+    """Those that have all phases, as seen from the best; the second best first."""
+    elsewhere: tuple[Comparison, ...]
+    """Where another is faster than the best: the fastest of such a phase, seen from the best."""
+    left_out: tuple[Cell, ...]
+    """Engines that lack one of the phases."""
+
+
+def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
+    """One for each tier and combination of parameters, and for each metric among their phases; those of the run's
+    first cells first. Without those that have no valid row."""
+    found = tables(run)
+    combinations = list(dict.fromkeys(_place(cell.tier, cell.params) for cell in run.cells if not cell.floor))
+
+    def place(table: Table) -> tuple[int, str]:
+        return combinations.index(_place(table.tier, table.params)), table.metric.name
+
+    found.sort(key=place)
+    return [_answer(list(group), margin) for _, group in groupby(found, key=place)]
+
+
+def _place(tier: Tier, params: Mapping[str, object]) -> str:
+    return f"{tier.value} {sorted(params.items())}"
+
+
+def _answer(found: Sequence[Table], margin: float) -> Answer:
+    cells = {row.cell.asked: row.cell for table in found for row, _ in table.rows}
+    have = {name: [t for t in found if any(row.cell.asked == name for row, _ in t.rows)] for name in cells}
+    most = max(map(len, have.values()))
+    whole = [name for name in cells if len(have[name]) == most]
+    # The phases of the first of those that have most of them; engines with other phases are left out.
+    phases = have[whole[0]]
+    ranked = {name: _together(phases, name) for name in whole if have[name] == phases}
+    ranked = {name: values for name, values in ranked.items() if values}
+    if not ranked:
+        # No block has all phases of any engine: nothing together, but a best of the first phase.
+        phases = phases[:1]
+        ranked = {row.cell.asked: dict(values) for row, values in phases[0].rows}
+    best = _best(ranked, margin)
+    seen = ((cells[name], _seen(ranked[name], ranked[best], margin)) for name in ranked if name != best)
+    others = sorted(seen, key=lambda pair: -(pair[1].ratio or 0.0))
+    return Answer(
+        tier=found[0].tier,
+        params=found[0].params,
+        metric=found[0].metric,
+        phases=tuple(table.phase for table in phases),
+        best=cells[best],
+        others=tuple(others),
+        elsewhere=tuple(_elsewhere(found, best, margin)),
+        left_out=tuple(cells[name] for name in cells if name not in ranked),
+    )
+
+
+def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> str:
+    best, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
+    for name in rest:
+        # One that lacks the blocks in which the machine was slow has the better mean, and need not be the faster.
+        if _seen(ranked[name], ranked[best], margin).kind == "faster":
+            best = name
+    return best
+
+
+def _seen(mine: Mapping[int, float], best: Mapping[int, float], margin: float) -> Verdict:
+    return paired([(mine[block], best[block]) for block in mine if block in best], margin)
+
+
+def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
+    """The geometric mean over the phases, of each block that has them all."""
+    speeds = [dict(values) for table in phases for row, values in table.rows if row.cell.asked == name]
+    blocks = set.intersection(*map(set, speeds))
+    return {block: math.exp(fmean(math.log(found[block]) for found in speeds)) for block in sorted(blocks)}
+
+
+def _elsewhere(found: Sequence[Table], best: str, margin: float) -> list[Comparison]:
+    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in found]
+    return [max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase]

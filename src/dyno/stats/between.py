@@ -1,0 +1,198 @@
+"""Two runs: what differs between their settings and machines, and each row that both have, after against before.
+
+Runs that were measured in turns, block by block, are compared block by block, as engines within a run are. Others are
+compared as a whole, and a drift of the machine from one to the other is in the ratio and not in its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dyno.model import UsageError
+from dyno.results import Run
+from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
+from dyno.stats.metric import Metric, fitting, speeds
+from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.verdict import MARGIN, Verdict, judge
+
+# Facts of the machine that are never the same twice.
+OF_THE_MOMENT = (
+    *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
+    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent"),
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    where: str
+    """'plan', 'machine', 'dyno', or an engine as it was asked for."""
+    what: str
+    before: Any
+    """None where it is not known, or not there."""
+    after: Any
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that has a number in both runs, as it is after, seen from before."""
+
+    before: CellSummary
+    after: CellSummary
+    metric: Metric
+    center: Center | None
+    """Of the logarithm of the ratio of speeds; None where there are too few trials for an interval."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Between:
+    paired: bool
+    """Whether they were measured in turns."""
+    differences: tuple[Difference, ...]
+    changes: tuple[Change, ...]
+    lost: tuple[tuple[CellSummary, str], ...]
+    """Rows with a number before and none after, and why."""
+    new: tuple[CellSummary, ...]
+    """Rows with a number after and none before."""
+
+
+def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
+    """`by` None: throughput, or the response time where a rate was asked for. Raises UsageError for runs of two
+    suites, and for runs that have no row in common."""
+    suites = before.plan["suite"], after.plan["suite"]
+    if suites[0] != suites[1]:
+        raise UsageError(f"{before.path} is of suite {suites[0]} and {after.path} of {suites[1]}: nothing to compare")
+    old, new = _rows(before), _rows(after)
+    if not old.keys() & new.keys():
+        raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
+    valid = [key for key, row in old.items() if row.valid]
+    paired = in_turns(before, after)
+    changes, lost = [], []
+    for key in valid:
+        row = new.get(key)
+        change = _change(old[key], row, by, margin, paired) if row is not None and row.valid else None
+        if change is not None:
+            changes.append(change)
+        elif by is None or speeds(old[key], by):
+            # One that never had the metric (a percentile of a bulk phase) has lost nothing.
+            lost.append((old[key], _gone(row, by)))
+    return Between(
+        paired=paired,
+        differences=tuple(differences(before, after)),
+        changes=tuple(changes),
+        lost=tuple(lost),
+        new=tuple(row for key, row in new.items() if row.valid and key not in valid),
+    )
+
+
+def halves(run: Run) -> tuple[Run, Run]:
+    """The first and the second half of a run's blocks, of which an odd one is in the second: only a drift of the
+    machine can make them differ. Raises UsageError for a run of fewer than six blocks."""
+    blocks = sorted({attempt.block for attempt in run.attempts})
+    if len(blocks) < 2 * FEWEST_TRIALS:
+        raise UsageError(
+            f"{run.path} has {len(blocks)} blocks; its halves can be compared from {2 * FEWEST_TRIALS} on"
+        )
+    middle = len(blocks) // 2
+    first, second = (_of_blocks(run, part) for part in (blocks[:middle], blocks[middle:]))
+    return first, second
+
+
+def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
+    """Named by the blocks as people count them."""
+    name = Path(f"{run.path}, blocks {blocks[0] + 1} to {blocks[-1] + 1}")
+    return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in blocks))
+
+
+def _rows(run: Run) -> dict[tuple[str, ...], CellSummary]:
+    rows = (row for row in summarize(run) if not row.cell.floor)
+    return {(row.phase, row.cell.tier, row.cell.asked, repr(sorted(row.cell.params.items()))): row for row in rows}
+
+
+def in_turns(before: Run, after: Run) -> bool:
+    """Whether block after block of both runs was measured next to that of the same number in the other."""
+    starts: dict[tuple[int, int], datetime] = {}
+    for which, run in enumerate((before, after)):
+        for attempt in run.attempts:
+            try:
+                began, key = datetime.fromisoformat(attempt.started), (which, attempt.block)
+            except ValueError:
+                # Nobody knows when it was.
+                return False
+            starts[key] = min(began, starts.get(key, began))
+    order = sorted(starts, key=lambda key: starts[key])
+    couples = list(zip(order[::2], order[1::2], strict=False))
+    alike = len(order) % 2 == 0 and all(one[0] != other[0] and one[1] == other[1] for one, other in couples)
+    return alike and len(couples) >= FEWEST_TRIALS and len(set(starts.values())) == len(starts)
+
+
+def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: float, paired: bool) -> Change | None:
+    used = by or fitting([before, after])
+    old, new = speeds(before, used), speeds(after, used)
+    if not old or not new:
+        return None
+    ratios = [new[block] / old[block] for block in sorted(new) if block in old]
+    fewest = len(ratios) if paired else min(len(old), len(new))
+    if paired:
+        found, ratio = (center(ratios) if fewest >= FEWEST_TRIALS else None), median(ratios or [0.0])
+    else:
+        values = list(new.values()), list(old.values())
+        found = apart(*values) if fewest >= FEWEST_TRIALS else None
+        ratio = median(values[0]) / median(values[1])
+    return Change(before, after, used, found, judge(found, ratio, fewest, margin))
+
+
+def _gone(row: CellSummary | None, by: Metric | None) -> str:
+    if row is None:
+        return "not in the run"
+    return row.why or (f"no {by.title}" if by and row.valid else "not measured")
+
+
+def differences(before: Run, after: Run) -> Iterator[Difference]:
+    """Machine first, then Dyno and the plan, then each engine's version and settings."""
+    old, new = facts(before), facts(after)
+    both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
+    order = list(dict.fromkeys(where for where, _ in (*old, *new)))
+    for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: order.index(key[0])):
+        if key[0] in both and old.get(key) != new.get(key):
+            yield Difference(*key, old.get(key), new.get(key))
+
+
+def facts(run: Run) -> dict[tuple[str, str], Any]:
+    """What was asked for and on what machine, without what is never the same twice: by `where` and `what` of a
+    Difference. Engines come last, and each has its version."""
+    trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
+    return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
+
+
+def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    if at in OF_THE_MOMENT:
+        return
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield from _leaves(value, f"{at}.{name}" if at else name)
+    else:
+        yield at, tree
+
+
+def _dyno(run: Run) -> dict[str, Any]:
+    loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
+    names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
+    return {"version": run.header.get("dyno"), "loop": {name: " and ".join(found) for name, found in names.items()}}
+
+
+def _engines(run: Run) -> dict[str, dict[str, Any]]:
+    """Of each engine as it was asked for, and of each of its cells: version and settings, of the last trial."""
+    found: dict[str, dict[str, Any]] = {}
+    several = len({cell.tier for cell in run.cells}) > 1
+    for attempt in run.attempts:
+        cell = run.cells[attempt.cell]
+        if attempt.version is not None and not cell.floor:
+            name = f"{cell.asked} ({cell.tier.value})" if several else cell.asked
+            found[name] = {"version": attempt.version, **(attempt.settings or {})}
+    return found

@@ -1,0 +1,66 @@
+"""Student's t distribution, by the incomplete beta function: quantiles for any confidence and any, also fractional,
+degrees of freedom. Of the core, which does without a library of statistics."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+PRECISION = 1e-13
+MOST_TERMS = 500
+TINY = 1e-300
+
+
+def tail(t: float, degrees: float) -> float:
+    """The probability of a value above `t`."""
+    whole = degrees + t * t
+    half = _beta(degrees / whole, t * t / whole, degrees / 2, 0.5) / 2
+    return half if t >= 0 else 1 - half
+
+
+@lru_cache(maxsize=4096)
+def two_sided(confidence: float, degrees: float) -> float:
+    """The t within which a share `confidence` of the distribution lies, on both sides together."""
+    wanted, t = (1 - confidence) / 2, 0.0
+    while True:
+        # Newton's: the tail is convex from 0 on, so that each step comes nearer and none goes too far.
+        step = (tail(t, degrees) - wanted) / _density(t, degrees)
+        t += step
+        if step <= PRECISION * t:
+            return t
+
+
+def _density(t: float, degrees: float) -> float:
+    front = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
+    return math.exp(front - (degrees + 1) / 2 * math.log1p(t * t / degrees))
+
+
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction where that converges fast (Abramowitz and
+    Stegun, 1964, 26.5.8), and by its symmetry elsewhere. `rest` is 1 - x, which a subtraction would blur."""
+    if not x or not rest:
+        return x
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(rest, x, b, a)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    return math.exp(front) * _fraction(x, a, b) / a
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    """By Lentz's method, from the front."""
+    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _nonzero(1 + term * d)
+            c = _nonzero(1 + term / c)
+            value *= c * d
+        if abs(c * d - 1) < PRECISION:
+            break
+    return value
+
+
+def _nonzero(value: float) -> float:
+    return value if abs(value) > TINY else TINY

@@ -1,0 +1,56 @@
+"""What the documentation is held against: keys of JSON, and the command line. No test, and no page is read here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from dyno import cli
+
+# Dicts whose keys are names of something, not of the format.
+MAPS = re.compile(
+    r"cells\[\]\.(params|settings|options|latency_by_kind_ns|server)|absent(\[\]\.params)?|host\.psi(\.\*)?"
+    r"|settings|samples\[\]\.(by_kind|server)|resources\.(client|server)|(comparisons|changes|lost|new)\[\]\.params"
+)
+
+
+def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of plain JSON as a path: `cells[].throughput.median`. A map's own keys are `*`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from keys(item, f"{path}[]")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            key = "*" if MAPS.fullmatch(path) else name
+            whole = f"{path}.{key}" if path else key
+            yield whole, inner
+            yield from keys(inner, whole)
+
+
+def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[str], set[str]]:
+    """What is there and not documented; what is documented and not there, nor inside of something that is null
+    or empty here."""
+    there = {path for path, _ in seen}
+    hollow = there - {path for path, value in seen if value is not None and value not in ({}, [])}
+    missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}
+    return there - documented, missing
+
+
+def command(name: str) -> click.Command:
+    found = cli.dyno.get_command(click.Context(cli.dyno), name)
+    assert found is not None
+    return found
+
+
+def parse(words: list[str]) -> None:
+    """As the command line is parsed, and nothing after that."""
+    if not words or words[0].startswith("-"):
+        cli.dyno.make_context("dyno", list(words))
+        return
+    context = click.Context(cli.dyno, info_name="dyno")
+    name, found, rest = cli.dyno.resolve_command(context, list(words))
+    assert found is not None
+    found.make_context(name, rest, parent=context)

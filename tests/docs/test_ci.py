@@ -1,0 +1,116 @@
+"""The gate that docs/ci.md sets up, and examples/ci, are such that they would run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+from facts import parse
+from pages import ROOT, blocks, named, read, sections
+
+from dyno.cli import check
+from dyno.run import plan, planfile
+from dyno.stats.between import Between
+from dyno.stats.estimate import center
+from dyno.stats.gate import gate
+from dyno.stats.metric import THROUGHPUT
+from dyno.stats.student import two_sided
+from dyno.stats.verdict import CONFIDENCE
+
+CI = ROOT / "examples" / "ci"
+WORKFLOW = (CI / "dyno.yml").read_text()
+
+
+def scripts(text: str) -> list[str]:
+    """What the `run:` keys of a workflow have, of one line or of several, without their indentation."""
+    found = []
+    for line in re.finditer(r"^( *)(?:- )?run: (.*)\n((?:\1  .*\n|\n)*)", text, re.MULTILINE):
+        body = line[3] if line[2] == "|" else line[2]
+        found.append(textwrap.dedent(body).strip())
+    return found
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words after dyno, of whichever environment, in shell lines; without what is not for it."""
+    found = []
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        at = [place for place, word in enumerate(words) if re.search(r"(^|bin/)dyno$", word)]
+        if at:
+            rest = words[at[0] + 1 :]
+            end = next((place for place, word in enumerate(rest) if word in (">", ">>", "||", "|", "&&")), len(rest))
+            found.append(rest[:end])
+    return found
+
+
+def test_commands_of_the_workflow_parse() -> None:
+    found = [words for script in scripts(WORKFLOW) for words in commands(script)]
+    assert [words[0] for words in found] == ["run", "check", "report"]
+    for words in found:
+        parse(words)
+
+
+def test_the_workflow_is_laid_out_as_yaml_is() -> None:
+    """No reader of YAML is among what the tests need: what a slip of the hand would break."""
+    lines = [line for line in WORKFLOW.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    assert "\t" not in WORKFLOW
+    for line in lines:
+        assert (len(line) - len(line.lstrip())) % 2 == 0, line
+    assert [line for line in lines if line[0] != " "] == [
+        "name: Dyno",
+        "on: pull_request",
+        "permissions:",
+        "env:",
+        "jobs:",
+    ]
+    steps = WORKFLOW[WORKFLOW.index("    steps:\n") :]
+    for step in re.split(r"^      - ", steps, flags=re.MULTILINE)[1:]:
+        assert re.match(r"(name|uses): \S", step) and len(re.findall(r"^\s*(?:run|uses): ", step, re.MULTILINE)) == 1
+        # Quoted, or without what YAML would take for something else.
+        for value in re.findall(r"^\s*\w[\w-]*: ([^|\n].*)$", step, re.MULTILINE):
+            if not value.startswith('"'):
+                assert ": " not in value and " #" not in value and value[0] not in "[{&*!%@`'", value
+
+
+def test_the_page_quotes_the_example() -> None:
+    shell = [block.text.strip() for block in blocks(read("ci.md")) if block.language == "sh"]
+    quoted = [text for text in shell if not text.startswith("dyno ")]
+    assert quoted == scripts(WORKFLOW)
+    assert [block.text for block in blocks(read("ci.md")) if block.language == "toml"] == [
+        (CI / "plan.toml").read_text()
+    ]
+
+
+def test_the_example_measures_in_turns_what_its_plan_wants() -> None:
+    made = plan.make(planfile.read(CI / "plan.toml"))
+    loops = [re.findall(r"^ *for \w+ in (.*); do$", script, re.MULTILINE) for script in scripts(WORKFLOW)]
+    rounds, sides = (words.split() for words in next(found for found in loops if len(found) == 2))
+    assert {side: len(rounds) * sides.count(side) for side in sides} == dict.fromkeys(("base", "head"), made.samples)
+    assert all(one != other for one, other in zip(sides[::2], sides[1::2], strict=True))
+
+
+def test_statuses_of_the_gate_are_documented() -> None:
+    assert set(named(sections(read("ci.md"))["What it says"])) == {"0", str(check.FAILED), "2", str(check.NOTHING)}
+
+
+@pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.0)])
+def test_a_slowdown_beyond_the_margin_by_so_much_of_the_noise_is_found_nine_times_in_ten(
+    rows: int, reaches: float
+) -> None:
+    """The rule of thumb for a margin: one row is slower, the others are as they were."""
+    random, margin, samples, spread, repeats = np.random.default_rng(1), 0.05, 10, 0.04, 400
+    noise = two_sided(CONFIDENCE, samples - 1) * spread / samples**0.5
+    slower = np.log1p(-margin) - reaches * noise
+    found = 0
+    for _ in range(repeats):
+        centers = [slower, *[0.0] * (rows - 1)]
+        ratios = [np.exp(random.normal(at, spread, samples)).tolist() for at in centers]
+        changes = [SimpleNamespace(metric=THROUGHPUT, center=center(values)) for values in ratios]
+        judged = gate(cast(Between, SimpleNamespace(changes=changes)), margin)
+        found += judged[0].state == "slower"
+    assert found / repeats >= 0.87

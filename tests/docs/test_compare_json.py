@@ -1,0 +1,83 @@
+"""The JSON of `dyno compare` and `dyno check` is that of docs/compare-json.md, key by key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from facts import differences, keys
+from pages import named, read, sections
+
+from dyno import cli
+from dyno.report import compared
+from dyno.report.charts.theme import VERDICTS
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run of two rows of one tier in two phases; and what it might have been on another machine, where one of the
+    rows is of another option."""
+    place = tmp_path_factory.mktemp("compared")
+    before, after = place / "before.json", place / "after.json"
+    words = [
+        *("run", "records", "-e", "sqlite,sqlite:cache_mib=8", "-p", "records=200", "--samples", "3"),
+        *("--phases", "insert-blind-indices,rand-key", "-o", str(before), "--work", str(place / "work")),
+    ]
+    done = subprocess.run([sys.executable, "-m", "dyno", *words], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    first, *rest = before.read_text().splitlines()
+    header = json.loads(first)
+    header["host"]["kernel"] = "another"
+    for cell in header["cells"]:
+        if cell["options"]:
+            cell["options"] = {"cache_mib": 9}
+    after.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+    return before, after
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
+    cli.dyno.main([str(word) for word in words], standalone_mode=False)
+    return json.loads(capsys.readouterr().out)
+
+
+def held(found: Any, documented: set[str], filled: Sequence[str]) -> None:
+    """Every key is documented and every documented key is there; what the lists hold was there to be compared."""
+    undocumented, gone = differences(list(keys(found)), documented)
+    assert not undocumented and not gone
+    assert all(found[name] for name in filled)
+
+
+def documented(section: str) -> set[str]:
+    return set(named(sections(read("compare-json.md"))[section]))
+
+
+def test_engines_within_a_run(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "compare", runs[0], "--json")
+    held(found, documented("Engines within a run"), ["comparisons"])
+    assert len(found["comparisons"]) == 2
+
+
+def test_two_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "compare", *runs, "--json")
+    held(found, documented("Two runs"), ["differences", "changes", "lost", "new"])
+
+
+def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "check", runs[1], "--against", runs[0], "--json")
+    both = documented("Two runs") | documented("The gate")
+    held(found, both, ["differences", "changes", "lost", "new"])
+    assert found["before"] == str(runs[0]) and found["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", compared.STATES)],
+)
+def test_values_that_programs_ask_for_are_told(key: str, values: Collection[str]) -> None:
+    meaning = named(read("compare-json.md"))[key][2]
+    assert all(f"`{value}`" in meaning for value in values)

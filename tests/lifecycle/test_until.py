@@ -1,0 +1,338 @@
+"""`dyno run --until` adds blocks until each interval is narrow or the time is up, says which of both in the run file,
+and goes on from there; however it ends, a run file tells how many blocks it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from shell import FAULTY, Shell, small, wait_for
+from stats.madeup import a_sample, an_attempt
+
+from dyno import results
+from dyno.results import Attempt, Run
+from dyno.run import parent, plan
+from dyno.run.parent import Quiet
+from dyno.run.plan import Asked
+from dyno.stats.until import wanting
+
+# -- with trials that are made up, and a clock that the test moves ----------------------------------------------
+
+
+class Watching(Quiet):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[int, str]] = []
+        self.trials: list[int] = []
+
+    def trial(self, cell: Any, trial: Any, attempt: int) -> None:
+        self.trials.append(trial.block)
+
+    def extended(self, blocks: int, why: str) -> None:
+        self.added.append((blocks, why))
+
+
+class House:
+    """Where runs are made of trials that take so many seconds by a clock of the house, and have these rates."""
+
+    def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
+        self.home, self.file, self.now = home, home / "r.json", 0.0
+        self.seconds: Callable[[int], float] = lambda block: 1.0
+        self.rate: Callable[[int], float] = lambda block: 1_000.0
+        self.stop_at: tuple[int, int] | None = None
+        patch.setattr(parent, "run_trial", self._trial)
+        patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
+        if (trial.block, trial.cell) == self.stop_at:
+            raise KeyboardInterrupt
+        self.now += self.seconds(trial.block)
+        return an_attempt(trial.block, a_sample("work", self.rate(trial.block)), cell=trial.cell, attempt=number)
+
+    def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
+        made = plan.make(Asked("selftest", engines=["synthetic"], **asked))
+        watching = Watching()
+        run = parent.execute(made, self.file, self.home, watching, resume, False, wanting, most)
+        return run, watching
+
+    def interrupted(self, block: int, cell: int = 0, **asked: Any) -> Run:
+        self.stop_at = block, cell
+        with pytest.raises(KeyboardInterrupt):
+            self.run(**asked)
+        self.stop_at = None
+        return results.load(self.file)
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    return House(tmp_path, monkeypatch)
+
+
+def alternating(block: int) -> float:
+    """Eleven and a half percent to each side of 1,000, and then steady."""
+    return (1_115.0 if block % 2 else 885.0) if block < 6 else 1_000.0
+
+
+def blocks(run: Run) -> list[int]:
+    """Of each block that there is, its number; each has a trial of the engine and one of the null engine."""
+    found = sorted((attempt.block, attempt.cell) for attempt in run.attempts)
+    assert found == [(block, cell) for block in range(len(found) // 2) for cell in (0, 1)]
+    return list(range(len(found) // 2))
+
+
+def test_it_stops_after_the_least_number_of_blocks_where_that_is_narrow(house: House) -> None:
+    run, watching = house.run(until="5%")
+    assert blocks(run) == list(range(6))
+    assert (run.ending, run.blocks, run.complete, watching.added) == ("narrow", 6, True, [])
+
+
+@pytest.mark.parametrize("samples", [3, 9])
+def test_the_least_number_of_blocks_is_that_which_was_asked_for(house: House, samples: int) -> None:
+    run, _ = house.run(until="5%", samples=samples)
+    assert (len(blocks(run)), run.blocks, run.complete) == (samples, samples, True)
+
+
+def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
+    house.rate = alternating
+    run, watching = house.run(until="5%")
+    assert (run.ending, run.complete) == ("narrow", True)
+    assert [number for number, _ in watching.added] == list(range(7, run.blocks + 1))
+    assert watching.added[0] == (7, "synthetic in work: ±11.5 %, wanted ±5 %")
+    # It is narrow now, and was not one block earlier.
+    assert wanting(run, 0.05) is None
+    less = [attempt for attempt in run.attempts if attempt.block < run.blocks - 1]
+    assert wanting(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
+    assert len(blocks(run)) == run.blocks > 7
+
+
+def test_a_narrower_wish_takes_more_blocks(house: House) -> None:
+    house.rate = alternating
+    wide, _ = house.run(until="12%")
+    house.file.unlink()
+    narrow, _ = house.run(until="1%")
+    assert wide.blocks == 6
+    assert narrow.blocks > 6
+
+
+def never(block: int) -> float:
+    return 1_500.0 if block % 2 else 500.0
+
+
+def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house: House) -> None:
+    house.rate = never
+    # Two trials of a second make a block.
+    run, _ = house.run(until="1%", within=21)
+    assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 10, 10, True)
+    assert house.now == 20
+
+
+def test_the_longest_block_is_what_the_next_may_take(house: House) -> None:
+    house.rate = never
+    house.seconds = lambda block: 5.0 if block == 1 else 1.0
+    run, _ = house.run(until="1%", within=25)
+    # 2 + 10 + 2 + 2 are 16, and 10 more would be 26.
+    assert (run.ending, len(blocks(run)), house.now) == ("time", 4, 16)
+
+
+def test_time_may_be_up_before_the_least_number_of_blocks(house: House) -> None:
+    run, _ = house.run(until="5%", within=5)
+    assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 2, 2, True)
+
+
+def test_one_block_is_always_done(house: House) -> None:
+    house.seconds = lambda block: 100.0
+    run, _ = house.run(until="5%", within=1)
+    assert (run.ending, len(blocks(run))) == ("time", 1)
+
+
+def test_a_run_that_ended_narrow_is_not_gone_on_with(house: House) -> None:
+    house.run(until="5%")
+    before = house.file.read_bytes()
+    run, watching = house.run(resume=True, until="5%")
+    assert (house.file.read_bytes(), watching.trials, run.ending) == (before, [], "narrow")
+
+
+def test_a_run_whose_time_was_up_goes_on_with_as_much_time_again(house: House) -> None:
+    house.rate = never
+    first, _ = house.run(until="1%", within=21)
+    before = house.file.read_bytes()
+    again, watching = house.run(resume=True, until="1%", within=21)
+    assert house.file.read_bytes().startswith(before)
+    assert (again.ending, again.complete) == ("time", True)
+    assert min(watching.trials) == first.blocks == 10
+    assert len(blocks(again)) == again.blocks == 20
+
+
+def test_it_ends_narrow_after_its_time_was_up(house: House) -> None:
+    house.rate = alternating
+    house.seconds = lambda block: 3.0 if block < 6 else 0.5
+    first, _ = house.run(until="5%", within=40)
+    assert (first.ending, first.blocks) == ("time", 6)
+    again, _ = house.run(resume=True, until="5%", within=40)
+    assert (again.ending, again.complete) == ("narrow", True)
+    endings = [json.loads(line)["why"] for line in house.file.read_text().splitlines() if '"kind":"end"' in line]
+    assert endings == ["time", "narrow"]
+
+
+@pytest.mark.parametrize("block", [2, 7])
+def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int) -> None:
+    house.rate = alternating
+    broken = house.interrupted(block, until="5%")
+    assert (broken.ending, broken.complete) == (None, False)
+    before = house.file.read_bytes()
+    run, _ = house.run(resume=True, until="5%")
+    assert house.file.read_bytes().startswith(before)
+    assert (run.ending, run.complete, len(blocks(run))) == ("narrow", True, run.blocks)
+
+    house.file.unlink()
+    whole, _ = house.run(until="5%")
+    assert whole.blocks == run.blocks
+
+
+def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_it_is(house: House) -> None:
+    """With half of the last block it is narrow already."""
+    house.rate = alternating
+    whole, _ = house.run(until="5%")
+    house.file.unlink()
+    last = whole.blocks - 1
+    made = plan.make(Asked("selftest", engines=["synthetic"]))
+    seed = next(seed for seed in range(99) if replace(made, seed=seed).block(last)[0].cell == 0)
+    broken = house.interrupted(last, cell=1, until="5%", seed=seed)
+    assert wanting(broken, 0.05) is None
+    assert not broken.complete
+    run, _ = house.run(resume=True, until="5%", seed=seed)
+    assert (run.ending, run.complete, run.blocks) == ("narrow", True, whole.blocks)
+    assert len(blocks(run)) == whole.blocks
+
+
+def test_without_until_nothing_is_added_and_no_ending_is_written(house: House) -> None:
+    house.rate = never
+    run, watching = house.run(samples=4)
+    assert (len(blocks(run)), run.ending, run.blocks, run.complete) == (4, None, 4, True)
+    assert watching.added == []
+
+
+@pytest.mark.parametrize("wish", [{"samples": 3}, {"until": "5%", "samples": 3}], ids=["samples", "until"])
+def test_a_run_may_be_done_some_blocks_at_a_time(house: House, wish: dict[str, Any]) -> None:
+    for number in (1, 2, 3):
+        run, watching = house.run(resume=True, most=1, **wish)
+        assert (len(blocks(run)), set(watching.trials)) == (number, {number - 1})
+    run, watching = house.run(resume=True, most=1, **wish)
+    assert (run.complete, watching.trials) == (True, [])
+
+
+# -- from the command line ---------------------------------------------------------------------------------------
+
+# It waits, and can't be twice as fast as it is in the median.
+STEADY = ("run", "selftest", "-e", "synthetic:wait_us=5000", "-p", "operations=10", "--until", "100%")
+
+
+def ending(shell: Shell) -> str | None:
+    last = json.loads(shell.file.read_text().splitlines()[-1])
+    return str(last["why"]) if last["kind"] == "end" else None
+
+
+def begun(shell: Shell) -> int:
+    lines = [json.loads(line) for line in shell.file.read_text().splitlines()]
+    return max((line["block"] + 1 for line in lines if line["kind"] == "trial"), default=0)
+
+
+def told(shell: Shell, text: str) -> bool:
+    return text in shell.dyno("show", shell.file).out
+
+
+def test_a_run_until_it_is_narrow_says_so_in_its_file(shell: Shell) -> None:
+    ended = shell.dyno(*STEADY, "--samples", 3, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert (ending(shell), begun(shell), shell.shown()["complete"]) == ("narrow", 3, True)
+    assert "The time was up" not in ended.err
+    assert told(shell, "3 of 3 trials of each row")
+    assert not told(shell, "Not complete")
+    before = shell.file.read_bytes()
+    assert shell.dyno(*STEADY, "--samples", 3, "-o", shell.file, "--resume").status == 0
+    assert shell.file.read_bytes() == before
+
+
+def test_a_run_whose_time_was_up_says_what_is_wanting(shell: Shell) -> None:
+    hopeless = [word if word != "100%" else "0.0001%" for word in STEADY]
+    command = (*hopeless, "--within", 1, "-o", shell.file)
+    ended = shell.dyno(*command)
+    assert ended.status == 0, ended
+    done = begun(shell)
+    assert (ending(shell), shell.shown()["complete"]) == ("time", True)
+    assert ended.err.startswith("The time was up: synthetic:wait_us=5000 in work: ")
+    assert told(shell, f"{done} of {done} trials of each row")
+    before = shell.file.read_bytes()
+
+    again = shell.dyno(*command, "--resume")
+    assert again.status == 0, again
+    assert shell.file.read_bytes().startswith(before)
+    assert (ending(shell), shell.shown()["complete"]) == ("time", True)
+
+
+def test_another_wish_is_another_plan(shell: Shell) -> None:
+    assert shell.dyno(*STEADY, "--samples", 1, "--within", 1, "-o", shell.file).status == 0
+    changed = [word if word != "100%" else "50%" for word in STEADY]
+    status, out, err = shell.dyno(*changed, "--samples", 1, "--within", 1, "-o", shell.file, "--resume")
+    assert (status, out) == (2, "")
+    assert err.strip().endswith("can't be resumed: it was made by another plan (until was 1.0)")
+
+
+def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    # The one that waits has a rate of its own, which six blocks can bear.
+    wish = ("--until", "100%", "--within", 40)
+    command = ("run", "records", "-e", "waiter", *small(samples=6), *wish, "-o", shell.file)
+    with shell.started(*command) as process:
+        assert wait_for(lambda: len(list(gate.glob("arrived-*"))) == 2), process.poll()
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate()
+    kept = shell.trial_lines()
+    planned = 6 * cells(shell)
+    assert err.startswith(f"{kept} of {planned} trials are kept in {shell.file}; ")
+    assert (ending(shell), shell.shown()["complete"]) == (None, False)
+    assert told(shell, f"Not complete: {kept} trials of {planned} have ended")
+    before = shell.file.read_bytes()
+
+    (gate / "open").touch()
+    ended = shell.dyno(*command, "--resume")
+    assert ended.status == 0, ended
+    assert shell.file.read_bytes().startswith(before)
+    # Which of them is the machine's to say.
+    assert ending(shell) in ("narrow", "time")
+    assert shell.shown()["complete"] is True
+
+
+def cells(shell: Shell) -> int:
+    return len(json.loads(shell.file.read_text().splitlines()[0])["cells"])
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--until", "0"], "until 0: wants a percentage over 0 and up to 100, such as 5%"),
+        (["--until", "narrow"], "until narrow: wants a percentage over 0 and up to 100, such as 5%"),
+        (
+            ["--within", "60"],
+            "within is the longest time of a run until its intervals are narrow: say until, such as",
+        ),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_what_can_not_be_waited_for_is_said_in_one_line(shell: Shell, words: Sequence[str], line: str) -> None:
+    status, out, err = shell.dyno("run", "selftest", "-e", "synthetic", *words, "-o", shell.file)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"dyno: {line}")
+    assert err.count("\n") == 1
+    assert not shell.file.exists()

@@ -1,0 +1,154 @@
+"""Guards the answer for a person who has to decide: which engine is the fastest over all phases together, at a tier,
+how sure that is, and where it does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+
+from dyno.model import Tier
+from dyno.results import Run
+from dyno.stats.answer import Answer, answers
+
+
+def both(**rates: tuple[Rates, Rates]) -> Run:
+    """The rates of `fill` and `read` of each engine."""
+    return of_rates(*((a_cell(name), {"fill": fill, "read": read}) for name, (fill, read) in rates.items()))
+
+
+def only(run: Run) -> Answer:
+    (found,) = answers(run)
+    return found
+
+
+def others(found: Answer) -> dict[str, str]:
+    return {cell.asked: verdict.kind for cell, verdict in found.others}
+
+
+def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:
+    found = only(reads(lmdb=(200,) * 3, memory=(400,) * 3, sqlite=(100,) * 3))
+    assert (found.best.asked, found.phases, found.tier) == ("memory", ("read",), Tier.PROCESS)
+    assert [cell.asked for cell, _ in found.others] == ["lmdb", "sqlite"]
+    assert [verdict.ratio for _, verdict in found.others] == pytest.approx([0.5, 0.25])
+    assert (found.elsewhere, found.left_out) == ((), ())
+
+
+def test_together_is_the_geometric_mean_over_phases_of_each_block() -> None:
+    # Ten times as fast in one phase does not outweigh a hundred times in the other, whatever the numbers are.
+    found = only(both(sqlite=((10,) * 3, (100_000,) * 3), lmdb=((100,) * 3, (1_000,) * 3)))
+    assert (found.best.asked, found.phases) == ("sqlite", ("fill", "read"))
+    ((_, seen),) = found.others
+    assert seen.ratio == pytest.approx((100 / 10 * 1_000 / 100_000) ** 0.5)
+
+
+def test_a_ratio_over_phases_is_taken_block_by_block() -> None:
+    drift = (100, 200, 400)
+    found = only(both(sqlite=(drift, drift), lmdb=((50, 100, 200), (50, 100, 200))))
+    ((_, seen),) = found.others
+    assert (seen.low, seen.high) == pytest.approx((0.5, 0.5))
+
+
+def test_where_another_is_faster_is_told_with_the_fastest_there() -> None:
+    slow, mid, fast = (100,) * 3, (110,) * 3, (1_000,) * 3
+    found = only(both(sqlite=(slow, fast), lmdb=(mid, slow), memory=((120,) * 3, slow)))
+    assert found.best.asked == "sqlite"
+    assert [(c.engine.asked, c.baseline.asked, c.phase) for c in found.elsewhere] == [("memory", "sqlite", "fill")]
+    assert found.elsewhere[0].verdict.ratio == pytest.approx(1.2)
+
+
+def test_an_engine_that_lacks_a_phase_is_left_out_by_name() -> None:
+    rows = [
+        (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
+        (a_cell("lmdb"), {"fill": (200,) * 3, "read": (200,) * 3}),
+        (a_cell("memory"), {"read": (900,) * 3}),
+    ]
+    found = only(of_rates(*rows))
+    assert (found.best.asked, found.phases) == ("lmdb", ("fill", "read"))
+    assert [cell.asked for cell in found.left_out] == ["memory"]
+    # But that it is faster where it is, is said.
+    assert [(c.engine.asked, c.phase) for c in found.elsewhere] == [("memory", "read")]
+
+
+def test_engines_that_lack_different_phases_do_not_mix() -> None:
+    found = only(of_rates((a_cell("sqlite"), {"fill": (100,) * 3}), (a_cell("lmdb"), {"read": (200,) * 3})))
+    assert (found.best.asked, found.phases, found.others) == ("sqlite", ("fill",), ())
+    assert [cell.asked for cell in found.left_out] == ["lmdb"]
+
+
+def test_each_tier_and_combination_of_parameters_has_its_answer() -> None:
+    cells = [
+        a_cell("sqlite", records=20),
+        a_cell("sqlite", tier=Tier.POWER, records=20),
+        a_cell("sqlite", records=10),
+        a_cell("lmdb", records=20),
+        a_cell("lmdb", records=10),
+    ]
+    run = of_rates(*((cell, {"read": (rate,) * 3}) for cell, rate in zip(cells, (1, 2, 30, 40, 5), strict=True)))
+    assert [(found.tier.value, found.params["records"], found.best.asked) for found in answers(run)] == [
+        ("process", 20, "lmdb"),
+        ("power", 20, "sqlite"),
+        ("process", 10, "sqlite"),
+    ]
+
+
+def test_one_engine_alone_is_the_best_of_one() -> None:
+    found = only(reads(sqlite=(100,) * 3))
+    assert (found.best.asked, found.others) == ("sqlite", ())
+
+
+def test_a_null_engine_is_never_the_best() -> None:
+    rates = {"read": (100,) * 3}
+    found = only(of_rates((a_cell("sqlite"), rates), (a_cell("null", floor=True), {"read": (900,) * 3})))
+    assert (found.best.asked, found.others) == ("sqlite", ())
+    assert answers(of_rates((a_cell("null", floor=True), rates))) == []
+
+
+def test_a_run_without_a_number_has_no_answer() -> None:
+    assert answers(reads(sqlite=(), lmdb=())) == []
+    void = (an_attempt(0, a_sample(void="lost one")),)
+    assert answers(of_cells(a_cell(), attempts=void)) == []
+
+
+def test_under_three_blocks_there_is_a_best_and_no_ratio() -> None:
+    found = only(reads(sqlite=(100,) * 2, lmdb=(200,) * 2))
+    assert (found.best.asked, others(found)) == ("lmdb", {"sqlite": "unclear"})
+    assert found.others[0][1].ratio is None
+
+
+def test_one_that_lacks_the_blocks_in_which_the_machine_was_slow_is_not_the_best_for_that() -> None:
+    run = reads(sqlite=(100, 100, 100, None, None, None), lmdb=(110, 110, 110, 20, 20, 20))
+    found = only(run)
+    assert (found.best.asked, others(found)) == ("lmdb", {"sqlite": "slower"})
+
+
+def test_at_a_rate_it_is_by_the_response_time_and_of_bulk_phases_apart() -> None:
+    def sample(ns: int):  # type: ignore[no-untyped-def]
+        return a_sample(histogram=recorded(1_000), response=recorded(ns))
+
+    cells = a_cell("sqlite", rate=1_000), a_cell("lmdb", rate=1_000)
+    attempts = tuple(
+        an_attempt(block, sample(ns), a_sample("fill", per_second=rate, histogram=None), cell=at)
+        for block in range(3)
+        for at, (ns, rate) in enumerate(((20_000, 500), (10_000, 100)))
+    )
+    found = answers(of_cells(*cells, attempts=attempts))
+    assert [(one.metric.name, one.phases, one.best.asked) for one in found] == [
+        ("response-p99", ("read",), "lmdb"),
+        ("throughput", ("fill",), "sqlite"),
+    ]
+
+
+@pytest.mark.parametrize(("margin", "kind"), [(0.05, "alike"), (0.001, "unclear")])
+def test_the_margin_is_that_of_the_verdicts(margin: float, kind: str) -> None:
+    run = reads(sqlite=(1_000, 1_001, 1_002, 999), lmdb=(1_001, 1_000, 999, 1_003))
+    ((_, seen),) = answers(run, margin)[0].others
+    assert seen.kind == kind
+
+
+def test_options_and_not_only_names_tell_engines_apart() -> None:
+    wal = replace(a_cell("sqlite"), options={"journal_mode": "wal"})
+    found = only(of_rates((a_cell("sqlite"), {"read": (100,) * 3}), (wal, {"read": (200,) * 3})))
+    assert found.best.asked == "sqlite:journal_mode=wal"

@@ -1,0 +1,321 @@
+"""Guards two runs against each other: what differs between them is listed, without what never is the same twice; rows
+that one has lost or won are named; and runs that have nothing in common are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
+
+from dyno.model import Cell, Tier, UsageError
+from dyno.results import Attempt, Run
+from dyno.stats.between import OF_THE_MOMENT, Difference, between, differences, halves
+from dyno.stats.metric import metric
+
+# -- what differs ---------------------------------------------------------------------------------------------
+
+HOST = {
+    "kernel": "6.1",
+    "cpu": {"model": "AMD EPYC", "available_cores": 2, "mhz": [2_000.0]},
+    "memory": {"total_bytes": 8, "available_bytes": 5},
+    "load": [0.1],
+}
+
+
+def with_header(**header: Any) -> Run:
+    return of_rates((a_cell(), {"read": (100,) * 3}), phases=["read"], **header)
+
+
+def changed(host: Mapping[str, Any]) -> list[Difference]:
+    return list(differences(with_header(host=HOST), with_header(host={**HOST, **host})))
+
+
+def test_what_is_the_same_is_not_listed() -> None:
+    assert changed({}) == []
+
+
+def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
+    assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
+        Difference("machine", "kernel", "6.1", "6.6"),
+        Difference("machine", "cpu.model", "AMD EPYC", "Intel"),
+        Difference("machine", "cpu.available_cores", 2, 4),
+    ]
+
+
+def test_what_is_known_of_one_machine_only_is_none_of_the_other() -> None:
+    assert changed({"governor": "powersave"}) == [Difference("machine", "governor", None, "powersave")]
+    assert Difference("machine", "cpu.model", "AMD EPYC", None) in changed({"cpu": None})
+
+
+@pytest.mark.parametrize("fact", OF_THE_MOMENT)
+def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
+    table, _, name = fact.rpartition(".")
+    at: tuple[dict[str, Any], ...] = ({name: 1}, {name: 2})
+    before, after = ({table: value} if table else value for value in at)
+    assert list(differences(with_header(host=before), with_header(host=after))) == []
+    # But it is of the machine's facts that this is known, not of what else has such a name.
+    elsewhere = list(differences(with_header(host={"x": before}), with_header(host={"x": after})))
+    assert [found.what for found in elsewhere] == [f"x.{fact}"]
+
+
+def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
+    """Of the real thing: a name that is written wrongly would never match."""
+    from dyno.run import host
+
+    facts = {**host.facts(Path("/var/tmp")), "pressure": None}
+    for fact in OF_THE_MOMENT:
+        at: Any = facts
+        for name in fact.split("."):
+            assert name in at, fact
+            at = at[name]
+
+
+def test_what_differs_between_the_plans_is_listed() -> None:
+    before = with_header()
+    after = with_header()
+    after = replace(after, header={**after.header, "plan": {**after.plan, "seed": 2, "budget": 9.0}})
+    assert list(differences(before, after)) == [
+        Difference("plan", "seed", 1, 2),
+        Difference("plan", "budget", 5.0, 9.0),
+    ]
+
+
+def test_dynos_version_and_loop_are_listed() -> None:
+    native, python = ({"name": name, "clock": "monotonic"} for name in ("native", "python"))
+    before, after = (
+        replace(run, attempts=tuple(replace(attempt, loop=loop) for attempt in run.attempts))
+        for run, loop in ((with_header(dyno="1.0"), native), (with_header(dyno="1.1"), python))
+    )
+    assert list(differences(before, after)) == [
+        Difference("dyno", "version", "1.0", "1.1"),
+        Difference("dyno", "loop.name", "native", "python"),
+    ]
+
+
+def set_up(*settings: tuple[Cell, str, Mapping[str, Any]]) -> Run:
+    run = of_rates(*((cell, {"read": (100,) * 3}) for cell, _, _ in settings), phases=["read"])
+    given = [(version, values) for _, version, values in settings]
+    attempts = (replace(a, version=given[a.cell][0], settings=given[a.cell][1]) for a in run.attempts)
+    return replace(run, attempts=tuple(attempts))
+
+
+def test_each_engines_version_and_settings_are_listed() -> None:
+    before = set_up((a_cell("sqlite"), "3.40", {"cache": 8, "sync": True}), (a_cell("lmdb"), "0.9", {}))
+    after = set_up((a_cell("sqlite"), "3.45", {"cache": 8, "sync": False}), (a_cell("duckdb"), "1.0", {}))
+    assert list(differences(before, after)) == [
+        Difference("sqlite", "version", "3.40", "3.45"),
+        Difference("sqlite", "sync", True, False),
+    ]
+
+
+def test_an_engine_with_several_tiers_is_listed_for_each() -> None:
+    def of(sync: str) -> Run:
+        power = a_cell("sqlite", tier=Tier.POWER)
+        return set_up((a_cell("sqlite"), "3", {"sync": "normal"}), (power, "3", {"sync": sync}))
+
+    assert list(differences(of("full"), of("extra"))) == [Difference("sqlite (power)", "sync", "full", "extra")]
+
+
+# -- rows -----------------------------------------------------------------------------------------------------
+
+
+def test_after_is_seen_from_before_with_trials_that_are_not_paired() -> None:
+    before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
+    (found,) = between(before, after).changes
+    assert (found.before.cell.asked, found.after.cell.asked, found.metric.name) == ("sqlite", "sqlite", "throughput")
+    assert found.verdict.ratio == pytest.approx(121 / 101.5)
+    assert (found.verdict.kind, found.verdict.blocks) == ("faster", 3)
+    assert found.center is not None
+    assert found.center.log == pytest.approx(np.log([120, 121, 122]).mean() - np.log([100, 101, 102, 103]).mean())
+    (back,) = between(after, before).changes
+    assert back.verdict.kind == "slower"
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 5), (5, 2), (1, 1)])
+def test_under_three_trials_of_either_there_is_no_ratio(old: int, new: int) -> None:
+    (found,) = between(reads(sqlite=(100,) * old), reads(sqlite=(200,) * new)).changes
+    assert found.center is None
+    assert (found.verdict.kind, found.verdict.ratio, found.verdict.more) == ("unclear", None, 3 - min(old, new))
+
+
+def test_rows_are_matched_by_phase_tier_parameters_and_engine() -> None:
+    def both(*rates: float) -> Run:
+        cells = (
+            a_cell("sqlite", records=1),
+            a_cell("sqlite", records=2),
+            a_cell("sqlite", tier=Tier.POWER, records=1),
+            replace(a_cell("sqlite", records=1), options={"journal_mode": "wal"}),
+        )
+        rows = (
+            (cell, {"fill": (rate,) * 3, "read": (10 * rate,) * 3}) for cell, rate in zip(cells, rates, strict=True)
+        )
+        return of_rates(*rows)
+
+    found = between(both(100, 200, 300, 400), both(100, 400, 900, 1_600)).changes
+    assert [change.verdict.ratio for change in found] == pytest.approx([1, 2, 3, 4] * 2)
+    assert all(change.before.cell == change.after.cell for change in found)
+    assert [change.after.phase for change in found] == ["fill"] * 4 + ["read"] * 4
+
+
+def test_rows_of_one_run_only_are_named_with_the_reason() -> None:
+    rates = (100,) * 3
+    before = reads(sqlite=rates, lmdb=rates, memory=rates)
+    after = reads(sqlite=rates, lmdb=(), duckdb=rates)
+    crashed = tuple(an_attempt(block, cell=1, outcome="crash") for block in range(3))
+    found = between(before, replace(after, attempts=(*after.attempts, *crashed)))
+    assert [change.after.cell.asked for change in found.changes] == ["sqlite"]
+    assert [(row.cell.asked, why) for row, why in found.lost] == [
+        ("lmdb", "crash in read: why it ended by crash"),
+        ("memory", "not in the run"),
+    ]
+    assert [row.cell.asked for row in found.new] == ["duckdb"]
+
+
+def test_a_row_that_was_not_valid_before_is_new() -> None:
+    void = tuple(an_attempt(block, a_sample(void="lost one")) for block in range(3))
+    before = replace(reads(sqlite=()), attempts=void)
+    found = between(before, reads(sqlite=(100,) * 3))
+    assert ([row.cell.asked for row in found.new], found.changes, found.lost) == (["sqlite"], (), ())
+
+
+def test_a_null_engine_is_not_compared() -> None:
+    rates = {"read": (100,) * 3}
+    run = of_rates((a_cell("sqlite"), rates), (a_cell("null", floor=True), rates), phases=["read"])
+    found = between(run, replace(run, cells=(run.cells[0], replace(run.cells[1], engine="nullkv"))))
+    assert ([change.after.cell.asked for change in found.changes], found.lost, found.new) == (["sqlite"], (), ())
+
+
+def test_a_latency_that_is_longer_is_slower() -> None:
+    def run(ns: int) -> Run:
+        made = reads(sqlite=(100,) * 3)
+        samples = (a_sample(histogram=recorded(ns)),)
+        return replace(made, attempts=tuple(replace(attempt, samples=samples) for attempt in made.attempts))
+
+    (found,) = between(run(1_000), run(2_000), metric("p99")).changes
+    assert (found.verdict.kind, found.verdict.ratio) == ("slower", pytest.approx(0.5, rel=1e-2))
+    (throughput,) = between(run(1_000), run(2_000)).changes
+    assert throughput.verdict.kind == "alike"
+
+
+# -- in turns -------------------------------------------------------------------------------------------------
+
+
+def started(run: Run, minutes: Sequence[int]) -> Run:
+    """Each block at that minute; the trials of a block a second after each other."""
+
+    def at(attempt: Attempt) -> str:
+        return f"2026-01-01T00:{minutes[attempt.block]:02}:{attempt.cell:02}.5+00:00"
+
+    return replace(run, attempts=tuple(replace(attempt, started=at(attempt)) for attempt in run.attempts))
+
+
+def drifting(times: float) -> Run:
+    return reads(sqlite=[times * rate for rate in (1_000, 2_000, 4_000, 8_000)], lmdb=(1_000,) * 4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((0, 2, 4, 6), (1, 3, 5, 7)), ((0, 3, 4, 7), (1, 2, 5, 6))], ids=["ABAB", "ABBA"]
+)
+def test_runs_that_were_measured_in_turns_are_compared_block_by_block(
+    before: Sequence[int], after: Sequence[int]
+) -> None:
+    found = between(started(drifting(1), before), started(drifting(1.2), after))
+    assert found.paired
+    seen = {change.after.cell.asked: change.verdict for change in found.changes}
+    assert (seen["sqlite"].kind, seen["lmdb"].kind) == ("faster", "alike")
+    assert (seen["sqlite"].low, seen["sqlite"].high, seen["sqlite"].blocks) == pytest.approx((1.2, 1.2, 4))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((0, 1, 2, 3), (4, 5, 6, 7)),
+        ((0, 1, 4, 5), (2, 3, 6, 7)),
+        ((0, 2, 4, 6), (3, 1, 5, 7)),
+        ((0, 2, 4, 6), (0, 2, 4, 6)),
+    ],
+    ids=["one after the other", "two by two", "other blocks", "at the same time"],
+)
+def test_other_runs_are_compared_as_a_whole(before: Sequence[int], after: Sequence[int]) -> None:
+    found = between(started(drifting(1), before), started(drifting(1.2), after))
+    assert not found.paired
+    assert [change.verdict.kind for change in found.changes] == ["unclear", "alike"]
+
+
+def test_a_run_is_not_in_turns_with_itself_or_with_one_that_has_more_blocks() -> None:
+    run = started(drifting(1), (0, 2, 4, 6))
+    assert not between(run, run).paired
+    more = started(reads(sqlite=(100,) * 5, lmdb=(100,) * 5), (1, 3, 5, 7, 8))
+    assert not between(run, more).paired
+    few = [started(reads(sqlite=(100,) * 2), minutes) for minutes in ((0, 2), (1, 3))]
+    assert not between(*few).paired
+
+
+def test_in_turns_a_block_without_a_sample_of_one_is_left_out() -> None:
+    before = started(reads(sqlite=(100, None, 100, 100, 100)), (0, 2, 4, 6, 8))
+    after = started(reads(sqlite=(200, 999, None, 200, 200)), (1, 3, 5, 7, 9))
+    (found,) = between(before, after).changes
+    assert (found.verdict.ratio, found.verdict.blocks) == (2, 3)
+    (other,) = between(
+        started(reads(sqlite=(100, None, 100)), (0, 2, 4)), started(reads(sqlite=(1,) * 3), (1, 3, 5))
+    ).changes
+    assert (other.center, other.verdict.ratio, other.verdict.more) == (None, None, 1)
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+def test_runs_of_two_suites_are_refused() -> None:
+    other = reads(sqlite=(100,) * 3)
+    other = replace(other, path=Path("b.json"), header={**other.header, "plan": {**other.plan, "suite": "arrays"}})
+    expected = r"^run\.json is of suite records and b\.json of arrays: nothing to compare$"
+    with pytest.raises(UsageError, match=expected):
+        between(reads(sqlite=(100,) * 3), other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        reads(lmdb=(100,) * 3),
+        of_rates((a_cell("sqlite", tier=Tier.POWER), {"read": (100,)}), phases=["read"]),
+        of_rates((a_cell("sqlite", records=5), {"read": (100,)}), phases=["read"]),
+        of_rates((a_cell("sqlite"), {"fill": (100,)}), phases=["fill"]),
+    ],
+    ids=["engine", "tier", "parameters", "phase"],
+)
+def test_runs_with_no_row_in_common_are_refused(other: Run) -> None:
+    with pytest.raises(UsageError, match="have no engine with the same phase, tier and parameters"):
+        between(reads(sqlite=(100,) * 3), other)
+
+
+# -- halves ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("blocks", "first"), [(6, 3), (7, 3), (10, 5)])
+def test_the_halves_are_the_first_blocks_and_the_last(blocks: int, first: int) -> None:
+    run = reads(sqlite=tuple(range(100, 100 + blocks)), lmdb=(5,) * blocks)
+    one, other = halves(run)
+    assert sorted({attempt.block for attempt in one.attempts}) == list(range(first))
+    assert sorted({attempt.block for attempt in other.attempts}) == list(range(first, blocks))
+    assert len(one.attempts) + len(other.attempts) == 2 * blocks
+    assert list(differences(one, other)) == []
+    found = between(one, other)
+    assert [change.verdict.blocks for change in found.changes] == [first, first]
+
+
+def test_the_halves_of_a_run_that_drifts_differ() -> None:
+    steady = reads(sqlite=(100, 101, 99, 100, 101, 99))
+    drifting = reads(sqlite=(100, 101, 99, 200, 201, 199))
+    kinds = [between(*halves(run)).changes[0].verdict.kind for run in (steady, drifting)]
+    assert kinds == ["alike", "faster"]
+
+
+def test_under_six_blocks_a_run_has_no_halves() -> None:
+    with pytest.raises(UsageError, match=r"^run\.json has 5 blocks; its halves can be compared from 6 on$"):
+        halves(reads(sqlite=(100,) * 5))

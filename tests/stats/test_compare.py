@@ -1,0 +1,230 @@
+"""Guards which rows are put into a ratio, and that equals are not called different: neither by noise, nor by a drift
+of the machine, nor for want of blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from madeup import a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+from noise import CONTAMINATED, EVEN, SLOWED, Noise
+
+from dyno.model import Cell, Tier, UsageError
+from dyno.results import Attempt, Run
+from dyno.stats.compare import Comparison, against, check_baseline, pairs, tables
+from dyno.stats.metric import metric
+
+
+def verdicts(run: Run, **asked: Any) -> dict[tuple[str, str], str]:
+    return {(found.engine.asked, found.baseline.asked): found.verdict.kind for found in pairs(run, **asked)}
+
+
+def only(run: Run, engine: str, baseline: str) -> Comparison:
+    (found,) = [c for c in pairs(run) if (c.engine.asked, c.baseline.asked) == (engine, baseline)]
+    return found
+
+
+# -- which rows -----------------------------------------------------------------------------------------------
+
+
+def test_a_ratio_is_by_block_so_that_a_drift_of_the_machine_is_in_both_parts() -> None:
+    run = reads(sqlite=(1_000, 2_000, 500, 4_000), lmdb=(1_500, 3_000, 750, 6_000))
+    found = only(run, "lmdb", "sqlite").verdict
+    assert (found.kind, found.ratio, found.low, found.high) == pytest.approx(("faster", 1.5, 1.5, 1.5))
+    assert (found.bound, found.blocks) == (pytest.approx(0.5), 4)
+    assert only(run, "sqlite", "lmdb").verdict.kind == "slower"
+
+
+def test_every_ordered_pair_is_compared_once() -> None:
+    run = reads(sqlite=(100,) * 3, lmdb=(200,) * 3, memory=(300,) * 3)
+    names = ("sqlite", "lmdb", "memory")
+    assert set(verdicts(run)) == {(one, other) for one in names for other in names if one != other}
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_under_three_blocks_there_is_no_verdict(blocks: int) -> None:
+    found = only(reads(sqlite=(100,) * blocks, lmdb=(200,) * blocks), "lmdb", "sqlite").verdict
+    assert (found.kind, found.ratio, found.low, found.high) == ("unclear", None, None, None)
+    assert (found.blocks, found.more) == (blocks, 3 - blocks)
+
+
+def test_blocks_without_a_sample_of_one_are_left_out() -> None:
+    run = reads(sqlite=(100, None, 100, 100, 100), lmdb=(200, 999, None, 200, 200))
+    assert only(run, "lmdb", "sqlite").verdict.blocks == 3
+    assert only(run, "lmdb", "sqlite").verdict.ratio == 2
+    run = reads(sqlite=(100, None, 100, 100), lmdb=(200, 999, None, 200))
+    assert only(run, "lmdb", "sqlite").verdict.ratio is None
+
+
+def test_rows_of_different_tiers_parameters_and_phases_are_never_put_into_a_ratio() -> None:
+    fast, slow = {"read": (200,) * 3}, {"read": (100,) * 3}
+    apart = [
+        (a_cell("lmdb", tier=Tier.PROCESS), fast),
+        (a_cell("sqlite", tier=Tier.POWER), slow),
+        (a_cell("duckdb", records=10), slow),
+        (a_cell("memory", records=20), slow),
+    ]
+    run = of_rates(*apart, (a_cell("leveldb"), {"fill": (100,) * 3}))
+    assert pairs(run) == []
+    assert len(tables(run)) == 5
+    again = of_rates(*apart, (a_cell("rocksdb", tier=Tier.POWER), fast))
+    assert set(verdicts(again)) == {("rocksdb", "sqlite"), ("sqlite", "rocksdb")}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("records", "txn"), ("clients", "clients"), ("rate", "rate")],
+    ids=["names", "clients", "rates"],
+)
+def test_any_parameter_keeps_rows_apart(one: str, other: str) -> None:
+    cells = a_cell("lmdb", **{one: 5}), a_cell("sqlite", **{other: 6})
+    assert pairs(of_rates(*((cell, {"read": (100,) * 3}) for cell in cells))) == []
+
+
+def test_a_null_engine_is_in_no_ratio() -> None:
+    rates = {"read": (100,) * 3}
+    run = of_rates((a_cell("sqlite"), rates), (a_cell("null", floor=True), rates))
+    assert pairs(run) == []
+    assert [row.cell.asked for table in tables(run) for row, _ in table.rows] == ["sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "blocks"),
+    [({"void": "lost one"}, [2]), ({"items": 0, "errors": 9}, [0, 1, 2, 3])],
+    ids=["one wrong answer", "nothing but errors"],
+)
+def test_a_row_that_is_not_valid_is_in_no_ratio(spoilt: dict[str, Any], blocks: list[int]) -> None:
+    run = reads(sqlite=(100,) * 4, lmdb=(200,) * 4)
+
+    def changed(found: Attempt) -> Attempt:
+        bad = found.cell == 1 and found.block in blocks
+        return replace(found, samples=tuple(replace(s, **spoilt) for s in found.samples)) if bad else found
+
+    assert pairs(replace(run, attempts=tuple(map(changed, run.attempts)))) == []
+
+
+def test_a_phase_in_which_an_engine_crashed_is_in_no_ratio() -> None:
+    crashed = [an_attempt(block, cell=1, outcome="crash") for block in range(3)]
+    sound = [an_attempt(block, a_sample()) for block in range(3)]
+    assert pairs(of_cells(a_cell("sqlite"), a_cell("lmdb"), attempts=(*sound, *crashed))) == []
+
+
+def test_options_make_rows_of_their_own() -> None:
+    plain, wal = a_cell("sqlite"), replace(a_cell("sqlite"), options={"journal_mode": "wal"})
+    run = of_rates((plain, {"read": (100,) * 3}), (wal, {"read": (300,) * 3}))
+    assert only(run, "sqlite:journal_mode=wal", "sqlite").verdict.ratio == 3
+
+
+# -- tables and baselines -------------------------------------------------------------------------------------
+
+
+def test_tables_stand_in_the_plans_order_and_their_rows_by_speed() -> None:
+    def both(cell: Cell, rate: float) -> tuple[Cell, dict[str, tuple[float, ...]]]:
+        return cell, {"fill": (rate,) * 3, "read": (rate,) * 3}
+
+    power = {"tier": Tier.POWER}
+    run = of_rates(
+        both(a_cell("sqlite", **power), 5),
+        both(a_cell("sqlite", records=9), 10),
+        both(a_cell("sqlite", records=1), 10),
+        both(a_cell("lmdb", records=9), 20),
+    )
+    found = [
+        (t.phase, t.tier.value, t.params.get("records"), [r.cell.engine for r, _ in t.rows]) for t in tables(run)
+    ]
+    of_a_phase = [
+        ("process", 9, ["lmdb", "sqlite"]),
+        ("process", 1, ["sqlite"]),
+        ("power", None, ["sqlite"]),
+    ]
+    assert found == [(phase, *row) for phase in ("fill", "read") for row in of_a_phase]
+
+
+def test_the_others_are_seen_from_the_baseline_or_from_the_best() -> None:
+    (table,) = tables(reads(sqlite=(100,) * 3, lmdb=(200,) * 3, memory=(300,) * 3))
+    seen = {None: "memory", "sqlite": "sqlite", "lmdb": "lmdb"}
+    for asked, base in seen.items():
+        found = against(table, asked)
+        assert {c.baseline.asked for c in found} == {base}
+        assert {c.engine.asked for c in found} == {"sqlite", "lmdb", "memory"} - {base}
+    assert against(table, "duckdb") == []
+
+
+def test_a_baseline_is_an_engine_of_the_run_as_it_was_asked_for() -> None:
+    run = of_rates((a_cell("sqlite"), {"read": (1,)}), (a_cell("null", floor=True), {"read": (1,)}))
+    check_baseline(run, None)
+    check_baseline(run, "sqlite")
+    with pytest.raises(UsageError, match=r"^run\.json: engine sqlit is not known; did you mean sqlite\?$"):
+        check_baseline(run, "sqlit")
+    with pytest.raises(UsageError, match="engine null is not known"):
+        check_baseline(run, "null")
+
+
+def latencies(**ns: int) -> Run:
+    """Of the same throughput, at a rate, with these response times."""
+    cells = [a_cell(name, rate=1_000) for name in ns]
+    attempts = tuple(
+        an_attempt(block, a_sample(histogram=recorded(1_000), response=recorded(value)), cell=at)
+        for block in range(3)
+        for at, value in enumerate(ns.values())
+    )
+    return of_cells(*cells, attempts=attempts)
+
+
+def test_in_an_open_loop_the_shorter_response_time_is_the_faster() -> None:
+    run = latencies(sqlite=20_000, lmdb=10_000)
+    found = only(run, "lmdb", "sqlite")
+    assert (found.metric.name, found.verdict.kind) == ("response-p99", "faster")
+    assert found.verdict.ratio == pytest.approx(2, rel=1e-2)
+    assert set(verdicts(run, by=metric("throughput")).values()) == {"alike"}
+    assert set(verdicts(run, by=metric("p99")).values()) == {"alike"}
+
+
+def test_a_bulk_row_has_no_percentile_to_be_compared_by() -> None:
+    timed = {"histogram": recorded(1_000)}
+    kinds: tuple[dict[str, Any], ...] = (timed, timed, {"histogram": None, "bulk": True})
+    attempts = tuple(an_attempt(b, a_sample(**kind), cell=at) for at, kind in enumerate(kinds) for b in range(3))
+    run = of_cells(a_cell("sqlite"), a_cell("lmdb"), a_cell("duckdb"), attempts=attempts)
+    assert set(verdicts(run, by=metric("p99"))) == {("sqlite", "lmdb"), ("lmdb", "sqlite")}
+    assert len(verdicts(run)) == 6
+
+
+# -- A against A ----------------------------------------------------------------------------------------------
+
+COMPARISONS = 200
+BLOCKS = (3, 4, 5, 6, 8, 10)
+
+
+def compared(noise: Noise, number: int, truth: float, together: float = 0.3) -> str:
+    """The verdict on one of two engines whose true ratio is that, on a machine that drifts and has hiccups."""
+    blocks = BLOCKS[number % len(BLOCKS)]
+    random = np.random.default_rng([number, 11])
+    # Slowly, and by a lot in one block: for both engines.
+    machine = np.exp(together * random.standard_normal(blocks).cumsum() / np.sqrt(blocks))
+    machine[random.integers(blocks)] /= 1 + random.exponential(0.5)
+    one, other = (1e6 * machine * noise.draw(random, (blocks,)) for _ in range(2))
+    run = reads(sqlite=one.tolist(), lmdb=(truth * other).tolist())
+    return only(run, "lmdb", "sqlite").verdict.kind
+
+
+@pytest.mark.parametrize("noise", [EVEN, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
+def test_of_200_comparisons_of_equals_at_most_1_in_20_is_called_different(noise: Noise) -> None:
+    found = [compared(noise, number, 1.0) for number in range(COMPARISONS)]
+    false = sum(kind in ("faster", "slower") for kind in found)
+    assert false <= 0.05 * COMPARISONS
+
+
+@pytest.mark.parametrize(("truth", "kind"), [(1.5, "faster"), (1 / 1.5, "slower")])
+def test_a_difference_that_is_large_against_the_noise_is_found(truth: float, kind: str) -> None:
+    found = [compared(EVEN, number, truth) for number in range(COMPARISONS)]
+    assert found.count(kind) >= 0.9 * COMPARISONS
+    assert set(found) <= {kind, "unclear"}
+
+
+def test_equals_with_little_noise_are_called_alike() -> None:
+    still = replace(EVEN, draw=lambda random, shape: EVEN.draw(random, shape) ** 0.1)
+    found = [compared(still, number, 1.0) for number in range(COMPARISONS)]
+    assert found.count("alike") >= 0.9 * COMPARISONS

@@ -1,0 +1,174 @@
+"""Guards the gate for CI: what fails is sure to be slower than the margin allows, whatever the number of rows; what
+passes for fine is sure not to be; and a regression of 10 % is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
+from noise import CONTAMINATED, SLOWED, Noise
+from scipy import stats
+
+from dyno.results import Run
+from dyno.stats.between import between
+from dyno.stats.gate import gate
+from dyno.stats.metric import metric
+
+MARGIN = 0.05
+Trials = Sequence[Sequence[float]]
+"""Of each row, the speeds of its trials."""
+
+
+def of(rows: Trials) -> Run:
+    return of_rates(*((a_cell(f"e{at}"), {"read": rates}) for at, rates in enumerate(rows)), phases=["read"])
+
+
+def states(before: Trials, after: Trials, margin: float = MARGIN) -> list[str]:
+    return [judged.state for judged in gate(between(of(before), of(after)), margin)]
+
+
+def even(rate: float, count: int = 5, by: float = 0.005) -> list[float]:
+    """Trials whose logarithms have exactly this mean and this standard deviation."""
+    draws = np.random.default_rng(count).standard_normal(count)
+    return (rate * np.exp(by * (draws - draws.mean()) / draws.std(ddof=1))).tolist()
+
+
+# -- three states ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("after", "by", "state"),
+    [
+        (90_000, 0.005, "slower"),
+        (100_000, 0.005, "fine"),
+        (120_000, 0.005, "fine"),
+        (97_000, 0.005, "fine"),
+        (95_000, 0.005, "unclear"),
+        (90_000, 0.1, "unclear"),
+        (100_000, 0.1, "unclear"),
+    ],
+)
+def test_a_row_is_slower_or_fine_only_where_that_is_sure(after: float, by: float, state: str) -> None:
+    assert states([even(100_000, by=by)], [even(after, by=by)]) == [state]
+
+
+@pytest.mark.parametrize(("margin", "state"), [(0.02, "slower"), (0.2, "fine")])
+def test_the_margin_decides(margin: float, state: str) -> None:
+    assert states([even(100_000)], [even(90_000)], margin) == [state]
+
+
+def test_under_three_trials_a_row_is_unclear() -> None:
+    assert states([even(100_000, 2)], [even(10_000, 5)]) == ["unclear"]
+    assert states([even(100_000, 2), even(100_000)], [even(10_000), even(10_000)]) == ["unclear", "slower"]
+
+
+def test_a_run_against_itself_without_noise_is_fine() -> None:
+    assert states([[100_000] * 3], [[100_000] * 3]) == ["fine"]
+    assert states([[100_000] * 3], [[90_000] * 3]) == ["slower"]
+
+
+def test_a_latency_may_be_longer_by_the_margin() -> None:
+    def run(*spans_ns: int) -> Run:
+        attempts = tuple(an_attempt(b, a_sample(histogram=recorded(ns))) for b, ns in enumerate(spans_ns))
+        return replace(reads(sqlite=()), attempts=attempts)
+
+    def state(ns: int, margin: float) -> str:
+        found = between(run(*[10_000_000] * 3), run(*[ns] * 3), metric("p99"))
+        return gate(found, margin)[0].state
+
+    # 52 % longer is a speed of 66 %: slower than a margin of 50 % allows, though not half as fast.
+    assert [state(ns, 0.5) for ns in (14_800_000, 15_200_000)] == ["fine", "slower"]
+
+
+# -- Holm -----------------------------------------------------------------------------------------------------
+
+
+def holm(before: Trials, after: Trials) -> list[bool]:
+    """By an independent calculation, from the tests of scipy."""
+    chances = [
+        stats.ttest_ind(np.log(new) - np.log(1 - MARGIN), np.log(old), equal_var=False, alternative="less").pvalue
+        for old, new in zip(before, after, strict=True)
+    ]
+    failed = [False] * len(chances)
+    for done, at in enumerate(np.argsort(chances)):
+        if chances[at] > 0.01 / (len(chances) - done):
+            break
+        failed[at] = True
+    return failed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_fails_is_what_holm_rejects(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, trials = int(random.integers(1, 9)), int(random.integers(3, 9))
+    shape = rows, trials
+    before = (1e6 * np.exp(0.02 * random.standard_normal(shape))).round()
+    # Near the border, where the order and the number of rows decide.
+    slowed = random.uniform(0.86, 0.96, (rows, 1))
+    after = (1e6 * slowed * np.exp(0.02 * random.standard_normal(shape))).round()
+    found = [state == "slower" for state in states(before.tolist(), after.tolist())]
+    assert found == holm(before.tolist(), after.tolist())
+
+
+def test_a_row_that_would_fail_alone_does_not_among_many() -> None:
+    alone, other = (even(100_000), even(93_800)), (even(100_000), even(100_000))
+    assert states([alone[0]], [alone[1]]) == ["slower"]
+    many = [alone, *[other] * 30]
+    assert states([old for old, _ in many], [new for _, new in many])[0] == "unclear"
+
+
+# -- how often ------------------------------------------------------------------------------------------------
+
+ROWS, TRIALS = 3, 10
+CHECKS = 400
+
+
+def checked(number: int, after: Sequence[float], noise: Noise) -> list[str]:
+    """A check of so many rows, each of that speed after, with the noise of real trials."""
+    random = np.random.default_rng([number, 5])
+    shape = len(after), TRIALS
+    before, now = 1e6 * noise.draw(random, shape), 1e6 * np.array(after)[:, None] * noise.draw(random, shape)
+    return states(before.tolist(), now.tolist())
+
+
+def _steady(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A standard deviation of 2 %: of a machine that has nothing else to do."""
+    return np.exp(0.02 * random.standard_normal(shape))
+
+
+STEADY = Noise("steady", _steady)
+
+
+@pytest.mark.parametrize("noise", [STEADY, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
+def test_at_most_1_check_in_100_of_equals_fails(noise: Noise) -> None:
+    failed = sum("slower" in checked(number, [1.0] * ROWS, noise) for number in range(CHECKS))
+    assert failed <= 0.01 * CHECKS
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(rows: int) -> None:
+    """The worst that is allowed: every row is slower by just the margin."""
+    failed = sum("slower" in checked(number, [1 - MARGIN] * rows, STEADY) for number in range(CHECKS))
+    assert failed <= CHECKS * 0.01 + 3 * sqrt(CHECKS * 0.01 * 0.99)
+
+
+def test_at_least_9_in_10_of_planted_regressions_of_10_percent_are_found() -> None:
+    """10 % more time for the same work, in one row of three."""
+    found = [checked(number, [1.0, 1 / 1.1, 1.0], STEADY) for number in range(CHECKS)]
+    assert sum(states_[1] == "slower" for states_ in found) >= 0.9 * CHECKS
+    assert sum("slower" in (states_[0], states_[2]) for states_ in found) <= 0.01 * CHECKS
+
+
+def test_a_regression_of_half_the_margin_is_not_one() -> None:
+    failed = sum("slower" in checked(number, [1 - MARGIN / 2] * ROWS, STEADY) for number in range(CHECKS))
+    assert failed <= 0.01 * CHECKS
+
+
+def test_a_gate_without_rows_judges_nothing() -> None:
+    assert gate(between(reads(sqlite=(1,) * 3, lmdb=()), reads(sqlite=(), lmdb=(1,) * 3)), MARGIN) == []

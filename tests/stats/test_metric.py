@@ -1,0 +1,73 @@
+"""Guards what rows are compared by: more is always better, and an open loop is judged by its response times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from madeup import a_run, a_sample, an_attempt, read_row, recorded
+
+from dyno.model import Sample, UsageError
+from dyno.stats.metric import METRICS, RESPONSE, THROUGHPUT, fitting, metric, speeds
+
+# Ninety-nine quick operations and some slow ones: percentiles that are apart.
+SPANS = [1_000] * 980 + [50_000] * 15 + [900_000] * 5
+LATENCIES = {"p50": 1_000, "p99": 50_000, "p999": 900_000}
+
+
+def row(*samples: Sample):  # type: ignore[no-untyped-def]
+    return read_row(a_run(*(an_attempt(block, sample) for block, sample in enumerate(samples))))
+
+
+def open_loop(response_ns: int = 2_000) -> Sample:
+    return a_sample(histogram=recorded(1_000), response=recorded(*[response_ns] * 90, *[9_000] * 10))
+
+
+def test_throughput_is_items_a_second() -> None:
+    assert THROUGHPUT.speed(a_sample(per_second=300)) == 300
+    assert not THROUGHPUT.inverse
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+def test_a_latency_is_better_the_less_it_is(name: str) -> None:
+    found = metric(name)
+    assert found.inverse
+    assert found.speed(a_sample(histogram=recorded(*SPANS))) == pytest.approx(1 / LATENCIES[name], rel=1e-2)
+
+
+@pytest.mark.parametrize(("name", "ns"), [("response-p50", 2_000), ("response-p99", 9_000)])
+def test_a_response_time_is_of_the_moment_at_which_it_was_due(name: str, ns: int) -> None:
+    found = metric(name)
+    assert found.inverse
+    assert found.speed(open_loop()) == pytest.approx(1 / ns, rel=1e-2)
+    assert found.speed(a_sample()) is None, "a closed loop has none"
+
+
+@pytest.mark.parametrize("name", set(METRICS) - {"throughput"})
+def test_what_has_no_percentile_has_no_speed(name: str) -> None:
+    assert metric(name).speed(a_sample(histogram=None, bulk=True)) is None
+
+
+def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:
+    assert {name: metric(name).name for name in METRICS} == {name: name for name in METRICS}
+    with pytest.raises(UsageError, match=r"^metric p95 is not known; did you mean p9+\?$"):
+        metric("p95")
+    with pytest.raises(UsageError, match=r"^metric speed is not known; "):
+        metric("speed")
+
+
+def test_an_open_loop_is_compared_by_its_response_time_and_a_closed_one_by_throughput() -> None:
+    closed, opened = row(a_sample(), a_sample()), row(open_loop(), open_loop())
+    assert fitting([closed]) is THROUGHPUT
+    assert fitting([opened]) is fitting([opened, opened]) is RESPONSE
+    assert fitting([opened, closed]) is fitting([row(open_loop(), a_sample())]) is THROUGHPUT
+    assert fitting([]) is THROUGHPUT
+
+
+def test_speeds_are_by_block_without_those_that_have_none() -> None:
+    attempts = [an_attempt(block, a_sample(per_second=100 * (block + 1), elapsed_ns=10**9)) for block in range(4)]
+    bulk = replace(attempts[2].samples[0], histogram=None)
+    attempts[2] = replace(attempts[2], samples=(bulk,))
+    found = read_row(a_run(attempts[3], attempts[0], attempts[2]))
+    assert speeds(found, THROUGHPUT) == {3: 400, 0: 100, 2: 300}
+    assert list(speeds(found, metric("p50"))) == [3, 0]

@@ -1,0 +1,203 @@
+"""`dyno compare` as a shell runs it: engines within a run, two runs, the halves of one, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Shell, is_one_line
+from stats.madeup import a_cell, of_rates, reads, written
+
+from dyno.model import Tier
+
+QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
+
+
+def around(rate: float) -> list[float]:
+    return [1e6 * rate * value for value in QUIET]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run files that are made up: the figures are known."""
+    home = tmp_path_factory.mktemp("compare")
+    host = {"kernel": "6.1", "cpu": {"model": "AMD EPYC"}, "load": [0.5]}
+    rows = [(a_cell(name), {"read": around(rate)}) for name, rate in (("sqlite", 1), ("lmdb", 1.5), ("memory", 3.35))]
+    null = a_cell("null", floor=True), {"read": around(100)}
+    written(of_rates(*rows, null, phases=["read"], host=host, created="2026-01-01T10:00:00+00:00"), home / "a.json")
+    other = [
+        (a_cell("sqlite"), {"read": around(2)}),
+        (a_cell("lmdb"), {"read": around(1.5)}),
+        (a_cell("duckdb"), {"read": around(1)}),
+    ]
+    host = {"kernel": "6.6", "cpu": {"model": "AMD EPYC"}, "load": [9.5]}
+    written(of_rates(*other, phases=["read"], host=host), home / "b.json")
+    written(reads(sqlite=around(1)), home / "alone.json")
+    written(reads(sqlite=(100,) * 2, lmdb=(200,) * 2), home / "few.json")
+    tiers = (a_cell("sqlite"), {"read": around(1)}), (a_cell("lmdb", tier=Tier.POWER), {"read": around(1)})
+    written(of_rates(*tiers, phases=["read"]), home / "tiers.json")
+    suite = reads(sqlite=around(1))
+    suite.header["plan"]["suite"] = "arrays"  # type: ignore[index]
+    written(suite, home / "arrays.json")
+    (home / "not.json").write_text("[]\n")
+    return home
+
+
+@pytest.fixture
+def compare(shell: Shell, home: Path) -> Any:
+    shell.home = home
+    return lambda *words: shell.dyno("compare", *words)
+
+
+def lines(text: str) -> list[str]:
+    """With one space where a table has several."""
+    return [re.sub(r" {2,}", " ", line).strip() for line in text.splitlines()]
+
+
+# -- within a run ---------------------------------------------------------------------------------------------
+
+
+def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
+    status, out, err = compare("a.json")
+    assert (status, err) == (0, "")
+    told = lines(out)
+    assert "read tier process against memory, the fastest" in told
+    assert [line for line in told if line.startswith(("sqlite", "lmdb", "memory", "null"))] == [
+        "lmdb 0.448 0.448 – 0.448 6 slower by a factor of at least 2.2",
+        "sqlite 0.299 0.299 – 0.299 6 slower by a factor of at least 3.3",
+    ]
+    assert "99 % intervals" in out
+    assert "Rows are called equal where a difference of over 5 % can be ruled out." in out
+
+
+def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
+    status, out, _ = compare("a.json", "--baseline", "lmdb", "--margin", "2 %")
+    assert status == 0
+    told = lines(out)
+    assert "read tier process against lmdb" in told
+    assert [line.split()[:2] for line in told if line.startswith(("sqlite", "memory"))] == [
+        ["memory", "2.23"],
+        ["sqlite", "0.667"],
+    ]
+    assert "Rows are called equal where a difference of over 2 % can be ruled out." in out
+
+
+def test_under_three_blocks_no_ratio_is_shown(compare: Any) -> None:
+    out = compare("few.json").out
+    assert "sqlite – – 2 can't tell, needs 1 more sample, 3 in all at least" in lines(out)
+
+
+def test_the_json_holds_what_the_table_says(compare: Any) -> None:
+    status, out, _ = compare("a.json", "--json")
+    assert status == 0
+    data = json.loads(out)
+    assert set(data) == {"schema", "confidence", "margin", "run", "comparisons"}
+    assert (data["schema"], data["confidence"], data["margin"], data["run"]) == (1, 0.99, 0.05, "a.json")
+    first, second = data["comparisons"]
+    place = {"phase": "read", "tier": "process", "params": {"clients": 1, "rate": "max"}, "metric": "throughput"}
+    assert {key: first[key] for key in place} == place
+    assert (first["engine"], first["baseline"], second["engine"]) == ("lmdb", "memory", "sqlite")
+    assert (first["kind"], first["blocks"], first["more"]) == ("slower", 6, None)
+    assert (first["ratio"], first["bound"]) == pytest.approx((1.5 / 3.35, 1 - 1.5 / 3.35), rel=1e-5)
+    assert first["low"] <= first["ratio"] <= first["high"]
+    assert first["text"] == "slower by a factor of at least 2.2"
+    verdict = {"engine", "baseline", "kind", "ratio", "low", "high", "bound", "blocks", "more", "text"}
+    assert all(set(found) == {*place, *verdict} for found in data["comparisons"])
+
+
+def test_the_markdown_is_a_table(compare: Any) -> None:
+    status, out, _ = compare("a.json", "--markdown")
+    assert status == 0
+    assert out.startswith("**read  tier process**, against memory, the fastest\n\n")
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line[:1] == "|"]
+    assert table[0] == ["engine", "ratio", "[99 %]", "blocks", "verdict"]
+    assert table[1] == [":---", "---:", "---:", "---:", ":---"]
+    assert [row[0] for row in table[2:]] == ["lmdb", "sqlite"]
+
+
+# -- two runs -------------------------------------------------------------------------------------------------
+
+
+def test_what_differs_between_two_runs_stands_first(compare: Any) -> None:
+    status, out, _ = compare("a.json", "b.json")
+    assert status == 0
+    told = [line for line in lines(out) if line]
+    assert told[0] == "What differs from a.json (2026-01-01 10:00) to b.json (at an unknown time)"
+    assert told[1:3] == ["where what before after", "machine kernel 6.1 6.6"]
+    assert "load" not in out
+    assert "sqlite 1,000,500 op/s 2,001,000 op/s 2.00 1.976 – 2.02 faster by at least 97 %" in told
+    alike = next(line for line in told if line.startswith("lmdb 1,"))
+    assert re.search(r"1\.000 0\.98\d – 1\.01\d no difference larger than 1\.\d %$", alike)
+    assert "memory (process), read: only before; after: not in the run" in told
+    assert "duckdb (process), read: only after" in told
+    assert "null" not in out
+
+
+def test_the_json_of_two_runs(compare: Any) -> None:
+    data = json.loads(compare("a.json", "b.json", "--json").out)
+    assert {"schema", "confidence", "margin", "before", "after", "differences", "changes", "lost", "new"} <= set(data)
+    assert data["differences"] == [{"where": "machine", "what": "kernel", "before": "6.1", "after": "6.6"}]
+    changes = {found["engine"]: found for found in data["changes"]}
+    assert {name: found["kind"] for name, found in changes.items()} == {"sqlite": "faster", "lmdb": "alike"}
+    assert changes["sqlite"]["before"]["median"] == pytest.approx(1e6, rel=1e-2)
+    assert changes["sqlite"]["after"]["median"] == pytest.approx(2e6, rel=1e-2)
+    assert "state" not in changes["sqlite"], "that is of a gate"
+    place = {"phase": "read", "tier": "process", "params": {"clients": 1, "rate": "max"}}
+    assert data["lost"] == [{**place, "engine": "memory", "why": "not in the run"}]
+    assert data["new"] == [{**place, "engine": "duckdb"}]
+
+
+def test_two_runs_as_markdown(compare: Any) -> None:
+    out = compare("a.json", "b.json", "--markdown").out
+    assert out.startswith("**What differs**, from a.json")
+    assert "| machine | kernel | 6.1 | 6.6 |" in out
+    assert "\n- memory (process), read: only before; after: not in the run\n" in out
+
+
+def test_the_halves_of_a_steady_run_are_not_called_different(compare: Any) -> None:
+    status, out, _ = compare("a.json", "--halves", "--json")
+    assert status == 0
+    kinds = {found["engine"]: found["kind"] for found in json.loads(out)["changes"]}
+    assert set(kinds) == {"sqlite", "lmdb", "memory"}
+    assert set(kinds.values()) <= {"alike", "unclear"}
+
+
+# -- what it refuses ------------------------------------------------------------------------------------------
+
+NOTHING = "nothing to compare: no two engines have a number in a phase at the same tier"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["a.json", "--baseline", "sqlit"], "a.json: engine sqlit is not known; did you mean sqlite?"),
+        (["a.json", "--baseline", "null"], "a.json: engine null is not known; there are: lmdb, memory, sqlite"),
+        (["a.json", "--metric", "p95"], "metric p95 is not known; did you mean p99?"),
+        (["a.json", "--margin", "0"], "--margin 0: wants a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--margin", "five"], "--margin five: wants a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--margin", "101%"], "--margin 101%: wants a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--json", "--markdown"], "--json and --markdown exclude each other"),
+        (
+            ["a.json", "b.json", "--baseline", "sqlite"],
+            "--baseline is for engines within a run; of two runs the first one is the baseline",
+        ),
+        (["a.json", "b.json", "--halves"], "--halves is for one run"),
+        (["few.json", "--halves"], "few.json has 2 blocks; its halves can be compared from 6 on"),
+        (["alone.json"], f"alone.json: {NOTHING}"),
+        (["tiers.json"], f"tiers.json: {NOTHING}"),
+        (["tiers.json", "--baseline", "lmdb"], f"tiers.json: {NOTHING}"),
+        (["a.json", "arrays.json"], "a.json is of suite records and arrays.json of arrays: nothing to compare"),
+        (["missing.json"], "can't read missing.json: No such file or directory"),
+        (["a.json", "not.json"], "not.json is not a run file of dyno"),
+        ([], "Missing argument 'RUN'; see dyno compare --help"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_what_can_not_be_compared_is_said_in_one_line(compare: Any, words: list[str], line: str) -> None:
+    status, out, err = compare(*words)
+    assert (status, out) == (2, "")
+    assert is_one_line(err)
+    assert err.strip() == f"dyno: {line}"

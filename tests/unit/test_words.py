@@ -1,0 +1,245 @@
+"""Verdicts and answers are told in words that a reader can't take for more than they say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from stats.madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+
+from dyno.model import Tier
+from dyno.report import words
+from dyno.results import Run
+from dyno.stats.verdict import Verdict
+
+# Geometric noise: the mean of the logarithms is 0, so that ratios come out as they are written.
+QUIET = (1.0, 1.01, 1 / 1.01, 1.0, 1.0)
+NOISY = (1.0, 1.3, 1 / 1.3, 1.0, 1.0)
+
+
+def around(rate: float, noise: Rates = QUIET) -> list[float]:
+    return [1e6 * rate * value for value in noise if value is not None]
+
+
+def only(run: Run) -> str:
+    (sentence,) = words.answers(run)
+    return sentence
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------
+
+
+def faster(low: float, high: float = 100.0) -> Verdict:
+    return Verdict("faster", (low * high) ** 0.5, low, high, low - 1, 5, None)
+
+
+def slower(high: float, low: float = 0.01) -> Verdict:
+    return Verdict("slower", (low * high) ** 0.5, low, high, 1 - high, 5, None)
+
+
+def alike(bound: float) -> Verdict:
+    return Verdict("alike", 1.0, 1 / (1 + bound), 1 + bound, bound, 5, None)
+
+
+def unclear(blocks: int, more: int | None) -> Verdict:
+    return Verdict("unclear", None if blocks < 3 else 1.0, 0.5, 2.0, None, blocks, more)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (faster(1.12), "faster by at least 12 %"),
+        (faster(1.034), "faster by at least 3.4 %"),
+        (faster(1.99), "faster by at least 99 %"),
+        (faster(2.0), "at least 2.0 times as fast"),
+        (faster(20.0), "at least 20 times as fast"),
+        (faster(1_900.0), "at least 1,900 times as fast"),
+        (slower(0.88), "slower by at least 12 %"),
+        (slower(0.51), "slower by at least 49 %"),
+        (slower(0.5), "slower by a factor of at least 2.0"),
+        (slower(0.04), "slower by a factor of at least 25"),
+        (alike(0.041), "no difference larger than 4.1 %"),
+        (alike(0.0), "no difference larger than 0 %"),
+        (unclear(5, 6), "can't tell, needs about 6 more samples"),
+        (unclear(5, 1), "can't tell, needs about 1 more sample"),
+        (unclear(5, 1_000), "can't tell, needs about 1,000 more samples"),
+        (unclear(5, None), "can't tell, needs a quieter machine, or thousands of samples"),
+        (unclear(2, 1), "can't tell, needs 1 more sample, 3 in all at least"),
+        (unclear(0, 3), "can't tell, needs 3 more samples, 3 in all at least"),
+    ],
+)
+def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
+    assert words.verdict(verdict) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (faster(1.1199), "faster by at least 11 %"),
+        (faster(1.0349), "faster by at least 3.4 %"),
+        (faster(1.000001), "faster by over 0 %"),
+        (faster(2.39), "at least 2.3 times as fast"),
+        (faster(19.99), "at least 19 times as fast"),
+        (slower(0.8801), "slower by at least 11 %"),
+        (alike(0.0401), "no difference larger than 4.1 %"),
+        (alike(0.00001), "no difference larger than 0.01 %"),
+        (alike(0.1001), "no difference larger than 11 %"),
+    ],
+)
+def test_a_bound_that_is_rounded_stays_true(verdict: Verdict, expected: str) -> None:
+    assert words.verdict(verdict) == expected
+
+
+@pytest.mark.parametrize("percent", range(1, 100))
+def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
+    assert words.verdict(faster(1 + percent / 100)) == f"faster by at least {percent} %"
+    assert words.verdict(alike(percent / 100)) == f"no difference larger than {percent} %"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "–"),
+        (1.0, "1.000"),
+        (0.9876, "0.988"),
+        (2.345, "2.35"),
+        (23.45, "23.4"),
+        (2345.6, "2,346"),
+        (0.01234, "0.0123"),
+    ],
+)
+def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str) -> None:
+    assert words.figure(value) == expected
+
+
+def test_a_ratio_stands_with_its_interval() -> None:
+    assert words.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == "1.424 [1.311 – 1.540]"
+    assert words.ratio(unclear(2, 1)) == "–"
+    assert words.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
+
+
+# -- answers --------------------------------------------------------------------------------------------------
+
+
+def test_a_clear_winner() -> None:
+    run = reads(sqlite=around(1), lmdb=around(1.3, (1.0,) * 5))
+    assert only(run) == (
+        "At tier process, lmdb is the fastest in read: at least 28 % faster than sqlite (1.300 times as fast, 99 %"
+        " interval 1.281 – 1.319, 5 blocks)."
+    )
+
+
+def test_a_winner_by_a_lot_is_told_as_a_factor() -> None:
+    run = reads(sqlite=around(1), lmdb=around(30, (1.0,) * 5), memory=around(2))
+    assert only(run) == (
+        "At tier process, lmdb is the fastest in read: at least 14 times as fast as memory (15 times as fast, 99 %"
+        " interval 14.8 – 15.2, 5 blocks)."
+    )
+
+
+def test_a_tie() -> None:
+    run = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
+    assert only(run) == (
+        "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 1.6 %"
+        " (5 blocks). Slower than lmdb: memory."
+    )
+
+
+def test_what_can_not_be_told_apart() -> None:
+    sentence = only(reads(sqlite=around(1, NOISY), lmdb=around(1.02), memory=around(0.2)))
+    found = re.fullmatch(
+        r"At tier process, lmdb and sqlite can't be told apart in read \(5 blocks\): it needs about (\d+) more"
+        r" samples\. Slower than lmdb: memory\.",
+        sentence,
+    )
+    assert found, sentence
+    assert int(found[1]) > 5
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
+    assert only(reads(sqlite=(100,) * blocks, lmdb=(900,) * blocks)) == (
+        "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 samples of both,"
+        f" not {blocks}."
+    )
+
+
+def test_one_with_too_few_samples_is_not_placed_among_those_that_have_them() -> None:
+    sentence = only(reads(sqlite=(100,) * 4, lmdb=(210,) * 4, memory=(150, None, None, 150)))
+    assert sentence.startswith("At tier process, lmdb is the fastest in read: at least 2.1 times as fast as sqlite (")
+    assert sentence.endswith("). With too few samples to be placed: memory.")
+
+
+def test_one_engine_alone() -> None:
+    expected = "At tier process, sqlite is alone in read: there is nothing to compare it with."
+    assert only(reads(sqlite=around(1))) == expected
+
+
+def both(**rates: tuple[float | None, float | None]) -> Run:
+    """The rates of `fill` and `read`; None for a phase that the engine does not have."""
+    rows = (
+        (a_cell(name), {phase: around(rate) for phase, rate in zip(("fill", "read"), given, strict=True) if rate})
+        for name, given in rates.items()
+    )
+    return of_rates(*rows)
+
+
+def test_several_phases_and_where_it_does_not_hold() -> None:
+    assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
+        "At tier process, sqlite is the fastest in the 2 phases together: at least 2.5 times as fast as memory (2.58"
+        " times as fast, 99 % interval 2.58 – 2.58, 5 blocks). But memory is at least 3.0 times as fast as sqlite in"
+        " fill."
+    )
+
+
+def test_an_engine_that_lacks_a_phase() -> None:
+    assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
+        "At tier process, lmdb is the fastest in the 2 phases together: at least 65 % faster than sqlite (1.655 times"
+        " as fast, 99 % interval 1.655 – 1.655, 5 blocks). Left out for want of a phase: memory."
+    )
+
+
+def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
+    rows = [
+        (a_cell("memory", tier=Tier.VOLATILE), {"read": around(100)}),
+        (a_cell("lmdb"), {"read": around(2)}),
+        (a_cell("sqlite"), {"read": around(1)}),
+    ]
+    first, second = words.answers(of_rates(*rows))
+    assert first == "At tier volatile, memory is alone in read: there is nothing to compare it with."
+    assert second.startswith("At tier process, lmdb is the fastest in read: at least ")
+    assert "memory" not in second
+
+
+def test_several_parameters_are_told_and_others_are_not() -> None:
+    rows = [(a_cell("sqlite", txn=1, records=records), {"read": around(1)}) for records in (10, 20)]
+    assert [sentence.split(",")[0] for sentence in words.answers(of_rates(*rows))] == [
+        "At tier process with records=10",
+        "At tier process with records=20",
+    ]
+
+
+def test_in_an_open_loop_the_answer_says_what_it_is_by() -> None:
+    cells = a_cell("sqlite", rate=1_000), a_cell("lmdb", rate=1_000)
+    attempts = tuple(
+        an_attempt(block, a_sample(histogram=recorded(1_000), response=recorded(ns)), cell=at)
+        for block in range(3)
+        for at, ns in enumerate((16_384_000, 10_240_000))
+    )
+    sentence = only(of_cells(*cells, attempts=attempts))
+    assert sentence.startswith(
+        "At tier process, lmdb is the fastest in read by p99 of the response time: at least 59 % faster than sqlite"
+    )
+
+
+def test_a_run_without_a_number_has_no_answer() -> None:
+    assert words.answers(reads(sqlite=(), lmdb=())) == []
+
+
+def test_the_first_sentence_is_whole_by_itself() -> None:
+    """A page puts it on top, and what follows it below."""
+    tie = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
+    for run in (both(sqlite=(1, 100), lmdb=(1.5, 10)), tie):
+        head, _, rest = only(run).partition(". ")
+        assert head.startswith("At tier process, ") and head.endswith(")")
+        assert rest.startswith(("But ", "Slower "))
