@@ -2,7 +2,7 @@
 
 1 ns to 1 hour at 3 significant digits. The library records a value at a time in Python, which is too slow for a
 loop; `Recorder` finds the buckets of a whole slice at once, by the same arithmetic (natively where that was built),
-and the library encodes, decodes and answers percentiles.
+and the library encodes and decodes. Percentiles are found here too, since it walks over every counter in Python.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from hdrh.codec import HdrHistogramEncoder
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ try:
 except ImportError:
     _record = None  # type: ignore[assignment]
 
-LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
+LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -73,23 +74,53 @@ def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: float) -> int:
     """A percentile in ns of the filled counters of a histogram, in the order of their indices: as `percentiles`."""
     at = np.cumsum(counts)
-    rank = max(int(percentile / 100 * int(at[-1]) + 0.5), 1)
+    rank = max(int(percentile * int(at[-1]) / 100 + 0.5), 1)
     value = _LAYOUT.get_value_from_index(int(indices[np.searchsorted(at, rank)]))
     return int(_LAYOUT.get_highest_equivalent_value(value))
 
 
-def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
-    """p50 to p999 and max, in ns, of all the histograms together; None for each where there are none."""
-    merged = _empty()
+def merged(encoded: Iterable[str | None]) -> NDArray[np.int64]:
+    """The counters of all the histograms together. Raises ValueError for what is not one of ours."""
+    counts = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
     for text in encoded:
         if text is not None:
             try:
-                merged.decode_and_add(text)
+                counts += _decoded(text)
             # The library raises another exception for each way in which text is no histogram.
             except Exception as error:
                 raise ValueError(f"not a histogram: {error}") from None
-    if not merged.get_total_count():
-        return {**dict.fromkeys(PERCENTILES), "max": None}
-    at = merged.get_percentile_to_value_dict(list(PERCENTILES.values()))
-    found = {name: int(at[percentile]) for name, percentile in PERCENTILES.items()}
-    return {**found, "max": int(merged.get_max_value())}
+    return counts
+
+
+def _decoded(text: str) -> NDArray[np.int64]:
+    """The counters alone: a histogram of the library's costs more to make than to decode."""
+    found = HdrHistogramEncoder.decode(text)
+    layout = found.payload
+    if (layout.lowest_trackable_value, layout.highest_trackable_value, layout.significant_figures) != LAYOUT:
+        raise ValueError("of another range or precision")
+    found.init_counts(_LAYOUT.counts_len)
+    return np.frombuffer(found.get_counts(), dtype=np.int64)
+
+
+def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
+    """p50 to p999 and max, in ns, of all the histograms together; None for each where there are none."""
+    wanted = {**PERCENTILES, "max": 100.0}
+    found = [text for text in encoded if text is not None]
+    # Most samples have no response times.
+    counts = merged(found) if found else np.empty(0, dtype=np.int64)
+    filled = np.flatnonzero(counts != 0)
+    if not len(filled):
+        return dict.fromkeys(wanted)
+    counts = counts[filled]
+    return {name: quantile(filled, counts, at) for name, at in wanted.items()}
+
+
+def curve(encoded: Iterable[str | None], at: Sequence[float]) -> list[tuple[float, int]]:
+    """The percentiles `at` in ns, of all the histograms together, as far as there is a value beyond each: the 99.99th
+    of a hundred values would be their largest, and say nothing of a tail. Nothing where there are no histograms."""
+    found = [text for text in encoded if text is not None]
+    counts = merged(found) if found else np.empty(0, dtype=np.int64)
+    filled = np.flatnonzero(counts != 0)
+    counts = counts[filled]
+    known = [percentile for percentile in at if (100 - percentile) * counts.sum() >= 99.999]
+    return [(percentile, quantile(filled, counts, percentile)) for percentile in known]

@@ -523,7 +523,8 @@ def markdown_tables(run: Run) -> list[list[list[str]]]:
     for line in data.as_markdown(run).splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
-            found[-1].append([part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]])
+            cells = re.split(r"(?<!\\)\|", line.replace("\N{NO-BREAK SPACE}", " "))[1:-1]
+            found[-1].append([part.strip() for part in cells])
         elif found[-1]:
             found.append([])
     return [table for table in found if table]
@@ -539,7 +540,7 @@ def test_markdown_tables_have_as_many_cells_in_every_line(run: Run) -> None:
         for table, group in zip(found, groups(shown), strict=True):
             head, rule, *lines = table
             assert {len(line) for line in table} == {len(head)}
-            assert set(rule) == {"---"}
+            assert set(rule) == {":---", "---:"}
             assert len(lines) == len(group.rows)
             assert [line[0] for line in lines] == [row.name for row in group.rows]
     assert "records" in markdown_tables(other)[0][0]

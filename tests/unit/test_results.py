@@ -1,27 +1,34 @@
-"""Guards the run file: what was written is read back, files of schema 1 are still read, and in schema 2 stands what
-measured, what the machine suffered meanwhile, and what the trial's processes used.
+"""Guards the run file: what was written is read back, files of each schema are still read with the figures that they
+had, and in schema 2 stands what measured, what the machine suffered meanwhile, and what the trial's processes used.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
 from shell import TESTS, Ended, Shell, small
 
 from dyno import results
-from dyno.histogram import percentiles
+from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
 from dyno.model import Caveat, Cell, Sample, Tier, UsageError
 from dyno.results import Attempt, Run
 from dyno.run.loops import native
 
 OLD = TESTS / "data" / "run-schema-1.json"
 """Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""
+NEW = TESTS / "data" / "run-schema-2.json"
+"""Written by dyno 0.1.0 as of schema 2: lmdb and sqlite, three blocks, four phases, of which one is cold."""
 PHASES = ["insert-blind-indices", "rand-key", "mixed"]
 
 
@@ -96,6 +103,149 @@ def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: An
     with pytest.raises(UsageError) as caught:
         results.load(file)
     assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1 and 2"
+
+
+# -- files of each schema -------------------------------------------------------------------------------------
+
+LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
+# As the Dyno that wrote the file showed them, by HdrHistogram's library: of a file, an engine and a phase, the median
+# and the ends of the interval, the latencies in ns, the bytes on disk and the time.
+FROZEN: dict[tuple[Path, str, str], tuple[Any, ...]] = {
+    (OLD, "memory", "mixed"): (
+        (195869.466576321, None, None),
+        (3225, 6179, 8035, 45759, 60479, 60479),
+        *(None, 256016),
+    ),
+    (OLD, "sqlite", "rand-key"): (
+        (254908.00816911075, None, None),
+        (2385, 3685, 4037, 31759, 42943, 42943),
+        *(28672, 197489),
+    ),
+    (NEW, "lmdb", "rand-key"): (
+        (822189.2432981299, 778860.2639126519, 884644.935738019),
+        (1122, 1312, 1412, 1622, 5419, 5511),
+        *(110592, 243253),
+    ),
+    (NEW, "sqlite:journal_mode=delete", "mixed"): (
+        (26425.985834614552, 22918.609872667643, 29137.181422401874),
+        (10055, 72639, 82623, 115903, 287231, 290815),
+        *(77824, 7568308),
+    ),
+    (NEW, "sqlite:journal_mode=delete", "rand-key-cold"): (
+        (9440.374594063893, 8056.371052748226, 11869.180035039395),
+        (6663, 197759, 202239, 202239, 202239, 202239),
+        *(77824, 211856),
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "engine", "phase"), FROZEN, ids=lambda of: of.stem if isinstance(of, Path) else of)
+def test_a_file_keeps_its_figures_in_every_form(shell: Shell, file: Path, engine: str, phase: str) -> None:
+    forms = [("--json",), ("--csv",), ("-o", "x.parquet")]
+    shown = [shell.dyno("show", file, *form) for form in forms]
+    assert [ended.status for ended in shown] == [0, 0, 0]
+    (median, low, high), latencies, size, elapsed = FROZEN[file, engine, phase]
+
+    cell = the_one(json.loads(shown[0].out)["cells"], engine, phase)
+    assert (cell["throughput"]["median"], cell["throughput"]["unit"]) == (median, "op/s")
+    # Another way to the same interval may differ in digits that nobody is shown.
+    assert [cell["throughput"][end] for end in ("low", "high")] == [low and near(low), high and near(high)]
+    assert (tuple(cell["latency_ns"][at] for at in LATENCIES)) == latencies
+    assert (cell["bytes_on_disk"], cell["elapsed_ns"]) == (size, elapsed)
+
+    row = the_one(parquet.read_table(shell.home / "x.parquet").to_pylist(), engine, phase)
+    assert [row[f"throughput_{name}"] for name in cell["throughput"]] == list(cell["throughput"].values())
+    assert tuple(row[f"latency_{at}_ns"] for at in LATENCIES) == latencies
+    assert (row["bytes_on_disk"], row["elapsed_ns"]) == (size, elapsed)
+
+    line = the_one(list(csv.DictReader(shown[1].out.splitlines())), engine, phase)
+    lists = ("caveats", "doubts")
+    assert {name: text for name, text in line.items() if name not in lists} == {
+        name: "" if value is None else str(value) for name, value in row.items() if name not in lists
+    }
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=1e-3)
+
+
+def the_one(rows: list[dict[str, Any]], engine: str, phase: str) -> dict[str, Any]:
+    (found,) = (row for row in rows if (row["engine"], row["phase"]) == (engine, phase))
+    return found
+
+
+def test_a_run_of_schema_2_is_read_whole() -> None:
+    run = results.load(NEW)
+    assert run.header["schema"] == 2 and run.complete
+    assert [cell.asked for cell in run.cells if not cell.floor] == ["lmdb", "sqlite:journal_mode=delete"]
+    assert [len(attempt.samples) for attempt in run.attempts] == [len(run.plan["phases"])] * 12
+    for attempt in run.attempts:
+        assert attempt.loop and attempt.loop["operation_ns"] > 0
+        assert attempt.strain["elapsed_ns"] == attempt.duration_ns
+        if not run.cells[attempt.cell].floor:
+            cold = next(sample for sample in attempt.samples if sample.phase == "rand-key-cold")
+            assert (cold.temperature, (cold.residency or {})["resident_bytes"]) == ("cold", 0)
+            assert cold.client and cold.client["read_bytes"]
+
+
+def test_a_file_of_the_future_is_refused_in_one_line(shell: Shell) -> None:
+    header, *lines = NEW.read_text().splitlines()
+    shell.file.write_text("\n".join([json.dumps({**json.loads(header), "schema": 99, "cells": {}}), *lines, ""]))
+    for form in ((), ("--json",), ("-o", "x.parquet")):
+        ended = shell.dyno("show", shell.file, *form)
+        assert (ended.status, ended.out) == (2, "")
+        assert re.fullmatch(rf"dyno: {shell.file} has schema 99; this dyno reads .*\n", ended.err)
+    assert [path.name for path in shell.home.iterdir()] == [shell.file.name]
+
+
+# -- histograms are read as HdrHistogram's library reads them --------------------------------------------------
+
+COUNTS = st.dictionaries(st.integers(LOWEST, HIGHEST), st.integers(1, 10**12), min_size=1, max_size=60)
+
+
+def library(counts: dict[int, int]) -> HdrHistogram:
+    histogram = HdrHistogram(LOWEST, HIGHEST, DIGITS)
+    for value, count in counts.items():
+        assert histogram.record_value(value, count)
+    return histogram
+
+
+@given(st.lists(COUNTS, min_size=1, max_size=4))
+def test_percentiles_are_those_of_the_library(parts: list[dict[int, int]]) -> None:
+    encoded = [library(part).encode().decode() for part in parts]
+    merged = HdrHistogram(LOWEST, HIGHEST, DIGITS)
+    for text in encoded:
+        merged.decode_and_add(text)
+    at = merged.get_percentile_to_value_dict(list(PERCENTILES.values()))
+    wanted: dict[str, int | None] = {name: at[percentile] for name, percentile in PERCENTILES.items()}
+    assert percentiles([None, *encoded]) == {**wanted, "max": merged.get_max_value()}
+
+
+@pytest.mark.parametrize("total", [*range(1, 60), 999, 1000, 1001, 20_000, 123_457, 10**9])
+def test_percentiles_of_any_number_of_operations_are_those_of_the_library(total: int) -> None:
+    """The rank is rounded as there: one off, where it is, is another value."""
+    many, rest = divmod(total, 50)
+    histogram = library({1000 + at: count for at in range(50) if (count := many + (at < rest))})
+    at = histogram.get_percentile_to_value_dict(list(PERCENTILES.values()))
+    found = percentiles([histogram.encode().decode()])
+    assert {name: found[name] for name in PERCENTILES} == {name: at[p] for name, p in PERCENTILES.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "HISTF",
+        "not base64 at all",
+        library({5: 1}).encode().decode()[:-8],
+        library({5: 1}).encode().decode().replace("HISTF", "HISTX"),
+        HdrHistogram(1, 1000, 2).encode().decode(),
+    ],
+    ids=["empty", "short", "junk", "cut", "of another kind", "of another range"],
+)
+def test_what_is_no_histogram_of_ours_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^not a histogram: "):
+        percentiles([text])
 
 
 # -- there and back -------------------------------------------------------------------------------------------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import heading, units, words
 from dyno.report.table import Group, Row, absent, failures, groups, legend, loops, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
@@ -44,7 +41,7 @@ def render(run: Run, console: Console) -> None:
     changing = varying(run)
     rows = {(group.phase, group.tier): [_cells(row, group, changing) for row in group.rows] for group in found}
     widths = _widths([cells for group in rows.values() for cells in group], console.width)
-    _header(run, changing, console)
+    _header(run, console)
     for group in found:
         console.print()
         console.print(Text.assemble((group.phase, "bold"), f"  tier {group.tier.value}: {group.tier.meaning}"))
@@ -52,32 +49,12 @@ def render(run: Run, console: Console) -> None:
     _footer(run, found, console)
 
 
-def _header(run: Run, changing: list[str], console: Console) -> None:
-    plan = run.plan
-    fixed = {name: value for name, value in run.cells[0].params.items() if name not in changing}
-    console.print(Text(f"{plan['suite']}: {units.params(fixed)}", "bold"))
-    seen = max((len({a.block for a in run.final() if a.cell == at}) for at in range(len(run.cells))), default=0)
-    console.print(
-        f"{seen} of {plan['samples']} trials of each row; median and 95 % interval over trials;"
-        f" {_length(plan)}; seed {plan['seed']}"
-    )
-    cpu, memory = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory"))
-    filesystem = run.header.get("host", {}).get("filesystem") or {}
-    machine_line = (
-        f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
-        f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
-    )
-    console.print(machine_line)
+def _header(run: Run, console: Console) -> None:
+    console.print(Text(f"{run.plan['suite']}: {heading.fixed(run)}", "bold"))
+    console.print(f"{heading.trials(run)}; {heading.length(run)}; seed {run.plan['seed']}")
+    console.print(heading.machine(run))
     if measured := loops(run):
         console.print(f"Measured by {measured}")
-
-
-def _length(plan: Mapping[str, Any]) -> str:
-    """How long a phase is measured."""
-    warm = f" after {plan['warmup']:g} s of warm-up" if plan.get("warmup") else ""
-    if plan.get("duration") is not None:
-        return f"{plan['duration']:g} s a phase{warm}"
-    return f"{plan['budget']:g} s at most a phase{warm}"
 
 
 def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
@@ -153,6 +130,7 @@ def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> 
 
 def _footer(run: Run, found: list[Group], console: Console) -> None:
     parts = (
+        ("In short", words.answers(run)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),
         ("Remarks", legend(found)),
@@ -170,4 +148,4 @@ def _footer(run: Run, found: list[Group], console: Console) -> None:
 
 
 def _planned(run: Run) -> int:
-    return len(run.cells) * int(run.plan["samples"])
+    return len(run.cells) * run.blocks

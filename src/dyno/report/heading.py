@@ -1,0 +1,49 @@
+"""What every report says before its figures: how a run was made, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dyno.report import units
+from dyno.report.table import loops, varying
+from dyno.results import Run
+
+
+def engines(run: Run) -> list[str]:
+    """As they were asked for, without null engines."""
+    return list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
+
+
+def fixed(run: Run) -> str:
+    """The parameters that are the same in every cell."""
+    changing = varying(run)
+    return units.params({name: value for name, value in run.cells[0].params.items() if name not in changing})
+
+
+def trials(run: Run) -> str:
+    seen = max((len({a.block for a in run.final() if a.cell == at}) for at in range(len(run.cells))), default=0)
+    return f"{seen} of {run.blocks} trials of each row; median and 95 % interval over trials"
+
+
+def length(run: Run) -> str:
+    """How long a phase is measured."""
+    plan = run.plan
+    warm = f" after {plan['warmup']:g} s of warm-up" if plan.get("warmup") else ""
+    if plan.get("duration") is not None:
+        return f"{plan['duration']:g} s a phase{warm}"
+    return f"{plan['budget']:g} s at most a phase{warm}"
+
+
+def machine(run: Run) -> str:
+    cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
+    return (
+        f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
+        f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
+    )
+
+
+def maker(run: Run) -> str | None:
+    """Which Dyno measured, when, and by which loop; None where the run tells nothing of it."""
+    created, version, by = run.header.get("created"), run.header.get("dyno"), loops(run)
+    parts: Sequence[str | None] = (created and created[:10], version and f"dyno {version}", by)
+    return ", ".join(part for part in parts if part) or None

@@ -1,0 +1,103 @@
+"""The run as Markdown, for a README or an issue: tables as GitHub shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from dyno.report import heading, units
+from dyno.report.table import Group, absent, failures, groups, legend, varying
+from dyno.results import Run
+from dyno.stats.doubts import machine
+from dyno.stats.summary import CellSummary
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def as_markdown(run: Run) -> str:
+    """What was asked and where, a table for each phase and tier, and under them what speaks against the numbers."""
+    found, changing = groups(run), varying(run)
+    tables = (_group(group, changing) for group in found)
+    return "\n\n".join([_heading(run), *tables, *_remarks(run, found)]) + "\n"
+
+
+def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
+    """Of columns by their heading; the figures, which are all but `words`, stand right."""
+    # A figure is not parted from its unit, however narrow the page is.
+    cells = [found if name in words else [_unbroken(cell) for cell in found] for name, found in columns.items()]
+    rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
+    return "\n".join([_line(columns), rule, *map(_line, zip(*cells, strict=True))])
+
+
+def bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def plain(text: str) -> str:
+    """On one line, and with nothing in it that Markdown would take for more than text."""
+    return re.sub(r"[*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
+
+
+def _unbroken(cell: str) -> str:
+    return cell.replace(" ", NO_BREAK)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _heading(run: Run) -> str:
+    facts = [
+        f"asked: `{heading.fixed(run)}`; {heading.length(run)}; seed {run.plan['seed']}",
+        f"machine: {plain(heading.machine(run))}",
+    ]
+    if (made := heading.maker(run)) is not None:
+        facts.append(f"measured: {plain(made)}")
+    engines = plain(", ".join(heading.engines(run)))
+    return f"**{run.plan['suite']}**: {engines}. {heading.trials(run)}.\n\n{bullets(facts)}"
+
+
+def _remarks(run: Run, found: Sequence[Group]) -> list[str]:
+    tiers = dict.fromkeys(f"tier {group.tier.value}: {group.tier.meaning}" for group in found)
+    lines = [
+        *(f"no number: {line}" for line in failures(found)),
+        *(f"not measured: {line}" for line in absent(run)),
+        *tiers,
+        *legend(found),
+        *(f"this machine: {finding.text}" for finding in machine(run)),
+    ]
+    cut = f"**Not complete**: {len(run.final())} trials have ended, of more that were asked for."
+    return [*([] if run.complete else [cut]), bullets(map(plain, lines))]
+
+
+def _group(group: Group, changing: Sequence[str]) -> str:
+    rows = [row.summary for row in group.rows]
+    columns = {
+        "engine": [row.name for row in group.rows],
+        **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
+        f"{rows[0].unit}/s": [_rate(row) for row in rows],
+        "95 %": [_interval(row) for row in rows],
+        **_latencies("", [row.latency_ns for row in rows]),
+        **_latencies("resp ", [row.response_ns for row in rows]),
+        "on disk": [units.size(row.bytes_on_disk) for row in rows],
+        "remarks": [", ".join(row.remarks()) for row in group.rows],
+    }
+    # Without what no row has: latencies of a bulk phase, sizes of engines in memory.
+    kept = {name: cells for name, cells in columns.items() if name == "95 %" or set(cells) != {units.UNKNOWN}}
+    texts = {name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)}
+    return f"**{group.phase}**, tier {group.tier.value}\n\n{table(kept, {'engine', 'remarks', *texts})}"
+
+
+def _rate(row: CellSummary) -> str:
+    if row.throughput is not None:
+        return units.rate(row.throughput.median)
+    return (row.why or "no number").split(":", 1)[0]
+
+
+def _interval(row: CellSummary) -> str:
+    found = row.throughput
+    return units.UNKNOWN if found is None else units.interval(found.low, found.high)
+
+
+def _latencies(prefix: str, found: Sequence[Mapping[str, int | None]]) -> dict[str, list[str]]:
+    return {f"{prefix}{name}": [units.duration(times[name]) for times in found] for name in ("p50", "p99")}

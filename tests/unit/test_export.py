@@ -1,0 +1,465 @@
+"""What is written for other programs can be read by them, and is what `dyno show` says: Parquet by pyarrow and
+DuckDB, CSV and JSON of samples, and Markdown. Columns keep their name and type in every run, a row that is not valid
+has no figure, and a file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import pyarrow
+import pytest
+from hdrh.histogram import HdrHistogram
+from pyarrow import parquet
+from shell import TESTS, Shell, is_one_line
+
+from dyno import results
+from dyno.model import Sample, UsageError
+from dyno.report import data, export, markdown
+from dyno.report.table import groups
+from dyno.results import Attempt, Run
+from dyno.run.usage import Usage
+
+FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
+NEW = FILES[-1]
+SQLITE = "sqlite:journal_mode=delete"
+TYPES = {
+    export.TEXT: pyarrow.string(),
+    export.INTEGER: pyarrow.int64(),
+    export.NUMBER: pyarrow.float64(),
+    export.BOOLEAN: pyarrow.bool_(),
+    export.MOMENT: pyarrow.timestamp("us"),
+    export.CODES: pyarrow.list_(pyarrow.string()),
+}
+TABLES = {"cells": export.cells, "samples": export.samples}
+
+
+@pytest.fixture(params=FILES, ids=["schema 1", "schema 2"])
+def run(request: pytest.FixtureRequest) -> Run:
+    return results.load(request.param)
+
+
+@pytest.fixture
+def new() -> Run:
+    return results.load(NEW)
+
+
+def written(run: Run, name: str) -> pyarrow.Table:
+    return parquet.read_table(io.BytesIO(export.as_parquet(TABLES[name](run), run)))
+
+
+def read(run: Run, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = written(run, name).to_pylist()
+    return found
+
+
+def with_param(run: Run, name: str, *values: object) -> Run:
+    """The run with these values of a parameter, in turn."""
+    cells = [replace(c, params={**c.params, name: values[at % len(values)]}) for at, c in enumerate(run.cells)]
+    return replace(run, cells=tuple(cells))
+
+
+def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
+    """The run with one sample changed: that of the engine's first block."""
+    of = next(at for at, cell in enumerate(run.cells) if cell.asked == engine)
+
+    def sample(attempt: Attempt, found: Sample) -> Sample:
+        ours = (attempt.cell, attempt.block, found.phase) == (of, 0, phase)
+        return replace(found, **changed) if ours else found
+
+    attempts = [replace(a, samples=tuple(sample(a, s) for s in a.samples)) for a in run.attempts]
+    return replace(run, attempts=tuple(attempts))
+
+
+# -- columns --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: str) -> None:
+    """In a run of schema 1 the server's columns, and many others, have no value at all."""
+    schema = written(run, name).schema
+    params = {f"param_{param}" for param in run.cells[0].params}
+    known = {**export.NAMES, **(export.CELLS if name == "cells" else export.SAMPLES)}
+    assert set(schema.names) == params | set(known)
+    assert {at: schema.field(at).type for at in known} == {at: TYPES[kind] for at, kind in known.items()}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name: str) -> None:
+    nothing = replace(new, attempts=())
+    assert written(nothing, name).schema.equals(written(new, name).schema)
+    head = next(csv.reader(io.StringIO(export.as_csv(TABLES[name](nothing)))))
+    assert head == written(new, name).schema.names
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "shown"),
+    [
+        ((1000, 2000), pyarrow.int64(), {1000, 2000}),
+        ((1000, 2.5), pyarrow.float64(), {1000.0, 2.5}),
+        ((True, False), pyarrow.bool_(), {True, False}),
+        ((1000, "max"), pyarrow.string(), {"1000", "max"}),
+        ((1000, True), pyarrow.string(), {"1000", "True"}),
+        ((2**63, 1), pyarrow.float64(), {2.0**63, 1.0}),
+    ],
+    ids=str,
+)
+def test_a_parameter_has_the_type_that_suits_all_its_values(
+    new: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
+) -> None:
+    for name in TABLES:
+        found = written(with_param(new, "rate", *values), name)
+        assert found.schema.field("param_rate").type == kind
+        assert set(found["param_rate"].to_pylist()) == shown
+
+
+def test_what_processes_used_has_a_column_for_each_counter() -> None:
+    assert [f.name for f in fields(Usage)] == list(export.USED)
+
+
+def documented(heading: str) -> dict[str, str]:
+    """Columns and their types of a table of docs/columns.md."""
+    page = (TESTS.parent / "docs" / "columns.md").read_text()
+    section = re.split(r"^## ", page.partition(f"## {heading}\n")[2], flags=re.MULTILINE)[0]
+    lines = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return {name: kind.strip() for names, kind in lines for name in re.findall(r"`([^`]+)`", names)}
+
+
+def test_every_column_is_documented_with_its_type() -> None:
+    assert documented("In both tables") == {**export.NAMES, "param_*": "see below"}
+    assert documented("A row for each cell and phase") == export.CELLS
+    assert documented("A row for each sample") == export.SAMPLES
+
+
+def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
+    said = documented("What goes with the rows")
+    assert {name.strip("`") for name in said.values()} == set(export.about(new))
+    ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
+    assert set(said) == ours
+
+
+# -- rows -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
+    rows, cells = read(run, "cells"), data.as_data(run)["cells"]
+    assert len(rows) == len(cells) == len(run.cells) * len(run.plan["phases"])
+    for row, cell in zip(rows, cells, strict=True):
+        same = (*("suite", "engine", "phase", "tier", "floor", "valid", "why", "samples", "operations", "items"),)
+        more = ("elapsed_ns", "temperature", "bytes_on_disk", "write_amplification", "version")
+        assert {name: row[name] for name in (*same, *more)} == {name: cell[name] for name in (*same, *more)}
+        assert {name: row[f"throughput_{name}"] for name in ("median", "low", "high", "unit")} == cell["throughput"]
+        for kind in ("latency", "response"):
+            assert {at: row[f"{kind}_{at}_ns"] for at in export.LATENCIES} == cell[f"{kind}_ns"]
+        assert {name: row[f"param_{name}"] for name in cell["params"]} == cell["params"]
+        for remarks in ("caveats", "doubts"):
+            assert row[remarks] == [remark["code"] for remark in cell[remarks]]
+
+
+def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
+    rows = {(r["engine"], r["tier"], r["phase"], r["block"]): r for r in read(run, "samples")}
+    assert len(rows) == sum(len(attempt.samples) for attempt in run.attempts)
+    for attempt in run.attempts:
+        cell = run.cells[attempt.cell]
+        for sample in attempt.samples:
+            row = rows[cell.asked, cell.tier.value, sample.phase, attempt.block]
+            plain = (
+                "operations",
+                "items",
+                "errors",
+                "elapsed_ns",
+                "busy_ns",
+                "per_second",
+                "unit",
+                "bulk",
+                "ended_by",
+            )
+            sizes = ("temperature", "bytes_on_disk", "written_bytes", "payload_bytes")
+            assert {name: row[name] for name in (*plain, *sizes)} == {n: getattr(sample, n) for n in (*plain, *sizes)}
+            assert (row["valid"], row["why"], row["attempt"]) == (True, None, attempt.attempt)
+            assert row["started"] == datetime.fromisoformat(attempt.started).replace(tzinfo=None)
+            assert [row[f"client_{name}"] for name in export.USED] == [
+                (sample.client or {}).get(n) for n in export.USED
+            ]
+            assert row["server_user_ns"] is row["server_read_bytes"] is None
+            assert row["device_read_bytes"] == (sample.device or {}).get("read_bytes")
+            assert row["resident_bytes"] == (sample.residency or {}).get("resident_bytes")
+            assert row["caveats"] == [caveat.code for caveat in attempt.caveats]
+            if sample.histogram is None:
+                assert [row[f"latency_{at}_ns"] for at in export.LATENCIES] == [None] * 6
+            else:
+                decoded = HdrHistogram.decode(sample.histogram)
+                at = decoded.get_percentile_to_value_dict([50.0, 99.0, 99.9])
+                assert [row[f"latency_{n}_ns"] for n in ("p50", "p99", "p999")] == list(at.values())
+                assert row["latency_max_ns"] == decoded.get_max_value()
+
+
+def test_samples_of_a_row_make_its_figures(run: Run) -> None:
+    samples = read(run, "samples")
+    for row in read(run, "cells"):
+        ours = [s for s in samples if all(s[n] == row[n] for n in ("engine", "tier", "phase"))]
+        assert len(ours) == row["samples"] == int(run.plan["samples"])
+        assert median(s["per_second"] for s in ours) == pytest.approx(row["throughput_median"])
+        assert sum(s["operations"] for s in ours) == row["operations"]
+        assert all(s["doubts"] == row["doubts"] for s in ours)
+
+
+def test_a_server_and_lateness_have_their_columns(new: Run) -> None:
+    histogram = next(s.histogram for a in new.attempts for s in a.samples if s.histogram)
+    used = {name: at for at, name in enumerate(export.USED)}
+    found = at_first(new, SQLITE, "mixed", server=used, response=histogram, late=histogram)
+    (row,) = (r for r in read(found, "samples") if r["server_read_bytes"] is not None)
+    assert [row[f"server_{name}"] for name in export.USED] == list(range(len(export.USED)))
+    assert row["late_p50_ns"] == row["response_p50_ns"] is not None
+
+
+FIGURES = {at for at, kind in export.SAMPLES.items() if kind in (export.INTEGER, export.NUMBER)} - {
+    "block",
+    "attempt",
+}
+
+
+def test_a_row_that_is_not_valid_has_no_figure_and_says_why(new: Run) -> None:
+    """One wrong answer voids the samples of all blocks."""
+    spoilt = at_first(new, SQLITE, "mixed", void="record 3: got None")
+    for name, count in (("cells", 1), ("samples", 3)):
+        bad = [row for row in read(spoilt, name) if not row["valid"]]
+        assert [(row["engine"], row["phase"], row["why"]) for row in bad] == [
+            (SQLITE, "mixed", "void: record 3: got None")
+        ] * count
+        for row in bad:
+            assert [at for at in FIGURES & set(row) if row[at] is not None] == []
+            assert row.get("samples", 0) == 0
+    assert all(row["per_second"] for row in read(spoilt, "samples") if row["valid"])
+
+
+def test_a_sample_whose_trial_was_made_again_counts_for_nothing(new: Run) -> None:
+    first = new.attempts[0]
+    again = replace(new, attempts=(replace(first, outcome="crash"), replace(first, attempt=1), *new.attempts[1:]))
+    rows = read(again, "samples")
+    assert len(rows) == len(read(new, "samples")) + len(first.samples)
+    bad = [row for row in rows if not row["valid"]]
+    assert {(row["block"], row["attempt"], row["why"]) for row in bad} == {
+        (first.block, 0, "crash: a later attempt took its place")
+    }
+    assert len(bad) == len(first.samples) and all(row["operations"] is None for row in bad)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"histogram": "junk"}, {"device": {"read_bytes": "much"}}, {"device": {"read_bytes": 2**70}}, {"ended_by": 5}],
+    ids=str,
+)
+def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapping[str, Any]) -> None:
+    found = at_first(new, "lmdb", "mixed", **changed)
+    later = replace(new, attempts=(replace(new.attempts[0], started="later"), *new.attempts[1:]))
+    for run in (found, later):
+        with pytest.raises(UsageError, match=r"is damaged: \w+: ") as caught:
+            read(run, "samples")
+        assert "\n" not in str(caught.value)
+
+
+# -- by other programs ----------------------------------------------------------------------------------------
+
+
+def test_the_metadata_says_where_the_rows_come_from(new: Run) -> None:
+    for name in TABLES:
+        said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
+        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header["created"])
+        assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header["dyno"])
+        assert json.loads(said["dyno.machine"]) == new.header["host"]
+        assert json.loads(said["dyno.plan"]) == new.plan
+        assert json.loads(said["dyno.machine_doubts"]) == data.as_data(new)["machine_doubts"]
+
+
+def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
+    for name in TABLES:
+        (tmp_path / f"{name}.parquet").write_bytes(export.as_parquet(TABLES[name](run), run))
+    with duckdb.connect() as base:
+        cells, samples = f"'{tmp_path / 'cells.parquet'}'", f"'{tmp_path / 'samples.parquet'}'"
+        named = "engine, tier, phase"
+        found = base.execute(f"SELECT {named}, median(per_second) FROM {samples} WHERE valid GROUP BY ALL").fetchall()
+        wanted = base.execute(f"SELECT {named}, throughput_median FROM {cells}").fetchall()
+        assert {tuple(row[:3]): row[3] for row in found} == pytest.approx({tuple(row[:3]): row[3] for row in wanted})
+        assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(export.samples(run).rows)
+        few = base.execute(f"SELECT engine FROM {cells} WHERE list_contains(doubts, 'few')").fetchall()
+        assert len(few) == (len(wanted) if run.plan["samples"] < 3 else 0)
+
+
+def test_csv_and_json_of_samples_have_the_rows_of_parquet(new: Run) -> None:
+    spoilt = with_param(at_first(new, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
+    table = export.samples(spoilt)
+    rows = [{**row, "started": row["started"].isoformat() + "+00:00"} for row in read(spoilt, "samples")]
+    assert json.loads(export.as_json(table, spoilt))["samples"] == rows
+    text = list(csv.DictReader(io.StringIO(export.as_csv(table)), strict=True))
+    assert text == [{name: plain(value) for name, value in row.items()} for row in rows]
+
+
+def plain(value: object) -> str:
+    return "" if value is None else ";".join(value) if isinstance(value, list) else str(value)
+
+
+def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
+    found = json.loads(export.as_json(export.samples(new), new))
+    assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
+    assert found["machine"] == new.header["host"]
+
+
+# -- Markdown -------------------------------------------------------------------------------------------------
+
+
+def test_markdown_begins_with_what_was_asked_and_where(new: Run) -> None:
+    title, _, *facts = data.as_markdown(new).splitlines()[:5]
+    assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
+    asked, machine, measured = facts
+    assert asked.startswith("- asked: `records=200 value_size=150 ") and asked.endswith("seed 1")
+    assert machine.startswith("- machine: AMD EPYC, 2 cores, ")
+    assert measured.startswith("- measured: 2026-11-20, dyno 0.1.0, the native loop (")
+
+
+def tables(shown: str) -> list[list[list[str]]]:
+    found = re.findall(r"(?:^\|.*\n)+", shown, re.MULTILINE)
+    return [[[c.strip(" ") for c in line.split("|")[1:-1]] for line in table.splitlines()] for table in found]
+
+
+def test_figures_stand_right_in_markdown_and_keep_their_unit(new: Run) -> None:
+    for head, rule, *lines in tables(data.as_markdown(with_param(new, "records", 200, 300))):
+        sides = dict(zip(head, rule, strict=True))
+        assert {name for name, side in sides.items() if side == ":---"} == {"engine", "remarks"}
+        assert {side for name, side in sides.items() if name not in ("engine", "remarks")} == {"---:"}
+        assert "records" in head
+        for line in lines:
+            assert not any(" " in cell for cell, side in zip(line, rule, strict=True) if side == "---:")
+    assert tables(data.as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
+
+
+def test_markdown_has_no_column_that_is_empty_but_for_the_interval(run: Run) -> None:
+    for head, _, *lines in tables(data.as_markdown(run)):
+        columns = dict(zip(head, zip(*lines, strict=True), strict=True))
+        assert "95 %" in columns
+        assert [name for name, cells in columns.items() if set(cells) == {"–"} and name != "95 %"] == []
+    shown = {group.phase: table[0] for group, table in zip(groups(run), tables(data.as_markdown(run)), strict=True)}
+    assert "p50" in shown["rand-key"] and "p50" not in shown["insert-blind-indices"], "a bulk phase"
+
+
+def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
+    spoilt = at_first(new, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
+    shown = data.as_markdown(spoilt)
+    why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
+    assert f"\n- no number: lmdb, mixed, tier process: {why}\n" in shown
+    assert "\n- tier process: survives SIGKILL of the engine's process\n" in shown
+    for doubt in data.as_data(new)["machine_doubts"]:
+        assert f"\n- this machine: {doubt['text']}\n" in shown
+
+
+def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
+    assert "Not complete" not in data.as_markdown(new)
+    cut = data.as_markdown(replace(new, attempts=new.attempts[:-1]))
+    assert f"**Not complete**: {len(new.attempts) - 1} trials have ended" in cut
+
+
+@pytest.mark.parametrize("text", ["a_b", "1.5 µs", "sqlite:journal_mode=wal"])
+def test_markdown_leaves_what_is_plain_as_it_is(text: str) -> None:
+    assert markdown.plain(text) == text
+
+
+# -- the command ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        (("-o", "x.json"), ("--json",)),
+        (("-o", "x.CSV"), ("--csv",)),
+        (("-o", "x.md"), ("--markdown",)),
+        (("--csv", "-o", "x"), ("--csv",)),
+        (("--json", "-o", "x.csv"), ("--json",)),
+        (("--samples", "-o", "x.csv"), ("--csv", "--samples")),
+        (("--samples", "-o", "x.json"), ("--json", "--samples")),
+    ],
+    ids=" ".join,
+)
+def test_a_file_has_what_would_have_been_printed(shell: Shell, words: tuple[str, ...], form: tuple[str, ...]) -> None:
+    ended = shell.dyno("show", NEW, *words)
+    assert ended == (0, "", f"Written to {words[-1]}\n")
+    printed = shell.dyno("show", NEW, *form)
+    assert (printed.status, printed.err) == (0, "")
+    assert (shell.home / words[-1]).read_text() == printed.out
+    assert [path.name for path in shell.home.iterdir()] == [words[-1]], "nothing is left beside it"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("-o", "x.parquet"), "cells"),
+        (("--parquet", "-o", "x"), "cells"),
+        (("--samples", "-o", "x.parquet"), "samples"),
+    ],
+    ids=str,
+)
+def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, ...], name: str) -> None:
+    assert shell.dyno("show", NEW, *words) == (0, "", f"Written to {words[-1]}\n")
+    assert parquet.read_table(shell.home / words[-1]).equals(written(new, name))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--parquet",), "--parquet wants -o FILE, the file to write"),
+        (("--csv", "--parquet", "-o", "x"), "--json, --csv, --markdown and --parquet exclude each other"),
+        (("--samples",), "--samples wants --json, --csv or --parquet"),
+        (("--samples", "--markdown"), "--samples wants --json, --csv or --parquet"),
+        (("-o", "x.html"), "-o x.html: wants a name in .json, .csv, .md or .parquet, or a flag that says the form"),
+        (("-o", "no/x.csv"), "can't write no/x.csv: No such file or directory"),
+        (("--csv", "-o", "."), "can't write .: Is a directory"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_written_is_one_line(shell: Shell, words: tuple[str, ...], said: str) -> None:
+    assert shell.dyno("show", NEW, *words) == (2, "", f"dyno: {said}\n")
+    assert list(shell.home.iterdir()) == []
+
+
+def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None:
+    for file in FILES:
+        shell.file.write_bytes(file.read_bytes())
+        ended = shell.dyno("show", NEW, "-o", shell.file)
+        assert ended.status == 2 and "that is a run file" in ended.err and is_one_line(ended.err)
+        assert shell.file.read_bytes() == file.read_bytes()
+
+
+def test_a_file_is_replaced_whole(shell: Shell) -> None:
+    """Who has the old one open goes on reading it, and a link goes on leading to it."""
+    old, link = shell.home / "old.csv", shell.home / "link.csv"
+    old.write_text("old")
+    link.symlink_to("old.csv")
+    with old.open() as file:
+        assert shell.dyno("show", NEW, "-o", link).status == 0
+        assert file.read() == "old"
+    assert link.is_symlink() and old.read_text() == shell.dyno("show", NEW, "--csv").out
+
+
+def test_a_pipe_is_written_to_and_not_replaced(shell: Shell) -> None:
+    status, out, _ = shell.sh("sh", "-c", f"{sys.executable} -m dyno show {NEW} --csv -o /dev/stdout | cat")
+    assert (status, out) == (0, shell.dyno("show", NEW, "--csv").out)
+
+
+def test_without_pyarrow_the_command_that_installs_it_is_named(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
+    shell.plugins = [tmp_path / "gone"]
+    ended = shell.dyno("show", NEW, "-o", "x.parquet")
+    assert ended == (2, "", "dyno: Parquet needs pyarrow, which is not installed: pip install 'dyno[parquet]'\n")
+    assert not (shell.home / "x.parquet").exists()
+    assert shell.dyno("show", NEW, "--csv").status == 0
