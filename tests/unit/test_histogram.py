@@ -14,7 +14,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, percentiles, quantile
+from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, curve, percentiles, quantile
 
 POWERS = [1 << bit for bit in range(42)]
 EDGES = sorted({n for power in POWERS for n in (power - 1, power, power + 1) if LOWEST <= n <= HIGHEST})
@@ -146,6 +146,12 @@ def test_nothing_recorded_is_none_and_never_zero() -> None:
     assert Recorder().encode() is None
     unknown = {"p50": None, "p90": None, "p95": None, "p99": None, "p999": None, "max": None}
     assert percentiles([]) == percentiles([None, None]) == unknown
+
+
+def test_a_curve_has_the_percentiles_as_far_as_a_value_lies_beyond_each() -> None:
+    halves = [recorded(list(range(low, low + 500))).encode() for low in (1, 501)]
+    assert curve([*halves, None], [0, 50, 99, 99.9, 99.99]) == [(0, 1), (50, 500), (99, 990), (99.9, 999)]
+    assert curve([None], [50]) == curve([], [50]) == []
 
 
 def test_memory_does_not_grow_with_what_is_recorded() -> None:

@@ -1,0 +1,106 @@
+"""`dyno plot`: the charts of a run as SVG or PNG."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dyno import results
+from dyno.model import UsageError
+from dyno.report import plot
+from dyno.report.charts import CHARTS, draw
+from dyno.report.plot import Choice
+
+SCALE = 2.0
+NAMES = ", ".join(chart.name for chart in CHARTS)
+
+
+@click.command(name="plot")
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}.")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=str,
+    metavar="FILE|DIR/",
+    help="An .svg or .png to write; or a directory, for every chart that the run has, as SVG.",
+)
+@click.option("--phase", "--phases", "phases", multiple=True, metavar="NAME[,...]", help="Only these phases.")
+@click.option("--tier", metavar="TIER", help="Only this tier.")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Only these values.")
+@click.option(
+    "-e", "--engine", "engines", multiple=True, metavar="ENGINE[,...]", help="Only these, as they were asked for."
+)
+@click.option("--baseline", metavar="ENGINE", help="Of the ratios. Default: the best of each phase.")
+@click.option("--dark", is_flag=True, help="On a dark background.")
+@click.option(
+    "--width", type=click.IntRange(300, 10_000), metavar="PX", help="Default: 800, or 1160 for several panels."
+)
+@click.option("--scale", type=click.FloatRange(0.1, 10), help="Of a PNG: how many times as many pixels. Default: 2.")
+def command(
+    run: Path, name: str | None, path: str | None, width: int | None, scale: float | None, **given: Any
+) -> None:
+    """Draw a chart of the run file RUN, without a browser.
+
+    \b
+    dyno plot r.json --chart latency -o latency.svg
+    dyno plot r.json --chart ratios --baseline sqlite --phase rand-key --dark -o ratios.png
+    dyno plot r.json -o charts/
+    """
+    if path is None:
+        raise UsageError("-o says what to write: -o x.svg or -o x.png with --chart, or -o charts/ for every chart")
+    if name:
+        plot.chart(name)
+    if given["baseline"] and name not in (None, "ratios"):
+        raise UsageError(f"--baseline is for the chart ratios, and {name} has none")
+    phases, engines = (_split(",".join(given[name])) for name in ("phases", "engines"))
+    choice = Choice(phases, given["tier"], _params(given["params"]), engines, given["baseline"])
+    into_directory = path.endswith("/") or Path(path).is_dir()
+    suffix = ".svg" if into_directory else Path(path).suffix.lower()
+    _agree(path, suffix, into_directory or bool(name), scale)
+    loaded = results.load(run)
+    plot.check(loaded, choice)
+    for chart in [plot.chart(name)] if name else plot.charts(loaded, choice):
+        drawn = plot.picture(loaded, chart, choice, width, given["dark"])
+        content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
+        _write(Path(path) / f"{chart.name}.svg" if into_directory else Path(path), content)
+
+
+def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:
+    """Raises UsageError for flags that don't go together."""
+    if suffix not in (".svg", ".png"):
+        raise UsageError(f"-o {path}: wants a name in .svg or .png, or a directory, with a / at its end")
+    if not named:
+        raise UsageError(
+            f"-o {path} is one picture and wants --chart NAME, one of {NAMES}; -o DIR/ is for all of them"
+        )
+    if scale is not None and suffix == ".svg":
+        raise UsageError("--scale is for PNG: an SVG has no pixels")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
+    print(f"Written to {path}", file=sys.stderr)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _params(texts: Sequence[str]) -> dict[str, list[str]]:
+    params: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if not _split(values):
+            raise UsageError(f"-p {text}: parameters are written NAME=VALUE[,VALUE...]")
+        params.setdefault(name.strip(), []).extend(_split(values))
+    return params

@@ -1,0 +1,106 @@
+"""Rows of a group, one under the other: horizontal bars, and what stands at the left and at the right of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dyno.report.charts import theme, units
+
+STEP = 32
+SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
+PART = "split(datum.label, '\\t')"
+KNOWN = [{"filter": "!datum.floor && isValid(datum.low)"}]
+
+
+def spec(
+    engines: Sequence[str], field: str, title: str, write: Callable[[str], str], tooltip: Sequence[dict[str, str]]
+) -> dict[str, Any]:
+    """Bars of `field`, with its figure beside each. A row without one shows its record's `instead`; a floor's figure
+    is written and not drawn: the others could not be told apart beside it."""
+    value = f"datum['{field}']"
+    bar = {
+        "transform": [{"filter": f"!datum.floor && isValid({value})"}],
+        "mark": "bar",
+        "encoding": {
+            "y": left(),
+            "x": {
+                "field": field,
+                "type": "quantitative",
+                "scale": units.FROM_ZERO,
+                "axis": {"title": title, "labelExpr": write("datum.value"), "tickCount": units.TICKS},
+            },
+            "color": {"field": "engine", "type": "nominal", "scale": theme.colours(engines), "legend": None},
+            "tooltip": [{"field": "row", "title": "engine"}, *tooltip],
+            "description": {"field": "spoken"},
+        },
+    }
+    reach = f"{write('datum.low')} + ' – ' + {write('datum.high')}"
+    return {
+        "data": {"name": "records"},
+        "height": {"step": STEP},
+        "transform": [
+            {"calculate": "datum.engine + (datum.floor ? ' (floor)' : '')", "as": "row"},
+            {"calculate": f"isValid({value}) ? {write(value)} : datum.instead", "as": "figure"},
+            {"calculate": units.either("datum.low", reach), "as": "reach"},
+            line("figure"),
+            units.spoken("datum.row", "datum.figure", f"'{title}'"),
+        ],
+        **rows(bar),
+    }
+
+
+def rows(*layers: dict[str, Any]) -> dict[str, Any]:
+    """The layers of a chart with a row for each record, in the records' order."""
+    # The rows of all records, drawn or not: what a layer filters out keeps its place.
+    every = {"mark": {"type": "tick", "opacity": 0, "aria": False}, "encoding": {"y": right()}}
+    return {"resolve": {"axis": {"y": "independent"}}, "layer": [every, *layers]}
+
+
+def line(figure: str) -> dict[str, str]:
+    """A transform that joins what a row has at its left and at its right: one text, which is another for each row."""
+    return {"calculate": f"datum.row + '\\t' + datum['{figure}'] + '\\t' + datum.remarks", "as": "line"}
+
+
+def left() -> dict[str, Any]:
+    """The rows' names."""
+    return _y({"labelExpr": f"{PART}[0]", "labelLimit": 240})
+
+
+def right() -> dict[str, Any]:
+    """The rows' figures, and remarks after them: as an axis, for which the layout makes room."""
+    text = f"{PART}[1] + ({PART}[2] ? ' · ' + {PART}[2] : '')"
+    return _y({"orient": "right", "labelExpr": text, "labelPadding": 10, "labelLimit": 380})
+
+
+def hidden() -> dict[str, Any]:
+    """The same rows, for further layers."""
+    return _y(None)
+
+
+def _y(axis: dict[str, Any] | None) -> dict[str, Any]:
+    opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
+    common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
+    drawn = axis and {**common, **axis}
+    return {"field": "line", "type": "nominal", "sort": None, "scale": SCALE, "axis": drawn}
+
+
+def interval() -> list[dict[str, Any]]:
+    """Layers that draw from `low` to `high`, where there is an interval."""
+    ends = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
+    caps = [
+        {
+            "transform": KNOWN,
+            "mark": {"type": "tick", "aria": False, "style": "cap", "size": 9, "thickness": 1.5},
+            "encoding": {"y": hidden(), "x": {"field": end, "type": "quantitative"}},
+        }
+        for end in ("low", "high")
+    ]
+    return [
+        {
+            "transform": KNOWN,
+            "mark": {"type": "rule", "aria": False, "style": "interval"},
+            "encoding": {"y": hidden(), **ends},
+        },
+        *caps,
+    ]

@@ -1,0 +1,45 @@
+"""What a chart is: one definition, which the page draws in a browser and `dyno plot` draws without one.
+
+A chart is a Vega-Lite specification without its data and without its colours, and the records to put into it. No
+chart computes statistics: its records come from the summaries, the comparisons and the histograms of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dyno.results import Run
+
+Record = dict[str, Any]
+"""Plain JSON. Every record has `engine` (as it was asked for), `phase`, `tier`, `params` (a dict of the parameters
+that vary in the run) and `floor`; the others are the chart's own."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a chart's table view."""
+
+    key: str
+    title: str
+    kind: str = "text"
+    """How a value is written: 'text', 'rate', 'ns', 'bytes', 'count', 'ratio', 'seconds' or 'percent'."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    name: str
+    """As in `dyno plot --chart`."""
+    title: str
+    reading: str
+    """What is shown and how to read it, in a sentence or two."""
+    columns: tuple[Column, ...]
+    """Of the table view, which says all that the chart says."""
+    records: Callable[[Run], list[Record]]
+    """Every record of a run, of all phases, tiers and parameters."""
+    spec: Callable[[Sequence[str], str], dict[str, Any]]
+    """From the run's engines, in their order, and the unit of a phase ('key') to a Vega-Lite specification for the
+    records of one phase at one tier (and one value of each parameter), whose data is {"name": "records"}."""
+    spans: tuple[str, ...] = ()
+    """Parameters of which the chart shows all values, so that none is to be chosen."""

@@ -1,0 +1,68 @@
+"""A sheet of charts as SVG or PNG, without a browser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dyno.model import UsageError
+from dyno.report.charts import theme
+
+NARROWEST, CRAMPED = 120, 260
+"""Of a panel without its axes, in pixels: where it is alone in its line, and where it is not."""
+TRIES = 4
+
+
+def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
+    """Exactly so many pixels wide: its panels are, by what the axes and the figures beside them leave; in fewer
+    columns where that is too little. Raises UsageError for a width that leaves too little even then."""
+    (grid,) = sheet["vconcat"]
+    for columns in range(grid["columns"], 0, -1):
+        drawn = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
+        if drawn is not None:
+            return drawn
+    raise UsageError(f"--width {width} is too narrow for this chart")
+
+
+def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> str | None:
+    """None where the panels would be too narrow."""
+    narrowest = NARROWEST if columns == 1 else CRAMPED
+    panel = max(narrowest, width // columns - 200)
+    for _ in range(TRIES):
+        drawn = _svg(sheet, panel, dark, 0)
+        rest = width - _width(drawn)
+        if 0 <= rest < columns:
+            return _svg(sheet, panel, dark, rest) if rest else drawn
+        # Downwards too, or it would come out too wide.
+        panel += rest // columns
+        if panel < narrowest:
+            break
+    return None
+
+
+def png(drawn: str, scale: float) -> bytes:
+    content: bytes = _library().svg_to_png(drawn, scale=scale)
+    return content
+
+
+def _svg(sheet: dict[str, Any], panel: int, dark: bool, right: int) -> str:
+    config = theme.config(dark)
+    padding = {"left": theme.PADDING, "top": theme.PADDING, "bottom": theme.PADDING, "right": theme.PADDING + right}
+    config = {**config, "background": theme.DARK if dark else theme.LIGHT, "padding": padding}
+    config["view"] = {**config["view"], "continuousWidth": panel}
+    drawn: str = _library().vegalite_to_svg({**sheet, "config": config})
+    return drawn
+
+
+def _width(drawn: str) -> int:
+    found = re.search(r'<svg[^>]* width="(\d+)', drawn)
+    assert found, "an SVG has a width"
+    return int(found.group(1))
+
+
+def _library() -> Any:
+    try:
+        import vl_convert
+    except ImportError:
+        raise UsageError("pictures need vl-convert-python: pip install 'dyno[report]'") from None
+    return vl_convert

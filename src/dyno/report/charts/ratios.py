@@ -1,0 +1,131 @@
+"""Every engine against a baseline: ratios with their intervals, and the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dyno.report import words
+from dyno.report.charts import bars, theme, units
+from dyno.report.charts.chart import Chart, Column, Record
+from dyno.report.charts.rows import common, measured
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats.compare import pairs
+from dyno.stats.verdict import CONFIDENCE
+
+# Nine ticks in each power of ten are too many. The scale's own labels are empty where it has many of them.
+FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {units.ratio('datum.value')}"
+PERCENT = f"{CONFIDENCE * 100:g} %"
+
+
+def records(run: Run) -> list[Record]:
+    """Of every engine against every other; those of one `baseline` make a picture."""
+    changing = varying(run)
+    doubts = {
+        (id(row.summary.cell), row.summary.phase): ", ".join(doubt.short for doubt in row.doubts)
+        for row, _ in measured(run)
+    }
+    found = []
+    for pair in pairs(run):
+        verdict = pair.verdict
+        mine, base = (doubts[id(cell), pair.phase] for cell in (pair.engine, pair.baseline))
+        found.append(
+            {
+                **common(pair.engine, pair.phase, changing),
+                "baseline": pair.baseline.asked,
+                "by": pair.metric.title,
+                "ratio": verdict.ratio,
+                "low": verdict.low,
+                "high": verdict.high,
+                "kind": verdict.kind,
+                "verdict": words.verdict(verdict),
+                "blocks": verdict.blocks,
+                "remarks": ", ".join(filter(None, [mine, base and f"baseline: {base}"])),
+            }
+        )
+    return found
+
+
+def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    """Of the records of one baseline."""
+    reach = f"{units.ratio('datum.low')} + ' – ' + {units.ratio('datum.high')}"
+    tooltip = [
+        {"field": "engine", "title": "engine"},
+        {"field": "baseline", "title": "baseline"},
+        {"field": "by", "title": "compared by"},
+        {"field": "figure", "title": "ratio"},
+        {"field": "reach", "title": f"{PERCENT} interval"},
+        {"field": "verdict", "title": "verdict"},
+        {"field": "blocks", "title": "blocks"},
+        {"field": "remarks", "title": "remarks"},
+    ]
+    axis = {
+        "title": "speed as a multiple of the baseline's",
+        "labelExpr": FEWER,
+        "grid": False,
+        "tickCount": 8,
+        "labelOverlap": "greedy",
+        "labelSeparation": 6,
+    }
+    x = {"type": "quantitative", "scale": {"type": "log", "nice": False, "padding": 16}, "axis": axis}
+    kinds = list(theme.VERDICTS)
+    colours, shapes = (
+        {"field": "kind", "type": "nominal", "legend": None, "scale": {"domain": kinds, "range": list(looks)}}
+        for looks in zip(*theme.VERDICTS.values(), strict=True)
+    )
+    known = [{"filter": "isValid(datum.ratio)"}]
+    reaching = {"y": bars.left(), "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colours}
+    at = {
+        "y": bars.hidden(),
+        "x": {**x, "field": "ratio"},
+        "color": colours,
+        "shape": shapes,
+        "tooltip": tooltip,
+        "description": {"field": "spoken"},
+    }
+    return {
+        "data": {"name": "records"},
+        "height": {"step": bars.STEP},
+        "transform": [
+            {"calculate": "datum.engine", "as": "row"},
+            {"calculate": units.either("datum.ratio", units.ratio("datum.ratio")), "as": "figure"},
+            {"calculate": units.either("datum.low", reach), "as": "reach"},
+            bars.line("verdict"),
+            units.spoken("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict"),
+        ],
+        **bars.rows(
+            {"mark": {"type": "rule", "aria": False, "style": "one"}, "encoding": {"x": {**x, "datum": 1}}},
+            {
+                "transform": known,
+                "mark": {"type": "rule", "aria": False, "strokeWidth": 3, "strokeCap": "round"},
+                "encoding": reaching,
+            },
+            {
+                "transform": known,
+                "mark": {"type": "point", "filled": True, "size": 120, "opacity": 1},
+                "encoding": at,
+            },
+        ),
+    }
+
+
+CHART = Chart(
+    name="ratios",
+    title="Ratios",
+    reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
+    f" its {PERCENT} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
+    columns=(
+        Column("engine", "engine"),
+        Column("baseline", "baseline"),
+        Column("by", "compared by"),
+        Column("ratio", "ratio", "ratio"),
+        Column("low", f"{PERCENT} from", "ratio"),
+        Column("high", f"{PERCENT} to", "ratio"),
+        Column("verdict", "verdict"),
+        Column("blocks", "blocks", "count"),
+        Column("remarks", "remarks"),
+    ),
+    records=records,
+    spec=spec,
+)

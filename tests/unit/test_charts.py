@@ -1,0 +1,519 @@
+"""A chart draws what the run says, no more and no less, and nobody is misled by its colours.
+
+Guards that records agree with the other reports, that tiers are never in one panel, that a row without a number has
+no mark, that percentiles and seconds are right by an independent computation, and that every specification draws.
+Runs are read from one real run file; where figures matter they are put in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import vl_convert
+from shell import Shell, small
+
+from dyno import results
+from dyno.histogram import Recorder
+from dyno.model import Sample
+from dyno.report import data, heading, words
+from dyno.report.charts import CHARTS, latency, theme, units
+from dyno.report.charts.chart import Chart, Record
+from dyno.report.charts.rows import panels
+from dyno.results import Attempt, Run
+from dyno.stats.compare import pairs
+
+PHASES = ("insert-blind-indices", "rand-key", "mixed")
+NAMES = ("throughput", "ratios", "latency", "series", "clients", "size")
+COMMON = {"engine", "phase", "tier", "params", "floor", "remarks"}
+RATES = {"lmdb": 2e5, "sqlite": 3e4, "memory": 1e6, "null": 9e7, "nullkv": 8e6}
+SECOND = 10**9
+BY_NAME = {chart.name: chart for chart in CHARTS}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Three engines of two tiers, and null engines at both; by one client and by two, where they can."""
+    home = tmp_path_factory.mktemp("charts")
+    shell = Shell(home, home / "work")
+    plan = small(phases=",".join(PHASES), param_records=100, samples=3)
+    ended = shell.dyno("run", "records", "-e", "lmdb,sqlite,memory", *plan, "-o", shell.file)
+    assert ended.status == 0, ended
+    return results.load(shell.file)
+
+
+Change = Callable[[str, Sample], Sample]
+
+
+def changed(run: Run, change: Change) -> Run:
+    """The run with every sample changed, knowing its engine's name."""
+
+    def attempt(found: Attempt) -> Attempt:
+        name = run.cells[found.cell].engine
+        return replace(found, samples=tuple(change(name, sample) for sample in found.samples))
+
+    return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
+
+
+def at_rate(name: str, sample: Sample) -> Sample:
+    elapsed = int(sample.items / RATES[name] * 1e9)
+    return replace(sample, elapsed_ns=elapsed, busy_ns=elapsed, series=())
+
+
+@pytest.fixture(scope="module")
+def run(measured: Run) -> Run:
+    """With rates that are known, a percent apart from block to block."""
+    known = changed(measured, at_rate)
+
+    def spread(found: Attempt) -> Attempt:
+        samples = (replace(s, elapsed_ns=int(s.elapsed_ns * (1 + found.block / 100))) for s in found.samples)
+        return replace(found, samples=tuple(samples))
+
+    return replace(known, attempts=tuple(spread(found) for found in known.attempts))
+
+
+def void(run: Run, engine: str, phase: str = "rand-key", why: str = "got 1, expected 2") -> Run:
+    return changed(run, lambda name, s: replace(s, void=why) if (name, s.phase) == (engine, phase) else s)
+
+
+def times(*spans_ns: int) -> str | None:
+    recorder = Recorder()
+    recorder.add(list(spans_ns))
+    return recorder.encode()
+
+
+def by_clients(run: Run) -> Run:
+    """As if it had been measured by one, two and four clients."""
+    cells, attempts = [], []
+    for at, count in enumerate((1, 2, 4)):
+        cells += [replace(cell, params={**cell.params, "clients": count}) for cell in run.cells]
+        attempts += [replace(a, cell=a.cell + at * len(run.cells)) for a in run.attempts]
+    return replace(run, cells=tuple(cells), attempts=tuple(attempts))
+
+
+def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None) -> Run:
+    """As if so many operations had ended in each second; None for a second without any."""
+    series = tuple(
+        {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": count, "p50_ns": 10, "p99_ns": 1_000 + at}
+        for at, count in enumerate(operations)
+        if count is not None
+    )
+    length = int((elapsed or len(operations)) * SECOND)
+    return changed(run, lambda _, s: s if s.bulk else replace(s, series=series, elapsed_ns=length))
+
+
+def drawable(run: Run) -> Run:
+    """With something for every chart."""
+    return over_seconds(by_clients(run), 100, None, 120)
+
+
+def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
+    spec = chart.spec(heading.engines(run), "op")
+    svg: str = vl_convert.vegalite_to_svg({**spec, "data": {"values": list(records)}, "config": theme.config()})
+    return svg
+
+
+def spoken(svg: str) -> list[str]:
+    """What a screen reader says of the marks."""
+    marks = (mark for mark in ElementTree.fromstring(svg).iter() if mark.get("role") == "graphics-symbol")
+    described = ((mark.get("aria-roledescription"), mark.get("aria-label")) for mark in marks)
+    return [label for kind, label in described if label and kind not in ("axis", "legend")]
+
+
+def texts(svg: str) -> list[str]:
+    return [found.text or "" for found in ElementTree.fromstring(svg).iter() if found.tag.endswith("}text")]
+
+
+def one(records: Sequence[Record], engine: str, phase: str = "rand-key", **more: Any) -> Record:
+    wanted = {"engine": engine, "phase": phase, **more}
+    (found,) = (record for record in records if all(record[key] == value for key, value in wanted.items()))
+    return found
+
+
+# -- all charts -----------------------------------------------------------------------------------------------
+
+
+def test_there_are_these_charts_in_this_order() -> None:
+    assert tuple(chart.name for chart in CHARTS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_records_have_what_all_have_and_what_the_table_shows(run: Run, name: str) -> None:
+    records = BY_NAME[name].records(drawable(run))
+    assert records
+    for record in records:
+        assert record.keys() >= COMMON | {column.key for column in BY_NAME[name].columns}
+        assert set(record["params"]) == {"clients"}
+    assert [record["params"] for record in BY_NAME["throughput"].records(run)] == [{}] * len(run.cells) * 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) -> None:
+    chart, shown = BY_NAME[name], drawable(run)
+    for panel in panels(chart, chart.records(shown)):
+        if name == "ratios":
+            first = panel.records[0]["baseline"]
+            panel.records[:] = [record for record in panel.records if record["baseline"] == first]
+        svg = drawn(chart, shown, panel.records)
+        names = {record["engine"] + (" (floor)" if record["floor"] else "") for record in panel.records}
+        assert names <= set(texts(svg)), (panel.phase, panel.tier)
+        assert len(spoken(svg)) >= len([record for record in panel.records if not record["floor"]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> None:
+    chart = BY_NAME[name]
+    found = panels(chart, chart.records(drawable(run)))
+    tiers = {panel.tier for panel in found}
+    assert tiers == ({"process"} if name in ("ratios", "size") else {"volatile", "process"})
+    for panel in found:
+        assert {(record["phase"], record["tier"]) for record in panel.records} == {(panel.phase, panel.tier)}
+        clients = {record["params"]["clients"] for record in panel.records}
+        assert len(clients) == (3 if name == "clients" else 1)
+        assert panel.params == ({} if name == "clients" else {"clients": clients.pop()})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_that_is_not_valid_has_no_figure(run: Run, name: str) -> None:
+    shown = void(drawable(run), "lmdb")
+    records = [r for r in BY_NAME[name].records(shown) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
+    if name != "throughput":
+        assert records == []
+        return
+    assert {(r["throughput"], r["low"], r["high"]) for r in records} == {(None, None, None)}
+    assert {(r["instead"], r["why"]) for r in records} == {("void", "void: got 1, expected 2")}
+
+
+def test_a_row_that_is_not_valid_is_named_and_not_drawn(run: Run) -> None:
+    chart, shown = BY_NAME["throughput"], void(run, "lmdb")
+    panel = next(p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
+    svg = drawn(chart, shown, panel.records)
+    assert {"lmdb", "void", "sqlite"} <= {text.split(" · ")[0] for text in texts(svg)}
+    assert [label.split(",")[0] for label in spoken(svg)] == ["sqlite"]
+
+
+def test_a_run_without_trials_draws_no_figure(run: Run) -> None:
+    empty = replace(run, attempts=())
+    records = BY_NAME["throughput"].records(empty)
+    assert {record["throughput"] for record in records} == {None}
+    assert spoken(drawn(BY_NAME["throughput"], empty, records)) == []
+    assert all(chart.records(empty) == [] for chart in CHARTS if chart.name != "throughput")
+
+
+def test_remarks_stand_beside_the_figure(run: Run) -> None:
+    slow = changed(run, lambda name, s: replace(s, ended_by="budget") if name == "sqlite" else s)
+    chart = BY_NAME["throughput"]
+    record = one(chart.records(slow), "sqlite")
+    assert {"budget", "short", "columns"} <= set(record["remarks"].split(", "))
+    assert f"29.7 k · {record['remarks']}" in texts(drawn(chart, slow, [record]))
+    assert "budget" not in one(chart.records(slow), "lmdb")["remarks"]
+    # A time budget says nothing of a size.
+    assert "budget" not in one(BY_NAME["size"].records(slow), "sqlite")["remarks"]
+
+
+# -- throughput, size, clients --------------------------------------------------------------------------------
+
+
+def test_throughput_is_that_of_show(run: Run) -> None:
+    cells = data.as_data(run)["cells"]
+    records = BY_NAME["throughput"].records(run)
+    assert len(records) == len(cells)
+    for record, cell in zip(records, cells, strict=True):
+        assert [record[key] for key in ("engine", "phase", "tier", "floor")] == [
+            cell[key] for key in ("engine", "phase", "tier", "floor")
+        ]
+        figures = {"median": record["throughput"], "low": record["low"], "high": record["high"]}
+        assert {**figures, "unit": record["unit"]} == cell["throughput"]
+
+
+def test_bars_are_as_long_as_the_figures(run: Run) -> None:
+    chart = BY_NAME["throughput"]
+    records = [r for r in chart.records(run) if (r["phase"], r["tier"]) == ("rand-key", "process")]
+    assert [record["engine"] for record in records] == ["lmdb", "sqlite", "null", "nullkv"], "the best first"
+    svg = drawn(chart, run, records)
+    bars = [m for m in ElementTree.fromstring(svg).iter() if m.get("aria-roledescription") == "bar"]
+    lengths = {str(m.get("aria-label")).split(",")[0]: _length(str(m.get("d"))) for m in bars}
+    assert set(lengths) == {"lmdb", "sqlite"}, "no floor"
+    assert lengths["lmdb"] / lengths["sqlite"] == pytest.approx(RATES["lmdb"] / RATES["sqlite"], rel=0.02)
+    assert {"198 k", "29.7 k", "89.1 M", "7.92 M"} <= {text.split(" · ")[0] for text in texts(svg)}
+
+
+def _length(path: str) -> float:
+    """Of a bar, which begins at 0."""
+    return max(float(x) for x in re.findall(r"[Mh]([\d.]+)", path))
+
+
+def test_an_interval_is_drawn_where_there_is_one(run: Run) -> None:
+    chart = BY_NAME["throughput"]
+    few = replace(run, attempts=tuple(a for a in run.attempts if a.block < 2))
+    for shown, count in ((run, 2), (few, 0)):
+        records = [r for r in chart.records(shown) if (r["phase"], r["tier"]) == ("rand-key", "process")]
+        svg = drawn(chart, shown, records)
+        assert len(re.findall(r"<line[^>]*stroke=\"#1f2328\"", svg)) == count
+
+
+def test_sizes_are_those_of_show_and_the_smallest_stands_first(run: Run) -> None:
+    known = {"lmdb": 3_000_000, "sqlite": 1_000_000, "memory": None, "null": None, "nullkv": None}
+    sized = changed(run, lambda name, s: replace(s, bytes_on_disk=known[name], written_bytes=500, payload_bytes=200))
+    records = BY_NAME["size"].records(sized)
+    for phase in PHASES:
+        found = [(r["engine"], r["bytes_on_disk"]) for r in records if r["phase"] == phase]
+        assert found == [("sqlite", 1_000_000), ("lmdb", 3_000_000)]
+    assert {record["write_amplification"] for record in records} == {2.5}
+    figures = {text.split(" · ")[0] for text in texts(drawn(BY_NAME["size"], sized, records[:2]))}
+    assert {"977 KiB", "2.86 MiB"} <= figures
+
+
+def test_clients_are_shown_where_their_number_varies(run: Run) -> None:
+    chart = BY_NAME["clients"]
+    assert chart.records(run) == []
+    assert chart.spans == ("clients",)
+    records = chart.records(by_clients(run))
+    assert {record["clients"] for record in records} == {1, 2, 4}
+    assert {record["engine"] for record in records} == {"lmdb", "sqlite", "memory"}
+    throughput = one(BY_NAME["throughput"].records(run), "lmdb")
+    assert all(one(records, "lmdb", clients=n)["throughput"] == throughput["throughput"] for n in (1, 2, 4))
+
+
+# -- ratios ---------------------------------------------------------------------------------------------------
+
+
+def test_ratios_are_those_of_the_comparison_in_both_directions(run: Run) -> None:
+    records = BY_NAME["ratios"].records(run)
+    names = [(record["phase"], record["engine"], record["baseline"]) for record in records]
+    assert sorted(names) == sorted((phase, *two) for phase in PHASES for two in permutations(("lmdb", "sqlite")))
+    for record, pair in zip(records, pairs(run), strict=True):
+        verdict = pair.verdict
+        assert (record["ratio"], record["low"], record["high"]) == (verdict.ratio, verdict.low, verdict.high)
+        assert (record["kind"], record["verdict"]) == (verdict.kind, words.verdict(verdict))
+    assert one(records, "lmdb", baseline="sqlite")["ratio"] == pytest.approx(20 / 3, rel=1e-3)
+    assert one(records, "sqlite", baseline="lmdb")["kind"] == "slower"
+
+
+def test_a_verdict_is_written_beside_its_ratio(run: Run) -> None:
+    chart = BY_NAME["ratios"]
+    record = one(chart.records(run), "lmdb", baseline="sqlite")
+    svg = drawn(chart, run, [record])
+    assert any(text.startswith(record["verdict"]) for text in texts(svg))
+    (label,) = spoken(svg)
+    assert label.startswith(f"lmdb against sqlite, × 6.67, {record['verdict']}")
+    assert theme.VERDICTS["faster"][0] in svg
+
+
+def test_without_a_ratio_there_is_the_verdict_alone(run: Run) -> None:
+    chart = BY_NAME["ratios"]
+    few = replace(run, attempts=tuple(a for a in run.attempts if a.block < 2))
+    record = one(chart.records(few), "lmdb", baseline="sqlite")
+    assert (record["ratio"], record["kind"]) == (None, "unclear")
+    svg = drawn(chart, few, [record])
+    assert spoken(svg) == []
+    assert any(text.startswith("can't tell") for text in texts(svg))
+
+
+def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
+    slow = changed(run, lambda name, s: replace(s, ended_by="budget") if name == "sqlite" else s)
+    records = BY_NAME["ratios"].records(slow)
+    assert "budget" in one(records, "sqlite", baseline="lmdb")["remarks"].partition("baseline: ")[0]
+    assert "budget" in one(records, "lmdb", baseline="sqlite")["remarks"].partition("baseline: ")[2]
+
+
+# -- latency --------------------------------------------------------------------------------------------------
+
+
+def spans(seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.random.default_rng(seed).lognormal(9, 1.5, 4_000).astype(np.int64) + 1
+
+
+def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
+    blocks = iter(range(10_000))
+    seeds: dict[str, list[int]] = {}
+
+    def known(name: str, sample: Sample) -> Sample:
+        if sample.bulk:
+            return sample
+        seed = next(blocks)
+        seeds.setdefault(f"{name} {sample.phase}", []).append(seed)
+        return replace(sample, histogram=times(*spans(seed).tolist()), response=times(*(spans(seed) * 3).tolist()))
+
+    opened = changed(run, known)
+    records = BY_NAME["latency"].records(opened)
+    for kind, factor in (("service time", 1), ("response time", 3)):
+        record = one(records, "lmdb", kind=kind)
+        values = np.sort(np.concatenate([spans(seed) for seed in seeds["lmdb rand-key"]])) * factor
+        assert len(values) == 12_000
+        # Three digits, and either of two values where the share falls between them.
+        lower = np.percentile(values, record["percentile"], method="lower")
+        higher = np.percentile(values, record["percentile"], method="higher")
+        assert (record["ns"] >= lower * 0.999).all() and (record["ns"] <= higher * 1.001).all()
+        assert len(record["percentile"]) > 40 and record["ns"] == sorted(record["ns"])
+        at = dict(zip(record["percentile"], record["ns"], strict=True))
+        assert (at[50.0], at[90.0], at[99.0], at[99.9]) == tuple(record[p] for p in ("p50", "p90", "p99", "p999"))
+
+
+def test_percentiles_reach_as_far_as_there_are_values(run: Run) -> None:
+    hundred = changed(run, lambda _, s: replace(s, histogram=times(*range(1_000, 1_100))) if not s.bulk else s)
+    record = one(BY_NAME["latency"].records(hundred), "lmdb")
+    # Three trials of a hundred: two of three hundred values are beyond 99.3.
+    assert 99 < max(record["percentile"]) <= 100 - 100 / 300
+    assert record["max"] == pytest.approx(1_099, abs=1)
+
+
+def test_a_curve_has_few_points_the_usual_percentiles_among_them() -> None:
+    assert len(latency.GRID) <= 60
+    assert set(latency.MARKED) <= set(latency.GRID)
+
+
+def test_response_times_have_a_curve_in_an_open_loop_only(run: Run) -> None:
+    chart = BY_NAME["latency"]
+    assert {record["kind"] for record in chart.records(run)} == {"service time"}
+    opened = changed(run, lambda _, s: s if s.bulk else replace(s, response=times(*range(1_000, 9_000, 10))))
+    records = [r for r in chart.records(opened) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
+    assert [record["kind"] for record in records] == ["service time", "response time"]
+    svg = drawn(chart, opened, records)
+    assert {"service time", "response time"} <= set(texts(svg))
+    assert any(label.startswith("lmdb, response time, 50 % at most") for label in spoken(svg))
+
+
+def test_a_bulk_phase_has_no_latencies(run: Run) -> None:
+    assert {record["phase"] for record in BY_NAME["latency"].records(run)} == {"rand-key", "mixed"}
+
+
+# -- series ---------------------------------------------------------------------------------------------------
+
+
+def test_seconds_have_the_median_over_trials_and_a_stall_is_zero(run: Run) -> None:
+    counts = {0: (100, None, 120), 1: (200, 50, 130), 2: (300, None, 140)}
+    parts = {block: over_seconds(run, *operations) for block, operations in counts.items()}
+    mixed = replace(run, attempts=tuple(a for b, part in parts.items() for a in part.attempts if a.block == b))
+    record = one(BY_NAME["series"].records(mixed), "lmdb")
+    assert record["second"] == [1.0, 2.0, 3.0]
+    assert record["rate"] == [200.0, 0.0, 130.0]
+    assert record["p99_ns"] == [1_000, 1_001, 1_002], "of the trials that have one"
+    assert (record["slowest"], record["median"], record["fastest"]) == (0.0, 130.0, 200.0)
+    stalled = one(BY_NAME["series"].records(parts[0]), "lmdb")
+    assert stalled["p99_ns"] == [1_000, None, 1_002]
+
+
+def test_the_last_second_counts_as_much_as_was_measured_of_it(run: Run) -> None:
+    long = one(BY_NAME["series"].records(over_seconds(run, 100, 100, 80, elapsed=2.8)), "lmdb")
+    assert long["rate"] == pytest.approx([100, 100, 100])
+    short = one(BY_NAME["series"].records(over_seconds(run, 100, 100, 9, elapsed=2.1)), "lmdb")
+    assert short["rate"] == [100, 100]
+
+
+def test_a_phase_of_a_second_has_no_series(run: Run) -> None:
+    assert BY_NAME["series"].records(run) == []
+    assert BY_NAME["series"].records(over_seconds(run, 100)) == []
+
+
+# -- units ----------------------------------------------------------------------------------------------------
+
+
+def written(write: Callable[[str], str], *values: float) -> list[str]:
+    """What Vega makes of the expression."""
+    spec = {
+        "data": {"values": [{"v": value} for value in values]},
+        "transform": [{"calculate": write("datum.v"), "as": "text"}],
+        "mark": "text",
+        "encoding": {"text": {"field": "text"}},
+    }
+    return texts(vl_convert.vegalite_to_svg(spec))
+
+
+@pytest.mark.parametrize(
+    ("write", "figures"),
+    [
+        (units.rate, {0: "0", 0.5: "0.5", 12.34: "12.3", 999.4: "999", 999.9: "1 k", 1.67e6: "1.67 M", 2e9: "2 G"}),
+        (units.duration, {7: "7 ns", 999.9: "1 µs", 1_234: "1.23 µs", 5e6: "5 ms", 2.5e9: "2.5 s", 1e11: "100 s"}),
+        (units.size, {100: "100 B", 1024: "1 KiB", 9.39 * 2**20: "9.39 MiB", 2**31: "2 GiB"}),
+        (units.ratio, {0.5: "× 0.5", 1: "× 1", 6.667: "× 6.67"}),
+    ],
+)
+def test_figures_are_written_as_people_read_them(write: Callable[[str], str], figures: Mapping[float, str]) -> None:
+    assert written(write, *figures) == list(figures.values())
+
+
+# -- theme ----------------------------------------------------------------------------------------------------
+
+
+def linear(colour: str) -> Any:
+    value = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: str, other: str) -> float:
+    """By the formula of WCAG."""
+    dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("background", [theme.LIGHT, theme.DARK])
+def test_colours_stand_out_from_both_backgrounds(background: str) -> None:
+    used = [*theme.PALETTE, *(colour for colour, _ in theme.VERDICTS.values())]
+    assert {colour: found for colour in used if (found := contrast(colour, background)) < 3} == {}
+    config = theme.config(dark=background == theme.DARK)
+    labels = (config["axis"]["labelColor"], config["axis"]["titleColor"], config["title"]["subtitleColor"])
+    assert min(contrast(colour, background) for colour in (*labels, config["style"]["remark"]["fill"])) >= 4.5
+
+
+# Machado, Oliveira and Fernandes 2009: what those without one kind of cone see, in linear RGB.
+SEEN = {
+    "all": np.eye(3),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
+    ),
+    "protan": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "tritan": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]]
+    ),
+}
+
+
+def oklab(rgb: Any) -> Any:
+    cones = np.array([[0.41222, 0.53633, 0.05145], [0.2119, 0.68070, 0.1074], [0.0883, 0.28172, 0.62998]])
+    mixed = np.array([[0.21045, 0.79362, -0.00407], [1.978, -2.42859, 0.45059], [0.0259, 0.78277, -0.80868]])
+    return mixed @ np.cbrt(cones @ np.clip(rgb, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("sight", "first_five", "all_of_them"),
+    [("all", 0.14, 0.09), ("deutan", 0.08, 0.03), ("protan", 0.08, 0.03), ("tritan", 0.07, 0.03)],
+)
+def test_colours_differ_for_all_kinds_of_sight(sight: str, first_five: float, all_of_them: float) -> None:
+    seen = [oklab(SEEN[sight] @ linear(colour)) for colour in theme.PALETTE]
+    apart = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(range(len(seen)), 2)}
+    assert len(seen) >= 10
+    assert min(found for (_, b), found in apart.items() if b < 5) >= first_five
+    assert min(apart.values()) >= all_of_them
+
+
+def test_no_two_of_many_engines_look_the_same() -> None:
+    engines = [f"engine-{at}" for at in range(40)]
+    for scale in (theme.shapes, theme.dashes):
+        looks = list(zip(theme.colours(engines)["range"], map(str, scale(engines)["range"]), strict=True))
+        assert len(set(looks)) == len(looks)
+
+
+def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
+    shown = drawable(run)
+    colour = dict(zip(heading.engines(shown), theme.PALETTE, strict=False))
+    for chart in CHARTS:
+        if chart.name == "ratios":
+            continue
+        records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]
+        svg = drawn(chart, shown, [r for r in records if r["phase"] == "rand-key"])
+        assert colour["sqlite"] in svg, chart.name
+
+
+def test_a_specification_has_no_colours_of_its_own() -> None:
+    for chart in CHARTS:
+        used = set(re.findall(r"#[0-9a-fA-F]{3,6}\b", str(chart.spec(["a", "b"], "op"))))
+        assert used <= {*theme.PALETTE, *(colour for colour, _ in theme.VERDICTS.values())}, chart.name

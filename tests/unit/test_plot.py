@@ -1,0 +1,274 @@
+"""`dyno plot` writes the picture that was asked for, which says by itself what it is of and what speaks against it.
+
+Guards the choice of what is shown, the titles, the exact size, and that what can't be drawn is said in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from shell import Ended, Shell, is_one_line, small
+
+from dyno.report.charts import CHARTS, theme
+
+NAMES = [chart.name for chart in CHARTS]
+PHASES = "insert-blind-indices,rand-key"
+ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """Run files: of four engines, and of two at one and two clients."""
+    home = tmp_path_factory.mktemp("plot")
+    shell = Shell(home, home / "work")
+    plan = small(phases=PHASES, param_records=100, samples=3)
+    assert shell.dyno("run", "records", "-e", ENGINES, *plan, "-o", "r.json").status == 0
+    plan = small(phases="rand-key", param_records=100, samples=1)
+    assert shell.dyno("run", "records", "-e", "lmdb,sqlite", *plan, "--clients", "1,2", "-o", "c.json").status == 0
+    return {name: (home / name).read_bytes() for name in ("r.json", "c.json")}
+
+
+@pytest.fixture
+def shell(shell: Shell, files: Mapping[str, bytes]) -> Shell:
+    for name, content in files.items():
+        (shell.home / name).write_bytes(content)
+    return shell
+
+
+def svg(shell: Shell, *arguments: object, run: str = "r.json") -> ElementTree.Element:
+    ended = shell.dyno("plot", run, *arguments, "-o", "x.svg")
+    assert ended == Ended(0, "", "Written to x.svg\n")
+    return ElementTree.parse(shell.home / "x.svg").getroot()
+
+
+def texts(drawn: ElementTree.Element) -> list[str]:
+    """Line by line."""
+    return [found.text for found in drawn.iter() if found.tag.endswith(("}text", "}tspan")) and found.text]
+
+
+def refused(shell: Shell, *arguments: object) -> str:
+    ended = shell.dyno("plot", *arguments)
+    assert (ended.status, ended.out) == (2, ""), ended
+    assert is_one_line(ended.err)
+    return ended.err
+
+
+def written(shell: Shell) -> list[str]:
+    return sorted(str(path.relative_to(shell.home)) for path in shell.home.rglob("*.[sp][vn]g"))
+
+
+def edit(path: Path, change: Any) -> None:
+    """Every trial of a run file, changed."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines[1:]:
+        change(line)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+# -- what is drawn --------------------------------------------------------------------------------------------
+
+
+def test_a_picture_says_what_it_is_of(shell: Shell) -> None:
+    shown = texts(svg(shell, "--chart", "throughput", "--phase", "rand-key", "--tier", "process"))
+    assert "Throughput: rand-key, tier process" in shown
+    whole = " ".join(shown)
+    for fact in ("records: records=100", "3 of 3 trials of each row", "95 % interval over trials", "seed 1", "cores"):
+        assert fact in whole
+    assert {"lmdb", "sqlite", "sqlite:cache_mib=8", "nullkv (floor)"} <= set(shown)
+    assert "memory" not in shown, "of another tier"
+
+
+def test_panels_are_told_apart_by_what_varies(shell: Shell) -> None:
+    shown = texts(svg(shell, "--chart", "throughput"))
+    panels = {text for text in shown if ", tier " in text}
+    assert panels == {f"{phase}, tier {tier}" for phase in PHASES.split(",") for tier in ("volatile", "process")}
+    assert "Throughput" in shown
+    assert {"Throughput: tier process", *PHASES.split(",")} <= set(
+        texts(svg(shell, "--chart", "throughput", "--tier", "process"))
+    )
+    assert {"Throughput: rand-key, tier process", "clients=1", "clients=2"} <= set(
+        texts(svg(shell, "--chart", "throughput", run="c.json"))
+    )
+
+
+def test_doubts_stand_under_the_picture(shell: Shell) -> None:
+    shown = "\n".join(texts(svg(shell, "--chart", "latency")))
+    assert re.search(r"^short: a trial measured for less than 10 ms", shown, re.MULTILINE)
+    assert re.search(r"^columns: sqlite keeps a record in columns", shown, re.MULTILINE)
+    assert "floor:" not in shown, "it has none"
+    assert "floor: null does nothing" in "\n".join(texts(svg(shell, "--chart", "throughput")))
+    # What is not shown is not doubted.
+    alone = "\n".join(texts(svg(shell, "--chart", "latency", "-e", "lmdb")))
+    assert "columns:" not in alone and "floor:" not in alone
+
+
+def test_a_row_without_a_number_is_named_in_every_chart(shell: Shell) -> None:
+    cells = json.loads((shell.home / "r.json").read_text().splitlines()[0])["cells"]
+    at = next(at for at, cell in enumerate(cells) if (cell["engine"], cell["options"]) == ("sqlite", {}))
+
+    def spoil(trial: Any) -> None:
+        for sample in trial["samples"] if trial["cell"] == at else ():
+            if sample["phase"] == "rand-key":
+                sample["void"] = "got 1, expected 2"
+
+    edit(shell.home / "r.json", spoil)
+    for name in ("throughput", "latency", "size", "ratios"):
+        shown = svg(shell, "--chart", name, "--phase", "rand-key", "--tier", "process")
+        assert any("no number for sqlite in rand-key: void: got 1, expected 2" in text for text in texts(shown))
+        marks = [mark.get("aria-label", "") for mark in shown.iter() if mark.get("role") == "graphics-symbol"]
+        assert any(mark.startswith(("lmdb,", "lmdb against", "sqlite:cache_mib=8 against")) for mark in marks)
+        assert not any(mark.startswith(("sqlite,", "sqlite against")) for mark in marks)
+
+
+def test_only_what_was_chosen_is_shown(shell: Shell) -> None:
+    shown = texts(svg(shell, "--chart", "latency", "-e", "sqlite,sqlite:cache_mib=8", "--phase", "rand-key"))
+    assert {"sqlite", "sqlite:cache_mib=8"} <= set(shown)
+    assert not {"lmdb", "memory"} & set(shown), "in the legend neither"
+    shown = texts(svg(shell, "--chart", "throughput", "-p", "clients=2", run="c.json"))
+    assert "Throughput: rand-key, tier process, clients=2" in shown
+
+
+def test_an_engine_keeps_its_colour_whatever_is_shown(shell: Shell) -> None:
+    for chosen in (ENGINES, "sqlite", "sqlite:cache_mib=8,sqlite"):
+        drawn = svg(shell, "--chart", "throughput", "-e", chosen, "--phase", "rand-key")
+        bars = {str(m.get("aria-label")).split(",")[0]: m.get("fill") for m in drawn.iter() if m.get("aria-label")}
+        assert bars["sqlite"] == theme.PALETTE[ENGINES.split(",").index("sqlite")]
+
+
+def test_the_baseline_is_the_best_unless_another_is_asked_for(shell: Shell) -> None:
+    def slower(trial: Any) -> None:
+        for sample in trial["samples"]:
+            sample["elapsed_ns"] = sample["items"] * (trial["cell"] + 1) * 1_000
+
+    edit(shell.home / "r.json", slower)
+    asked = ("--chart", "ratios", "--phase", "rand-key")
+    shown = texts(svg(shell, *asked))
+    assert "Ratios: rand-key, tier process, throughput against lmdb" in shown
+    assert {"sqlite", "sqlite:cache_mib=8"} <= set(shown) and "lmdb" not in shown
+    shown = texts(svg(shell, *asked, "--baseline", "sqlite"))
+    assert "Ratios: rand-key, tier process, throughput against sqlite" in shown
+    assert {"lmdb", "sqlite:cache_mib=8"} <= set(shown) and "sqlite" not in shown
+    shown = texts(svg(shell, *asked, "-e", "sqlite,sqlite:cache_mib=8"))
+    assert "Ratios: rand-key, tier process, throughput against sqlite" in shown, "the best of what is shown"
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+
+def size(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+@pytest.mark.parametrize(
+    ("width", "scale", "pixels"), [(None, 1, 800), (640, 1, 640), (701, 3, 2103), (500, None, 1000)]
+)
+def test_a_png_has_the_size_that_was_asked_for(
+    shell: Shell, width: int | None, scale: int | None, pixels: int
+) -> None:
+    flags = [str(word) for name, value in (("--width", width), ("--scale", scale)) if value for word in (name, value)]
+    one = ("--phase", "rand-key", "--tier", "process")
+    ended = shell.dyno("plot", "r.json", "--chart", "throughput", *one, *flags, "-o", "x.png")
+    assert ended == Ended(0, "", "Written to x.png\n")
+    assert size((shell.home / "x.png").read_bytes())[0] == pixels
+
+
+@pytest.mark.parametrize("name", ["throughput", "ratios", "latency", "size"])
+def test_an_svg_is_as_wide_as_was_asked_for(shell: Shell, name: str) -> None:
+    assert svg(shell, "--chart", name, "--width", "1001").get("width") == "1001"
+
+
+def test_panels_stand_under_each_other_where_they_would_be_cramped(shell: Shell) -> None:
+    heights = [int(svg(shell, "--chart", "ratios", "--width", width).get("height", 0)) for width in (1_200, 2_400)]
+    assert heights[0] > heights[1] + 100
+
+
+def test_the_background_is_light_or_dark(shell: Shell) -> None:
+    for flags, background in (((), theme.LIGHT), (("--dark",), theme.DARK)):
+        drawn = svg(shell, "--chart", "throughput", *flags)
+        first = next(found for found in drawn if found.tag.endswith("}rect"))
+        assert first.get("fill") == background
+
+
+def test_a_directory_gets_every_chart_that_the_run_has(shell: Shell) -> None:
+    ended = shell.dyno("plot", "r.json", "-o", "charts/")
+    names = ["latency", "ratios", "size", "throughput"]
+    assert written(shell) == [f"charts/{name}.svg" for name in names]
+    assert sorted(ended.err.splitlines()) == [f"Written to charts/{name}.svg" for name in names]
+    # An existing one needs no slash, and a chart may be named.
+    (shell.home / "one").mkdir()
+    assert shell.dyno("plot", "c.json", "--chart", "clients", "-o", "one").status == 0
+    assert (shell.home / "one" / "clients.svg").exists()
+    # A floor alone is nothing to draw.
+    assert "nothing of what was chosen for any chart" in refused(shell, "r.json", "-e", "null", "-o", "charts/")
+
+
+def test_a_picture_is_replaced(shell: Shell) -> None:
+    (shell.home / "x.svg").write_text("old")
+    assert svg(shell, "--chart", "size").tag.endswith("svg")
+
+
+# -- what can't be drawn --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--chart", "latency"), "-o says what to write"),
+        (("--chart", "latncy", "-o", "x.svg"), "chart latncy is not known; did you mean latency?"),
+        (("-o", "x.svg"), "wants --chart NAME, one of throughput, ratios"),
+        (("--chart", "latency", "-o", "x.gif"), "-o x.gif: wants a name in .svg or .png"),
+        (("--chart", "latency", "--scale", "2", "-o", "x.svg"), "--scale is for PNG"),
+        (("--chart", "latency", "--baseline", "lmdb", "-o", "x.svg"), "--baseline is for the chart ratios"),
+        (("--chart", "latency", "--phase", "rand-kye", "-o", "x.svg"), "did you mean rand-key?"),
+        (
+            ("--chart", "latency", "--tier", "power", "-o", "x.svg"),
+            "tier power is not known; there are: process, volatile",
+        ),
+        (
+            ("--chart", "latency", "-e", "lmdb", "-e", "sqlit", "-o", "x.svg"),
+            "engine sqlit is not known; did you mean sqlite?",
+        ),
+        (("--chart", "ratios", "--baseline", "lmbd", "-o", "x.svg"), "engine lmbd is not known; did you mean lmdb?"),
+        (("--chart", "latency", "-p", "clinets=1", "-o", "x.svg"), "did you mean clients?"),
+        (("--chart", "latency", "-p", "clients=9", "-o", "x.svg"), "clients of 9"),
+        (("--chart", "latency", "-p", "clients", "-o", "x.svg"), "-p clients: parameters are written NAME=VALUE"),
+        (
+            ("--chart", "series", "-o", "x.svg"),
+            "nothing for the chart series, which takes phases of two seconds or more",
+        ),
+        (("--chart", "clients", "-o", "x.svg"), "several numbers of clients: dyno run --clients 1,2,4"),
+        (
+            ("--chart", "ratios", "--tier", "volatile", "-o", "x.svg"),
+            "nothing of what was chosen for the chart ratios",
+        ),
+        (
+            ("--chart", "latency", "--phase", "insert-blind-indices", "-o", "x.svg"),
+            "a phase that times each operation",
+        ),
+        (("--chart", "ratios", "--width", "300", "-o", "x.svg"), "--width 300 is too narrow for this chart"),
+        (("--chart", "latency", "-o", "r.json/x.svg"), "can't write r.json/x.svg"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_in_one_line(shell: Shell, arguments: tuple[str, ...], said: str) -> None:
+    assert said in refused(shell, "r.json", *arguments)
+    assert written(shell) == []
+
+
+def test_no_run_file_is_said_in_one_line(shell: Shell) -> None:
+    assert "can't read none.json" in refused(shell, "none.json", "--chart", "latency", "-o", "x.svg")
+
+
+def test_a_missing_library_is_named_with_what_installs_it(shell: Shell) -> None:
+    (shell.home / "hidden").mkdir()
+    (shell.home / "hidden" / "vl_convert.py").write_text("raise ImportError('not here')")
+    shell.given["PYTHONPATH"] = str(shell.home / "hidden")
+    assert "pip install 'dyno[report]'" in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")
