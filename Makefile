@@ -3,12 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-DEMO := demo.json
+DEMO := demo
 
 .PHONY: demo test lint lock setup system clean
 
 demo: setup
-	$(BIN)/dyno run records -o $(DEMO) --overwrite
+	$(BIN)/dyno run records -o $(DEMO).json --overwrite
+	$(BIN)/dyno report $(DEMO).json --overwrite
+	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
 test: system setup lint
 	$(BIN)/pytest $(PYTEST)
@@ -44,4 +46,4 @@ lock:
 		--no-header --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO)
+	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html

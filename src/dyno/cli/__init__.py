@@ -20,6 +20,11 @@ COMMANDS = {
     "list": "listing",
     "doctor": "doctor",
     "show": "show",
+    "plot": "plot",
+    "compare": "compare",
+    "check": "check",
+    "report": "report",
+    "site": "site",
     "replicate": "replicate",
     "selftest": "selftest",
 }

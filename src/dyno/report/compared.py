@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 from dyno.model import Cell
@@ -17,7 +18,8 @@ from dyno.results import Run
 from dyno.stats.between import Between, Change, Difference
 from dyno.stats.compare import Comparison, Table, against
 from dyno.stats.gate import Judged
-from dyno.stats.metric import Metric
+from dyno.stats.metric import Metric, speeds
+from dyno.stats.summary import CellSummary
 from dyno.stats.verdict import CONFIDENCE
 
 SCHEMA = 1
@@ -128,11 +130,10 @@ def _line(change: Change, last: Sequence[str], changing: Sequence[str]) -> list[
     return [cell.asked, *params, was, is_, *_figures(change.verdict), *last]
 
 
-def _value(row: Any, metric: Metric) -> str:
-    if not metric.inverse:
-        return f"{units.rate(row.throughput.median)} {row.unit}/s"
-    response, name = metric.name.startswith("response"), metric.name.rpartition("-")[2]
-    return units.duration((row.response_ns if response else row.latency_ns)[name])
+def _value(row: CellSummary, metric: Metric) -> str:
+    """The median over trials, of which the ratio is."""
+    middle = median(speeds(row, metric).values())
+    return units.duration(1 / middle) if metric.inverse else f"{units.rate(middle)} {row.unit}/s"
 
 
 def how(paired: bool) -> str:

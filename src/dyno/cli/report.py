@@ -1,0 +1,57 @@
+"""`dyno report`: run files as one HTML page that works by itself."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+
+import click
+
+from dyno import results
+from dyno.cli import files
+from dyno.model import UsageError
+from dyno.report.page.build import OPENING, build
+from dyno.report.page.downloads import MOST_BYTES
+
+
+@click.command(name="report")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE.html", help="The page.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
+@click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
+def command(runs: tuple[Path, ...], path: Path | None, overwrite: bool, show: bool) -> None:
+    """Write one self-contained HTML page of the run files RUN.
+
+    \b
+    dyno report r.json
+    dyno report before.json after.json -o both.html
+    """
+    page = path or runs[0].with_suffix(".html")
+    loaded = [results.load(run) for run in runs]
+    _may_write(page, overwrite)
+    text = build(loaded)
+    files.save(page, text.encode())
+    size = len(text.encode())
+    if size > MOST_BYTES:
+        print(f"{page} has {size / 1e6:.1f} MB: the results alone are that large", file=sys.stderr)
+    for run in loaded:
+        if not run.complete:
+            print(f"{run.path} is not complete; the page says so", file=sys.stderr)
+    if show and not webbrowser.open(page.resolve().as_uri()):
+        print("no browser was found to open it", file=sys.stderr)
+
+
+def _may_write(page: Path, overwrite: bool) -> None:
+    """Raises UsageError where something else than a report would be replaced."""
+    if page.is_dir():
+        raise UsageError(f"can't write {page}: it is a directory")
+    if overwrite or not page.exists():
+        return
+    try:
+        with page.open("rb") as file:
+            ours = file.read(len(OPENING)) == OPENING.encode()
+    except OSError as error:
+        raise UsageError(f"can't write {page}: {error.strerror}") from None
+    if not ours:
+        raise UsageError(f"{page} exists and is no report: --overwrite replaces it, -o names another")

@@ -1,0 +1,103 @@
+"""Puts the page together, all of it in one text: but for the charting library, where that is in a file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from dyno import __version__
+from dyno.report import heading, units, words
+from dyno.report.charts import CHARTS
+from dyno.report.page import downloads, parts, payload, results, settings
+from dyno.report.page.downloads import MOST_BYTES, Download, Part, compact, pack
+from dyno.report.page.overview import address, overviews, rankings
+from dyno.report.table import absent, groups, legend, loops, varying
+from dyno.results import Run
+from dyno.stats.doubts import machine
+from dyno.stats.machine import machine_doubts
+
+OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
+# In the order of their use; together they are one program.
+PROGRAM = ("base", "theme", "format", "state", "filters", "tableview", "notes", "figure", "save", "page")
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a page that is one of many has beside it, as addresses from there."""
+
+    library: str
+    home: str
+
+
+def build(runs: Sequence[Run], site: Site | None = None) -> str:
+    """The whole page. Raises UsageError where a library is missing or a run file can't be read."""
+    template, library = parts.template("page.html"), "" if site else parts.library()
+    program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
+    alike = len({run.path.name for run in runs}) < len(runs)
+    shown = [_shown(at, run, str(run.path) if alike else run.path.name) for at, run in enumerate(runs)]
+    packed = [*([] if site else [Part("library", pack(library))]), _data(shown)]
+
+    def page(of_run: Callable[[Run, int], Download]) -> str:
+        files = [[of_run(one["run"], one["at"]), *one["files"]] for one in shown]
+        text: str = template.render(
+            runs=shown,
+            downloads=files,
+            parts=[*packed, *chain.from_iterable(files)],
+            address=address,
+            charts=CHARTS,
+            style=parts.text("page.css"),
+            program=program,
+            allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
+            site=site,
+            dyno=__version__,
+        )
+        return OPENING + text
+
+    text = page(downloads.whole)
+    return text if len(text.encode()) <= MOST_BYTES else page(downloads.part)
+
+
+def _data(shown: Sequence[dict[str, Any]]) -> Part:
+    runs = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"]) for one in shown]
+    return Part("data", pack(compact({**payload.common(), "runs": runs})))
+
+
+def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
+    """All that the template says of a run."""
+    found, ranked = groups(run), rankings(run)
+    ended, planned = len(run.final()), len(run.cells) * run.blocks
+    return {
+        "at": at,
+        "run": run,
+        "name": name,
+        "suite": run.plan["suite"],
+        "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
+        "answers": [_unbroken(answer).partition(". ") for answer in words.answers(run)],
+        "against": results.against(found),
+        "engines": heading.engines(run),
+        "how": f"{heading.trials(run)}; {heading.length(run)}",
+        "machine_line": heading.machine(run),
+        "measured": loops(run),
+        "findings": machine(run),
+        "incomplete": "" if run.complete else f"{ended} of {planned} trials have ended",
+        "groups": found,
+        "ranked": ranked,
+        "overviews": overviews(run, found, ranked),
+        "varying": varying(run),
+        "results": [results.results(group, varying(run), ranked) for group in found],
+        "absent": absent(run),
+        "legend": legend(found),
+        "plan": settings.plan(run),
+        "settings": settings.engines(run),
+        "machine": settings.machine(run),
+        "machine_findings": machine_doubts(run.header.get("host") or {}),
+        "command": settings.command(run),
+        "files": list(downloads.results(run, at)),
+    }
+
+
+def _unbroken(text: str) -> str:
+    """A percentage stays on one line."""
+    return text.replace(" %", "\u00a0%")

@@ -1,0 +1,114 @@
+// A figure: one chart of the selection, drawn when it comes into view and again only when what it shows has changed.
+
+const CONCAT_MARGIN = 96;
+// Below it a chart says nothing any more: it is scrolled.
+const LEAST_WIDTH = 600;
+
+/** Has the labels take of the width too, where there is one picture. Said to Vega: Vega-Lite would warn that it does
+ * not do the same for a height that comes from the number of rows. */
+function fitted(made) {
+  return made.layout ? made : { ...made, autosize: { type: "fit-x", contains: "padding" } };
+}
+
+/** Leaves the engines that are not drawn out of a specification's legends; the others keep their colours. */
+function narrowed(spec, engines) {
+  for (const part of Object.values(spec)) if (part !== null && typeof part === "object") narrowed(part, engines);
+  if (spec.field === "engine" && spec.legend) spec.legend.values = engines;
+  return spec;
+}
+
+class Figure {
+  constructor(box, chart, page) {
+    this.box = box;
+    this.chart = chart;
+    this.page = page;
+    this.plot = box.querySelector(".plot");
+    this.canvas = box.querySelector(".canvas");
+    this.view = null;
+    this.drawn = "";
+    this.visible = false;
+    this.turn = Promise.resolve();
+  }
+
+  /** Takes over what the state asks for: the table and the notes at once, the chart if it is in view. */
+  update() {
+    const { run, state } = this.page;
+    this.records = selected(run, this.chart, state);
+    const empty = !this.records.length;
+    const reason = this.box.querySelector(".empty");
+    this.box.classList.toggle("is-empty", empty);
+    reason.hidden = !empty;
+    reason.textContent = state.engines.length
+      ? `Nothing to draw for ${state.phase} at tier ${state.tier}: ${this.chart.empty}.`
+      : "No engine is chosen.";
+    fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption());
+    fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.records);
+    this.canvas.setAttribute("aria-label", this.description());
+    if (this.visible) this.draw();
+  }
+
+  caption() {
+    const { run, state } = this.page;
+    const against = this.records.some((record) => record.baseline) ? `, against ${baselineOf(run, state)}` : "";
+    return `${this.chart.title}: ${placeName(state, this.chart.spans)}${against}`;
+  }
+
+  /** What the picture says, for who does not see it. */
+  description() {
+    const first = this.chart.columns.find((column) => isNumber(column.kind));
+    const once = new Set(this.records.map((record) => record.engine)).size === this.records.length;
+    const figures = once
+      ? this.records.map((r) => `${r.engine} ${written(r[first.key], first.kind)}`).join(", ")
+      : `${this.records.length} lines`;
+    return `${this.caption()}. ${first.title}: ${figures}. The table says all of it.`;
+  }
+
+  /** One drawing at a time, of the newest state; nothing where it would be the same picture. */
+  draw() {
+    this.turn = this.turn.then(() => this.redraw()).catch((error) => {
+      this.canvas.textContent = `The chart could not be drawn: ${error.message}. The table has its figures.`;
+    });
+    return this.turn;
+  }
+
+  async redraw() {
+    const look = this.page.printing || !isDark() ? "light" : "dark";
+    const width = Math.max(this.plot.clientWidth, LEAST_WIDTH);
+    const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.records)}`;
+    if (wanted === this.drawn) return;
+    this.drawn = wanted;
+    this.view?.finalize();
+    this.view = null;
+    this.canvas.replaceChildren();
+    if (!this.records.length) return;
+    const embed = this.page.embed ?? (await charting());
+    const config = this.page.common.config[look];
+    // Errors only: Vega would warn of intervals that nothing has, which are then not drawn.
+    const options = { actions: false, ast: true, renderer: "svg", logLevel: 1, mode: "vega-lite", config, patch: fitted };
+    // Hidden from a screen reader: the description of the whole stands on the element around.
+    const inner = this.canvas.appendChild(el("div", { "aria-hidden": "true" }));
+    this.view = (await embed(inner, this.spec(width), options)).view;
+    reach(this.plot);
+  }
+
+  /** The Vega-Lite specification of the records, as wide as there is room. */
+  spec(width) {
+    const { run, state } = this.page;
+    const spec = structuredClone(run.specs[this.chart.name][run.units[state.phase]]);
+    for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
+    const drawn = [...new Set(this.records.map((record) => record.engine))];
+    return { ...narrowed(spec, drawn), datasets: { records: this.records } };
+  }
+
+  /** The picture by itself, on its own background. */
+  async picture(kind) {
+    await this.draw();
+    const look = isDark() ? "dark" : "light";
+    this.view.background(this.page.common.paper[look]);
+    const svg = kind === "svg" ? await this.view.toSVG() : null;
+    const canvas = kind === "png" ? await this.view.toCanvas(2) : null;
+    this.view.background("transparent");
+    if (svg) return new Blob([svg], { type: "image/svg+xml" });
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
+  }
+}

@@ -1,0 +1,82 @@
+// The filters: native controls, filled from the state and read back into it.
+
+/** The options of a select; left alone where they are the same, since it may have the focus. */
+function options(select, values, chosen) {
+  const wanted = JSON.stringify(values);
+  if (select.dataset.values !== wanted) {
+    select.dataset.values = wanted;
+    select.replaceChildren(...values.map(([value, text]) => el("option", { value }, text ?? value)));
+  }
+  select.value = String(chosen);
+}
+
+function fillFilters(form, runs, state) {
+  const run = runs[state.run];
+  const { elements } = form;
+  if (elements.run) options(elements.run, runs.map((one, at) => [String(at), one.name]), state.run);
+  options(elements.phase, run.phases.map((phase) => [phase]), state.phase);
+  options(elements.tier, run.tiers.map((tier) => [tier]), state.tier);
+  fillParams(byId("params"), run, state);
+  const names = run.engines.filter((engine) => !engine.floor).map((engine) => engine.name);
+  options(elements.baseline, [[BEST, "the best of the phase"], ...names.map((name) => [name])], state.baseline);
+  fillEngines(byId("engines"), run, state);
+}
+
+/** A select for each parameter that varies; kept where they are the same, since one of them may have the focus. */
+function fillParams(box, run, state) {
+  const names = Object.keys(run.params);
+  if (box.dataset.names !== names.join()) {
+    box.dataset.names = names.join();
+    box.replaceChildren(...names.map((name) => el("label", {}, `${name} `, el("select", { name: `p.${name}` }))));
+  }
+  for (const name of names) {
+    options(box.querySelector(`[name="p.${CSS.escape(name)}"]`), run.params[name].map((v) => [String(v)]), state.params[name]);
+  }
+}
+
+function fillEngines(box, run, state) {
+  const names = run.engines.map((engine) => engine.name);
+  if (box.dataset.names !== names.join()) {
+    box.dataset.names = names.join();
+    const labels = run.engines.map((engine) =>
+      el(
+        "label",
+        { class: "check" },
+        el("input", { type: "checkbox", name: "engine", value: engine.name }),
+        engine.floor ? `${engine.name} (floor)` : engine.name,
+      ),
+    );
+    box.replaceChildren(el("legend", {}, "Engines"), ...labels);
+  }
+  for (const input of box.querySelectorAll("input")) input.checked = state.engines.includes(input.value);
+}
+
+function fromFilters(form, runs, before) {
+  const asked = new FormData(form);
+  const at = asked.has("run") ? Number(asked.get("run")) : before.run;
+  if (at !== before.run) return initial(runs[at], at);
+  const run = runs[at];
+  const params = Object.entries(run.params).map(([name, values]) => [
+    name,
+    values.find((value) => String(value) === asked.get(`p.${name}`)),
+  ]);
+  return {
+    run: at,
+    phase: asked.get("phase"),
+    tier: asked.get("tier"),
+    params: Object.fromEntries(params),
+    engines: asked.getAll("engine"),
+    baseline: asked.get("baseline"),
+  };
+}
+
+/** In the overview, which phase of which table is the chosen one. */
+function markChosen(state, runs) {
+  for (const link of document.querySelectorAll("a.phase")) {
+    const at = fromHash(link.getAttribute("href"), runs);
+    const here = ["run", "phase", "tier", "params"].every((name) => same(at[name], state[name]));
+    link.closest("tr").classList.toggle("chosen", here);
+    if (here) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}

@@ -1,0 +1,56 @@
+// Figures as people read them: what dyno.report.units is in Python.
+
+let UNKNOWN = "–";
+
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+function threeDigits(value) {
+  if (value < 9.995) return value.toFixed(2);
+  return value < 99.95 ? value.toFixed(1) : value.toFixed(0);
+}
+
+function rate(value) {
+  return value >= 100 ? grouped.format(value) : String(Number(value.toPrecision(3)));
+}
+
+function duration(ns) {
+  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns >= size * 0.9995) return `${threeDigits(ns / size)} ${unit}`;
+  }
+  return `${ns.toFixed(0)} ns`;
+}
+
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let left = value;
+  while (left >= 999.5 && units.length > 1) {
+    left /= 1024;
+    units.shift();
+  }
+  return `${units[0] === "B" ? value : threeDigits(left)} ${units[0]}`;
+}
+
+function ratio(value) {
+  if (value >= 99.5) return grouped.format(value);
+  if (value >= 10 || value < 0.1) return String(Number(value.toPrecision(3)));
+  return value < 2 ? value.toFixed(3) : value.toFixed(2);
+}
+
+const WRITE = {
+  text: String,
+  rate,
+  ns: duration,
+  bytes,
+  ratio,
+  count: (value) => grouped.format(value),
+  seconds: (value) => `${Number(value.toPrecision(4))} s`,
+  percent: (value) => `${Number(value.toPrecision(3))} %`,
+};
+
+const isNumber = (kind) => kind !== "text";
+
+/** A value of a record as its column writes it. */
+function written(value, kind) {
+  if (value === null || value === undefined || value === "") return isNumber(kind) ? UNKNOWN : "";
+  return WRITE[kind](value);
+}

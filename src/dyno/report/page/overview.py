@@ -1,0 +1,129 @@
+"""The overview of a run: a table of phases and engines for each tier and combination of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from dyno.model import Cell, Tier
+from dyno.report import units, words
+from dyno.report.table import Group, Row, varying
+from dyno.results import Run
+from dyno.stats.compare import Comparison, Table, against, tables
+from dyno.stats.doubts import Doubt
+
+Place = tuple[str, str, str]
+"""Phase, tier and parameters: the rows of one place may be compared."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The rows of one place, and how each stands as seen from the best, which is the first."""
+
+    table: Table
+    seen: Mapping[str, Comparison]
+
+    @property
+    def best(self) -> str:
+        return self.table.rows[0][0].cell.asked
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One cell of the overview."""
+
+    value: str
+    """What the row is ranked by, or in a word why there is nothing."""
+    valid: bool
+    standing: str
+    """'best', 'alike' or 'not told apart'; nothing for what is slower."""
+    verdict: str
+    """As seen from the best; for a row that is not valid, why not."""
+    doubts: tuple[Doubt, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One phase."""
+
+    phase: str
+    unit: str
+    figures: tuple[Figure | None, ...]
+    """For each engine; None where the phase makes no sense for it."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One tier and one combination of parameters."""
+
+    tier: Tier
+    params: Mapping[str, object]
+    """Those that vary in the run."""
+    engines: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def address(run: int, phase: str, view: Overview) -> str:
+    """What the page's program takes for the choice of this phase: see state.js."""
+    params = {f"p.{name}": _in_script(value) for name, value in view.params.items()}
+    return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value, **params})
+
+
+def _in_script(value: object) -> str:
+    """As JavaScript writes it."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def place(phase: str, cell: Cell) -> Place:
+    return phase, cell.tier.value, units.params(cell.params)
+
+
+def rankings(run: Run) -> dict[Place, Ranking]:
+    found = {}
+    for table in tables(run):
+        seen = {comparison.engine.asked: comparison for comparison in against(table, None)}
+        found[place(table.phase, table.rows[0][0].cell)] = Ranking(table, seen)
+    return found
+
+
+def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> list[Overview]:
+    """In the order of the run's cells, which is that of the answers. Without null engines."""
+    rows = [row for group in found for row in group.rows if not row.summary.cell.floor]
+    cells = [cell for cell in run.cells if not cell.floor]
+    made = []
+    for tier, text in dict.fromkeys((cell.tier, units.params(cell.params)) for cell in cells):
+        mine = [cell for cell in cells if cell.tier is tier and units.params(cell.params) == text]
+        engines = tuple(dict.fromkeys(cell.asked for cell in mine))
+        params = {name: mine[0].params[name] for name in varying(run)}
+        lines = [_line((phase, tier.value, text), engines, rows, ranked) for phase in run.plan["phases"]]
+        made.append(Overview(tier, params, engines, tuple(line for line in lines if any(line.figures))))
+    return made
+
+
+def _line(at: Place, engines: Sequence[str], rows: Sequence[Row], ranked: Mapping[Place, Ranking]) -> Line:
+    mine = {row.name: row for row in rows if place(row.summary.phase, row.summary.cell) == at}
+    ranking = ranked.get(at)
+    by_response = ranking is not None and ranking.table.metric.inverse
+    unit = next((f"{row.summary.unit}/s" for row in mine.values()), "")
+    if ranking is not None and by_response:
+        unit = ranking.table.metric.title
+    return Line(at[0], unit, tuple(_figure(mine[e], ranking, by_response) if e in mine else None for e in engines))
+
+
+def _figure(row: Row, ranking: Ranking | None, by_response: bool) -> Figure:
+    summary = row.summary
+    if summary.throughput is None:
+        why = summary.why or "not measured"
+        return Figure(why.split(":", 1)[0], False, "", why, row.doubts)
+    value = units.duration(summary.response_ns["p99"]) if by_response else units.rate(summary.throughput.median)
+    standing, verdict = "", ""
+    if ranking is not None and row.name in ranking.seen:
+        found = ranking.seen[row.name].verdict
+        verdict = f"seen from {ranking.best}: {words.verdict(found)}"
+        standing = {"alike": "alike", "unclear": "not told apart"}.get(found.kind, "")
+    elif ranking is not None and row.name == ranking.best and ranking.seen:
+        standing = "best"
+    return Figure(value, True, standing, verdict, row.doubts)

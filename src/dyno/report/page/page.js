@@ -1,0 +1,120 @@
+// The page itself: reads its data, and keeps the filters, the address and the figures in step.
+
+class Page {
+  constructor(common, runs) {
+    this.common = common;
+    this.runs = runs;
+    this.printing = false;
+    this.embed = null;
+    this.form = byId("filters");
+    this.figures = common.charts.map((chart) => new Figure(byId(`chart-${chart.name}`), chart, this));
+    this.state = fromHash(location.hash, runs);
+  }
+
+  get run() {
+    return this.runs[this.state.run];
+  }
+
+  /** Everything from the state. */
+  show() {
+    for (const part of document.querySelectorAll("[data-run]")) part.hidden = Number(part.dataset.run) !== this.state.run;
+    fillFilters(this.form, this.runs, this.state);
+    markChosen(this.state, this.runs);
+    for (const figure of this.figures) figure.update();
+    byId("selection").textContent = selectionText(this.run, this.state);
+    reachAll();
+  }
+
+  /** A wish of the filters; another run starts from its own beginning. */
+  choose() {
+    const state = fromFilters(this.form, this.runs, this.state);
+    history.replaceState(null, "", toHash(state, this.runs[state.run]));
+    this.state = state;
+    this.show();
+  }
+
+  follow() {
+    if (!location.hash.includes("=")) return;
+    this.state = fromHash(location.hash, this.runs);
+    this.show();
+    byId("charts").scrollIntoView();
+  }
+
+  redraw() {
+    return Promise.all(this.figures.map((figure) => (figure.visible || this.printing ? figure.draw() : null)));
+  }
+
+  /** On paper everything is drawn, and light. What is awaited on the way has been unpacked before. */
+  print(printing) {
+    this.printing = printing;
+    for (const part of document.querySelectorAll("details")) {
+      if (printing) part.dataset.open = part.open;
+      part.open = printing || part.dataset.open === "true";
+    }
+    this.redraw();
+  }
+
+  watch() {
+    this.form.addEventListener("change", () => this.choose());
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    byId("reset").addEventListener("click", () => {
+      this.state = initial(this.run, this.state.run);
+      history.replaceState(null, "", toHash(this.state, this.run));
+      this.show();
+    });
+    addEventListener("hashchange", () => this.follow());
+    addEventListener("resize", calmed(() => this.redraw().then(reachAll), 150));
+    // Of <details>, whose inside has no width before.
+    document.addEventListener("toggle", reachAll, true);
+    addEventListener("beforeprint", () => this.print(true));
+    addEventListener("afterprint", () => this.print(false));
+    watchTheme(() => this.redraw());
+    const seen = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          const figure = this.figures.find((one) => one.box === entry.target);
+          figure.visible = entry.isIntersecting;
+          if (figure.visible) figure.draw();
+        }
+      },
+      { rootMargin: "300px" },
+    );
+    for (const figure of this.figures) {
+      seen.observe(figure.box);
+      offerPictures(figure);
+      watchTable(figure.box);
+    }
+  }
+}
+
+function watchTable(box) {
+  const button = box.querySelector("button[data-table]");
+  button.addEventListener("click", () => {
+    const open = box.classList.toggle("with-table");
+    button.setAttribute("aria-expanded", open);
+    reach(box.querySelector(".data"));
+  });
+}
+
+/** The records of a run, which are packed as rows of values under names. */
+function spread(run) {
+  const records = Object.entries(run.records).map(([chart, { names, rows }]) => [
+    chart,
+    rows.map((values) => Object.fromEntries(values.map((value, at) => [names[at], value ?? null]))),
+  ]);
+  return { ...run, records: Object.fromEntries(records) };
+}
+
+async function start() {
+  offerDownloads();
+  const { runs, unknown, ...common } = JSON.parse(await unpackText("data"));
+  UNKNOWN = unknown;
+  const page = new Page(common, runs.map(spread));
+  page.watch();
+  page.show();
+  // Prints nothing that is not unpacked, so it is unpacked early, after what is seen first.
+  page.embed = await charting();
+  document.documentElement.classList.add("ready");
+}
+
+themed(start);

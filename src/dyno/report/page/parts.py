@@ -1,0 +1,61 @@
+"""What pages are put together from: templates, the program, the charting library, and the policy of what may run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from dyno.model import UsageError
+from dyno.report import units
+
+INSTALL = "the report needs Jinja2 and vl-convert; install them by: pip install 'dyno[report]'"
+# For scripts that are files beside the page: from the same server, or from where the page is itself.
+BESIDE = "'self' file:"
+
+
+def text(name: str) -> str:
+    """A file of this folder."""
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+@lru_cache
+def template(name: str, source: Callable[[str], str] = text) -> Any:
+    """Raises UsageError where Jinja2 is missing."""
+    try:
+        import jinja2
+    except ImportError:
+        raise UsageError(INSTALL) from None
+    made = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(source),
+    )
+    made.globals.update(units=units)
+    return made.get_template(name)
+
+
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed, which leave one name behind: thousands without a function around them. Raises
+    UsageError where vl-convert is missing."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise UsageError(INSTALL) from None
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return f"(() => {{\n{bundle}\n}})();\n"
+
+
+def program(*texts: str) -> str:
+    """Several as one, whose names are its own."""
+    return "\n".join(["(() => {", '"use strict";', *texts, "})();\n"])
+
+
+def allowed(content: str) -> str:
+    """What a page's policy knows a script or a style by: no other counts."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,0 +1,100 @@
+"""What the page's program draws from: what there is to choose, and the records of the charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dyno.report import charts, heading, units
+from dyno.report.charts import theme
+from dyno.report.charts.chart import Chart, Record
+from dyno.report.page.overview import Place, Ranking, place
+from dyno.report.table import Group, Row, varying
+from dyno.results import Run
+from dyno.stats import answer
+
+# By chart: why a selection may have nothing to draw, and what would give it.
+EMPTY = {
+    "throughput": "no engine has a valid figure here; the results below say why",
+    "ratios": "a ratio takes two engines, the baseline and another, with three blocks in common; --samples 3 or more"
+    " gives them",
+    "latency": "the phase is one timed call over all its items, or has no valid figure; phases of single operations"
+    " (rand-key, scan) have latencies",
+    "series": "the phase was over within two seconds; --duration 10 measures it for longer",
+    "clients": "only one number of clients was measured; --clients 1,2,4 measures several",
+    "size": "the engines keep nothing in files, or their size is not known; an engine with files has one",
+}
+
+
+def common() -> dict[str, Any]:
+    """What does not depend on the run: the charts and their looks."""
+    return {
+        "charts": [_chart(chart) for chart in charts.CHARTS],
+        "config": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
+        "paper": {"light": theme.LIGHT, "dark": theme.DARK},
+        "unknown": units.UNKNOWN,
+    }
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    columns = [asdict(column) for column in chart.columns]
+    empty = EMPTY.get(chart.name, "the run has no data for it")
+    return {"name": chart.name, "title": chart.title, "columns": columns, "spans": chart.spans, "empty": empty}
+
+
+def of_run(run: Run, name: str, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:
+    """What there is to choose from, every row's remarks, and the records of every chart."""
+    rows = [row for group in found for row in group.rows]
+    changing = varying(run)
+    engines = {cell.asked: cell.floor for cell in run.cells}
+    kinds = {row.summary.phase: row.summary.unit for row in rows}
+    return {
+        "name": name,
+        "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
+        "phases": [phase for phase in run.plan["phases"] if phase in kinds],
+        "units": kinds,
+        "tiers": list(dict.fromkeys(group.tier.value for group in found)),
+        "start": _start(run, rows, changing),
+        "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
+        "rows": [_row(row, changing, ranked) for row in rows],
+        "records": {chart.name: _records(chart, run) for chart in charts.CHARTS},
+        "specs": {
+            chart.name: {unit: chart.spec(heading.engines(run), unit) for unit in dict.fromkeys(kinds.values())}
+            for chart in charts.CHARTS
+        },
+    }
+
+
+def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, Any]:
+    """Where the page begins: at the place of the first answer, in a phase that has latencies if one has."""
+    found = answer.answers(run)
+    tier, params = (found[0].tier, found[0].params) if found else (run.cells[0].tier, run.cells[0].params)
+    phases = list(found[0].phases) if found else [row.summary.phase for row in rows]
+    timed = {row.summary.phase for row in rows if row.summary.latency_ns["p50"] is not None}
+    phase = next((phase for phase in phases if phase in timed), phases[0])
+    return {"phase": phase, "tier": tier.value, "params": {name: params[name] for name in changing}}
+
+
+def _records(chart: Chart, run: Run) -> dict[str, Any]:
+    """As columns of names and rows of values: the names need not stand in every record."""
+    records: list[Record] = chart.records(run)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return {"names": names, "rows": [[record.get(name) for name in names] for record in records]}
+
+
+def _row(row: Row, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:
+    cell = row.summary.cell
+    ranking = ranked.get(place(row.summary.phase, cell))
+    return {
+        "engine": cell.asked,
+        "phase": row.summary.phase,
+        "tier": cell.tier.value,
+        "params": {name: cell.params[name] for name in changing},
+        "floor": cell.floor,
+        "best": ranking is not None and ranking.best == cell.asked,
+        "rate": None if row.summary.throughput is None else row.summary.throughput.median,
+        "why": row.summary.why,
+        "doubts": [doubt.text for doubt in row.doubts],
+        "caveats": [caveat.text for caveat in row.summary.caveats if not cell.floor],
+    }

@@ -1,0 +1,77 @@
+"""All results as text for static tables, and what speaks against them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dyno.report import units
+from dyno.report.page.overview import Place, Ranking, place
+from dyno.report.table import Group, Row
+from dyno.stats.doubts import MEANINGS
+
+Line = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row."""
+
+    name: str
+    floor: bool
+    best: bool
+    params: tuple[str, ...]
+    figures: tuple[str, ...]
+    """None for a row that is not valid: then `why` says so."""
+    why: str
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """One phase at one tier."""
+
+    group: Group
+    heads: tuple[str, ...]
+    """Of the figures; those that no row has are left out."""
+    rows: tuple[Result, ...]
+
+
+def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> Results:
+    valid = {id(row): _figures(row) for row in group.rows if row.summary.throughput is not None}
+    known = [name for row in valid.values() for name, text in row if text != units.UNKNOWN]
+    heads = [name for name, _ in next(iter(valid.values()), []) if name in known]
+    rows = []
+    for row in group.rows:
+        figures = tuple(text for name, text in valid.get(id(row), []) if name in heads)
+        summary = row.summary
+        ranking = ranked.get(place(summary.phase, summary.cell))
+        best = ranking is not None and bool(ranking.seen) and ranking.best == row.name
+        params = tuple(str(summary.cell.params[name]) for name in changing)
+        why = "" if figures else summary.why or "not measured"
+        rows.append(Result(row.name, summary.cell.floor, best, params, figures, why, tuple(row.remarks())))
+    return Results(group, tuple(heads), tuple(rows))
+
+
+def _figures(row: Row) -> list[Line]:
+    summary, found = row.summary, row.summary.throughput
+    if found is None:
+        return []
+    return [
+        (f"{summary.unit}/s", units.rate(found.median)),
+        ("95 % interval", units.interval(found.low, found.high)),
+        ("trials", str(len(summary.samples))),
+        *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99", "max")),
+        *((f"response {name}", units.duration(summary.response_ns[name])) for name in ("p50", "p99")),
+        ("on disk", units.size(summary.bytes_on_disk)),
+    ]
+
+
+def against(found: Sequence[Group]) -> list[Line]:
+    """The doubts of all rows, counted: how many figures, and what it means. Without null engines."""
+    rows = [row for group in found for row in group.rows if not row.summary.cell.floor]
+    without = sum(not row.summary.valid for row in rows)
+    lines = [(f"{without} of {len(rows)}", "have no number: the results say why")] if without else []
+    counts = Counter(code for row in rows for code in {doubt.code for doubt in row.doubts})
+    return lines + [(f"{counts[code]} of {len(rows)}", text) for code, text in MEANINGS.items() if counts[code]]

@@ -1,0 +1,38 @@
+// Files that are made in the page: no network is needed, and none is used.
+
+function save(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** A name for a file of the selection. */
+function fileName(state, chart, ending) {
+  const words = [chart.name, state.phase, state.tier, ...Object.values(state.params)];
+  return `${words.join("-").replace(/[^\w.-]+/g, "_")}.${ending}`;
+}
+
+function offerDownloads() {
+  for (const button of document.querySelectorAll("button[data-part]")) {
+    button.addEventListener("click", async () => {
+      const { part, name, kind } = button.dataset;
+      save(new Blob([await unpack(part)], { type: kind }), name);
+    });
+  }
+}
+
+function offerPictures(figure) {
+  for (const button of figure.box.querySelectorAll("button[data-save]")) {
+    button.addEventListener("click", async () => {
+      const kind = button.dataset.save;
+      if (!figure.records.length) return;
+      const blob =
+        kind === "csv"
+          ? new Blob([asCsv(figure.chart, figure.records)], { type: "text/csv" })
+          : await figure.picture(kind);
+      save(blob, fileName(figure.page.state, figure.chart, kind));
+    });
+  }
+}

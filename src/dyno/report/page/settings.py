@@ -1,0 +1,112 @@
+"""What was asked for and on what machine, in full, and the command that asks for the same again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from dyno.report import units
+from dyno.results import Run
+
+GIB = 1 << 30
+# Of the plan, what a flag of the same name asks for.
+FLAGS = ("samples", "seed", "budget", "duration", "warmup", "arrivals", "loop", "timeout", "retries")
+# Parameters of every suite, which have flags of their own.
+OWN_FLAGS = ("clients", "rate")
+
+Facts = list[tuple[str, str]]
+
+
+def plan(run: Run) -> Facts:
+    """The plan, and the parameters with all their values."""
+    facts = [(name, said(name, value)) for name, value in run.plan.items()]
+    return [*facts, *((f"parameter {name}", ", ".join(values)) for name, values in _params(run).items())]
+
+
+def machine(run: Run) -> list[tuple[str, Facts]]:
+    """The host's facts, all of them, by their group."""
+    host = run.header.get("host") or {}
+    loose = {name: value for name, value in host.items() if not isinstance(value, Mapping)}
+    grouped = {name: value for name, value in host.items() if isinstance(value, Mapping)}
+    if loose:
+        grouped["other"] = loose
+    return [(name, list(_flat(value))) for name, value in grouped.items()]
+
+
+def engines(run: Run) -> list[tuple[str, Facts]]:
+    """Each cell's version and effective settings, once for each that differ."""
+    found: dict[str, list[tuple[str, Facts]]] = {}
+    for at, cell in enumerate(run.cells):
+        last = next((a for a in reversed(run.attempts) if a.cell == at and a.version is not None), None)
+        if last is None:
+            facts = [("version", "unknown: no trial got so far")]
+        else:
+            given = last.settings or {}
+            facts = [("version", last.version or units.UNKNOWN), *((k, said(k, v)) for k, v in given.items())]
+            facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
+        facts = [("tier", f"{cell.tier.value}: {cell.tier.meaning}"), *facts]
+        of_engine = found.setdefault(cell.asked, [])
+        if facts not in [known for _, known in of_engine]:
+            params = f" ({units.params(cell.params)})" if of_engine else ""
+            of_engine.append((cell.asked + params, facts))
+    return [entry for entries in found.values() for entry in entries]
+
+
+def command(run: Run) -> list[str]:
+    """The command that makes the same plan again, in words of a shell."""
+    cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
+    tiers = {cell.tier for cell in cells}
+    words = ["dyno", "run", str(run.plan["suite"])]
+    for asked in sorted({cell.asked for cell in cells}):
+        words += ["-e", asked]
+    for name, values in _params(run).items():
+        words += [f"--{name}", ",".join(values)] if name in OWN_FLAGS else ["-p", f"{name}={','.join(values)}"]
+    # Of several, each is the engine's own, which it has without being asked.
+    if len(tiers) == 1:
+        words += ["--tier", next(iter(tiers)).value]
+    words += ["--phases", ",".join(run.plan["phases"])]
+    given = {name: run.plan.get(name) for name in FLAGS}
+    if given["duration"] is not None:
+        given["budget"] = None
+    for name, value in given.items():
+        if value is not None:
+            words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+    if run.plan.get("memory") is not None:
+        words += ["--memory", f"{run.plan['memory'] / GIB:g}"]
+    return [shlex.quote(word) for word in words]
+
+
+def _params(run: Run) -> dict[str, list[str]]:
+    names = run.cells[0].params
+    return {name: list(dict.fromkeys(_plain(cell.params[name]) for cell in run.cells)) for name in names}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    facts: Facts = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            facts += _flat(value, f"{prefix}{name} ")
+        else:
+            facts.append((f"{prefix}{name}", said(name, value)))
+    return facts
+
+
+def said(name: str, value: Any) -> str:
+    """A value as people read it, by the unit in its name."""
+    if value is None:
+        return units.UNKNOWN
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if name.endswith("_bytes"):
+            return units.size(int(value))
+        if name.endswith("_ns"):
+            return units.duration(value)
+        if name.endswith("_percent"):
+            return f"{value:g} %"
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

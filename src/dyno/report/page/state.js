@@ -1,0 +1,79 @@
+// What is chosen: one run, phase, tier and value of each parameter; some engines; a baseline. It stands in the
+// address after the #, so that a view can be linked.
+
+const BEST = "";
+
+/** What a run shows at first: the place that its first answer speaks of. */
+function initial(run, at) {
+  return {
+    run: at,
+    phase: run.start.phase,
+    tier: run.start.tier,
+    params: { ...run.start.params },
+    engines: run.engines.filter((engine) => !engine.floor).map((engine) => engine.name),
+    baseline: BEST,
+  };
+}
+
+/** As it stands in the address; what is as at first is left out, but for the phase and the tier. */
+function toHash(state, run) {
+  const first = initial(run, state.run);
+  const words = new URLSearchParams({ run: state.run, phase: state.phase, tier: state.tier });
+  for (const [name, value] of Object.entries(state.params)) words.set(`p.${name}`, value);
+  if (!same(state.engines, first.engines)) {
+    words.set("engines", state.engines.length ? "some" : "none");
+    for (const engine of state.engines) words.append("engine", engine);
+  }
+  if (state.baseline !== BEST) words.set("baseline", state.baseline);
+  return `#${words}`;
+}
+
+/** The state that an address asks for; what is not there, or not of this page, is as at first. */
+function fromHash(hash, runs) {
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const at = runs[Number(words.get("run"))] ? Number(words.get("run")) : 0;
+  const run = runs[at];
+  const state = initial(run, at);
+  const among = (name, values, otherwise) => (values.includes(words.get(name)) ? words.get(name) : otherwise);
+  state.phase = among("phase", run.phases, state.phase);
+  state.tier = among("tier", run.tiers, state.tier);
+  for (const [name, values] of Object.entries(run.params)) {
+    const asked = values.find((value) => String(value) === words.get(`p.${name}`));
+    if (asked !== undefined) state.params[name] = asked;
+  }
+  if (words.has("engines")) {
+    const asked = words.getAll("engine");
+    state.engines = run.engines.map((engine) => engine.name).filter((name) => asked.includes(name));
+  }
+  state.baseline = among("baseline", run.engines.map((engine) => engine.name), BEST);
+  return state;
+}
+
+/** Whether a record or row is of the chosen place; `spans` are parameters of which all values are. */
+function isHere(record, state, spans = []) {
+  return (
+    record.phase === state.phase &&
+    record.tier === state.tier &&
+    Object.entries(state.params).every(([name, value]) => spans.includes(name) || record.params[name] === value)
+  );
+}
+
+/** The engine that the ratios are taken against. */
+function baselineOf(run, state) {
+  const here = run.rows.filter((row) => isHere(row, state));
+  if (state.baseline !== BEST && here.some((row) => row.engine === state.baseline && row.rate !== null)) {
+    return state.baseline;
+  }
+  return here.find((row) => row.best)?.engine;
+}
+
+/** What of a chart's records the state asks for. */
+function selected(run, chart, state) {
+  const baseline = baselineOf(run, state);
+  return run.records[chart.name].filter(
+    (record) =>
+      isHere(record, state, chart.spans) &&
+      state.engines.includes(record.engine) &&
+      (record.baseline === undefined || record.baseline === baseline),
+  );
+}

@@ -1,0 +1,59 @@
+// A chart's figures as a table, sorted by the column that is asked for.
+
+const SORTS = { none: "ascending", ascending: "descending", descending: "none" };
+
+function fillTable(region, chart, records, caption) {
+  const columns = chart.columns.filter((column) => records.some((record) => filled(record[column.key])));
+  const body = el("tbody", {}, ...records.map((record) => row(record, columns)));
+  const heads = columns.map((column) => heading(column, columns, body, records));
+  const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body);
+  region.replaceChildren(table);
+}
+
+const filled = (value) => value !== null && value !== undefined && value !== "";
+
+function row(record, columns) {
+  const cells = columns.map((column, at) => {
+    const text = written(record[column.key], column.kind);
+    const kind = isNumber(column.kind) ? "number" : column.key === "remarks" || column.key === "why" ? "doubt" : null;
+    return at === 0 ? el("th", { scope: "row" }, text) : el("td", { class: kind }, text);
+  });
+  return el("tr", {}, ...cells);
+}
+
+function heading(column, columns, body, records) {
+  const button = el("button", { type: "button", class: "sort" }, column.title);
+  const head = el("th", { scope: "col", class: isNumber(column.kind) ? "number" : null }, button);
+  button.addEventListener("click", () => {
+    const sort = SORTS[head.getAttribute("aria-sort") ?? "none"];
+    for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+    if (sort !== "none") head.setAttribute("aria-sort", sort);
+    body.replaceChildren(...sorted(records, column, sort).map((record) => row(record, columns)));
+  });
+  return head;
+}
+
+/** Unknown figures last, whichever way. */
+function sorted(records, column, sort) {
+  if (sort === "none") return records;
+  const way = sort === "ascending" ? 1 : -1;
+  return [...records].sort((one, other) => {
+    const [mine, theirs] = [one[column.key], other[column.key]];
+    if (!filled(mine) || !filled(theirs)) return filled(theirs) - filled(mine);
+    return way * (isNumber(column.kind) ? mine - theirs : String(mine).localeCompare(String(theirs)));
+  });
+}
+
+/** The figures as CSV, as they are: not rounded, without units. */
+function asCsv(chart, records) {
+  const quoted = (value) => {
+    const text = filled(value) ? String(value) : "";
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const params = [...new Set(records.flatMap((record) => Object.keys(record.params)))];
+  const keys = [...new Set(["phase", "tier", ...chart.columns.map((column) => column.key)])];
+  const lines = records.map((record) => [...keys.map((key) => record[key]), ...params.map((p) => record.params[p])]);
+  return [[...keys, ...params.map((name) => `param_${name}`)], ...lines]
+    .map((line) => `${line.map(quoted).join(",")}\n`)
+    .join("");
+}

@@ -1,0 +1,109 @@
+"""Puts a site together: pages with their style, program and data in them, and the charting library once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dyno import results
+from dyno.model import UsageError
+from dyno.report import units
+from dyno.report.charts import theme
+from dyno.report.page import build as page
+from dyno.report.page import downloads, parts
+from dyno.report.site import chart
+from dyno.report.site.catalogue import Entry, entry
+from dyno.report.site.data import Collection
+from dyno.report.site.find import Found, Names
+from dyno.results import OPENING
+
+LIBRARY = "library.js"
+# By page: what its program is made of, after what all have. In the order of their use.
+COMMON = ("base", "format", "theme")
+PROGRAMS = {
+    "index": ("list",),
+    "compare": ("student", "verdict", "runs", "say", "compare"),
+    "history": ("student", "verdict", "runs", "say", "history"),
+}
+TITLES = {"index": "Runs", "compare": "Compare", "history": "History"}
+
+
+def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    """Every file of the site, as a path in it and a text. `passed_over` is told of each damaged run file that is in
+    none of it. Raises UsageError where a library is missing or a file that was named can't be read."""
+    yield LIBRARY, parts.library()
+    collection, entries, names = Collection(), list[Entry](), Names()
+    for file in found:
+        try:
+            run = results.load(file.path)
+            made = entry(run, names.take(file.path))
+            text = page.build([run], page.Site(f"../{LIBRARY}", "../index.html"))
+            collection.add(run, made)
+        except UsageError as error:
+            if file.named:
+                raise
+            if _begins_as_run(file.path):
+                passed_over(str(error))
+            continue
+        entries.append(made)
+        yield made.page, text
+    if not entries:
+        raise UsageError("none of the files is a run file of dyno")
+    entries.sort(key=lambda made: made.created, reverse=True)
+    data = collection.data()
+    look = {"config": {name: theme.config(dark=name == "dark") for name in ("light", "dark")}}
+    yield "compare.html", _page("compare", entries, data)
+    yield (
+        "history.html",
+        _page(
+            "history",
+            entries,
+            {**data, **look, "specs": chart.specs(collection.units(), _choices(entries)["machine"])},
+        ),
+    )
+    yield "index.html", _page("index", entries)
+
+
+def _begins_as_run(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(OPENING)) == OPENING
+    except OSError:
+        return False
+
+
+def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = None) -> str:
+    program = parts.program(*(_text(f"{part}.js") for part in (*COMMON, *PROGRAMS[name])))
+    style = _text("page.css") + _text("site.css")
+    # Vega writes styles into what it draws, and is a file of its own.
+    vega = name == "history"
+    text: str = parts.template(f"{name}.html", _text).render(
+        name=name,
+        titles=TITLES,
+        entries=entries,
+        choices=_choices(entries),
+        style=style,
+        program=program,
+        script_src=parts.allowed(program) + (f" {parts.BESIDE}" if vega else ""),
+        style_src="'unsafe-inline'" if vega else parts.allowed(style),
+        library=LIBRARY if vega else None,
+        data=None if data is None else downloads.pack(downloads.compact({**data, "unknown": units.UNKNOWN})),
+    )
+    return text
+
+
+def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """What the list can be filtered by."""
+    return {
+        "suite": sorted({made.suite for made in entries}),
+        "engine": sorted({engine for made in entries for engine in made.engines}),
+        "machine": sorted({made.machine for made in entries}),
+    }
+
+
+def _text(name: str) -> str:
+    """Of the site, or of the page of one run, whose looks and parts it shares."""
+    ours = files(__package__) / name
+    return (ours if ours.is_file() else files(parts.__package__) / name).read_text(encoding="utf-8")

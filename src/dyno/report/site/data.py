@@ -1,0 +1,157 @@
+"""What the pages that compare runs compute from: each row's speed in every trial, and the facts of each run.
+
+The statistics are done again in the browser, for any two of the runs, by the rules of `dyno.stats.between`; here are
+no verdicts. What many runs share (places, facts, remarks) stands once, and runs have its number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from dyno.report import words
+from dyno.report.page import settings
+from dyno.report.site.catalogue import Entry
+from dyno.report.table import Row, varying
+from dyno.results import Run
+from dyno.stats import estimate, verdict
+from dyno.stats.between import facts
+from dyno.stats.doubts import doubts
+from dyno.stats.metric import RESPONSE, THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.summary import CellSummary, summarize
+
+COLUMNS = ("place", "unit", "version", "trials", "figure", "rate", "open", "throughput", "response", "why", "remarks")
+DIGITS = 10
+
+
+class Collection:
+    """Takes in one run after the other."""
+
+    def __init__(self) -> None:
+        self._runs: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
+        self._facts: dict[tuple[str, str, Hashable], int] = {}
+        self._remarks: dict[str, int] = {}
+
+    def add(self, run: Run, entry: Entry) -> None:
+        rows = [row for row in summarize(run) if not row.cell.floor]
+        self._runs.append(
+            {
+                **asdict(entry),
+                "day": entry.day,
+                "varying": varying(run),
+                "starts": _starts(run),
+                "facts": [_number(self._facts, fact) for fact in _facts(run)],
+                "rows": [self._row(row, run) for row in rows],
+            }
+        )
+
+    def units(self) -> list[str]:
+        """Of all rows."""
+        unit = COLUMNS.index("unit")
+        return sorted({row[unit] for run in self._runs for row in run["rows"]})
+
+    def data(self) -> dict[str, Any]:
+        rules = {
+            "confidence": verdict.CONFIDENCE,
+            "margin": verdict.MARGIN,
+            "most_more": verdict.MOST_MORE,
+            "fewest": verdict.FEWEST_BLOCKS,
+            "fewest_trimmed": estimate.FEWEST_TRIMMED,
+            "trimmed": estimate.TRIMMED,
+            "twice": words.TWICE,
+        }
+        return {
+            "rules": rules,
+            "columns": COLUMNS,
+            "metrics": {metric.name: metric.title for metric in (THROUGHPUT, RESPONSE)},
+            "places": [json.loads(place) for place in self._places],
+            "facts": _shown(list(self._facts)),
+            "remarks": list(self._remarks),
+            "runs": self._runs,
+        }
+
+    def _row(self, row: CellSummary, run: Run) -> list[Any]:
+        cell = row.cell
+        place = {
+            "suite": cell.suite,
+            "phase": row.phase,
+            "tier": cell.tier.value,
+            "engine": cell.asked,
+            "params": dict(cell.params),
+        }
+        by = fitting([row])
+        remarks = Row(row, tuple(doubts(row, run))).remarks()
+        values = {
+            "place": _number(self._places, json.dumps(place, sort_keys=True)),
+            "unit": row.unit,
+            "version": row.version,
+            "trials": len(row.samples),
+            "figure": _figure(row, by) if row.valid else None,
+            "rate": None if row.throughput is None else _rounded(row.throughput.median),
+            "open": by is RESPONSE,
+            "throughput": _speeds(row, THROUGHPUT),
+            "response": _speeds(row, RESPONSE) if by is RESPONSE else [],
+            "why": None if row.valid else row.why or "not measured",
+            "remarks": [_number(self._remarks, remark) for remark in remarks],
+        }
+        return [values[name] for name in COLUMNS]
+
+
+def _number(known: dict[Any, int], what: Any) -> int:
+    return known.setdefault(what, len(known))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _speeds(row: CellSummary, by: Metric) -> list[list[float]]:
+    """Pairs of a block and a speed."""
+    return [[block, _rounded(value)] for block, value in speeds(row, by).items()]
+
+
+def _figure(row: CellSummary, by: Metric) -> list[float | None] | None:
+    """What a history draws: the median over trials and its 95 % interval, of the throughput or of a time in ns."""
+    values = list(speeds(row, by).values())
+    if not values:
+        return None
+    found = estimate.estimate([1 / value for value in values] if by.inverse else values)
+    return [None if value is None else _rounded(value) for value in (found.median, found.low, found.high)]
+
+
+def _starts(run: Run) -> list[list[int]]:
+    """Pairs of a block and when it began, in µs: by them runs are known that were measured in turns."""
+    starts: dict[int, int] = {}
+    for attempt in run.attempts:
+        began = round(datetime.fromisoformat(attempt.started).timestamp() * 1e6)
+        starts[attempt.block] = min(began, starts.get(attempt.block, began))
+    return [[block, began] for block, began in starts.items()]
+
+
+def _facts(run: Run) -> list[tuple[str, str, Hashable]]:
+    """Without those that are not known: in a comparison they are what the other run's stand against."""
+    return [(where, what, _frozen(value)) for (where, what), value in facts(run).items() if value is not None]
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple((name, _frozen(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    frozen: Hashable = value
+    return frozen
+
+
+def _shown(found: list[tuple[str, str, Any]]) -> list[tuple[str, str, str]]:
+    """As people read them, but for values that would then look the same and are not."""
+    texts = [(where, what, settings.said(what, value)) for where, what, value in found]
+    seen = Counter(texts)
+    return [
+        text if seen[text] == 1 else (text[0], text[1], str(value))
+        for text, (_, _, value) in zip(texts, found, strict=True)
+    ]

@@ -1,0 +1,123 @@
+"""Run files, made up, of any size: what the tests of the page look at. Not a test itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dyno import results
+from dyno.histogram import Recorder
+from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.results import Attempt
+
+SECOND = 10**9
+ENGINES = ("quick", "even", "slow:cache_mib=8")
+PHASES = ("fill", "read", "scan")
+BULK = "fill"
+TIERS = {Tier.PROCESS: ENGINES, Tier.VOLATILE: ("brief",)}
+# What a quiet machine would tell, but for one thing.
+HOST = {
+    "cpu": {"model": "A Processor", "logical_cores": 4, "available_cores": 4},
+    "memory": {"total_bytes": 16 << 30, "available_bytes": 12 << 30},
+    "filesystem": {"type": "ext4", "mount_point": "/", "free_bytes": 90 << 30, "fsync_ns": 900_000},
+    "load": {"minutes_1": 7.5},
+}
+SPEAKS_AGAINST = "load average 7.5 on 4 cores"
+
+
+def write(
+    path: Path,
+    tiers: Mapping[Tier, Sequence[str]] = TIERS,
+    phases: Sequence[str] = PHASES,
+    samples: int = 5,
+    blocks: int | None = None,
+    operations: int = 1_000,
+    seconds: int = 6,
+    params: Mapping[str, Sequence[Any]] | None = None,
+    errors: Mapping[str, str] | None = None,
+    caveat: str = "is made up",
+) -> Path:
+    """A run of these engines, the first of a tier the fastest by far. `blocks`: how many of the samples it has got;
+    `errors`: engines whose trials all end by it; `params`: the values of the parameters, of `clients` by default."""
+    cells = [
+        _cell(asked, tier, dict(zip(params or {}, values, strict=True)))
+        for values in _product(list((params or {}).values()))
+        for tier, engines in tiers.items()
+        for asked in (*engines, "nothing")
+    ]
+    plan = {"suite": "records", "phases": list(phases), "samples": samples, "seed": 1, "budget": 30.0, "timeout": 60}
+    header = {"dyno": "0.1.0", "created": "2026-01-02T03:04:05+00:00", "plan": plan, "host": HOST}
+    results.create(path, header, cells)
+    random = np.random.default_rng(1)
+    for block in range(samples if blocks is None else blocks):
+        for at, cell in enumerate(cells):
+            why = (errors or {}).get(cell.asked)
+            rank = [*tiers[cell.tier], "nothing"].index(cell.asked)
+            measured = [] if why else [_sample(p, n, rank, operations, seconds, random) for n, p in enumerate(phases)]
+            results.append(path, _attempt(at, block, why, tuple(measured), caveat))
+    return path
+
+
+def _product(values: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = [()]
+    for some in values:
+        found = [(*before, value) for before in found for value in some]
+    return found
+
+
+def _cell(asked: str, tier: Tier, params: Mapping[str, Any]) -> Cell:
+    engine, _, given = asked.partition(":")
+    options = dict([given.split("=", 1)]) if given else {}
+    return Cell("records", engine, options, tier, {"clients": 1, "rate": "max", **params}, asked == "nothing")
+
+
+def _sample(phase: str, number: int, rank: int, operations: int, seconds: int, random: np.random.Generator) -> Sample:
+    middle = 2_000 * 3**rank * (number + 1)
+    spans = random.lognormal(np.log(middle), 0.5, operations).astype(np.int64)
+    recorder = Recorder()
+    recorder.add(spans)
+    elapsed, items = int(seconds * SECOND * random.normal(1.02, 0.01)), max(operations * 27 // 9**rank, 1)
+    bulk = phase == BULK
+    point = {"interval_ns": SECOND, "p50_ns": middle, "p99_ns": middle * 4}
+    series = [
+        {**point, "from_ns": at * SECOND, "operations": int(random.normal(900, 30))}
+        for at in range(0 if bulk else seconds)
+    ]
+    return Sample(
+        phase=phase,
+        unit="key" if bulk else "op",
+        operations=1 if bulk else items,
+        items=items,
+        elapsed_ns=elapsed,
+        busy_ns=elapsed,
+        errors=0,
+        # A doubt of one row.
+        ended_by="budget" if phase == "scan" and rank == 1 else "count",
+        checked=items,
+        bulk=bulk,
+        histogram=None if bulk else recorder.encode(),
+        series=tuple(series),
+        bytes_on_disk=(rank + 1) << 20,
+    )
+
+
+def _attempt(cell: int, block: int, why: str | None, samples: tuple[Sample, ...], caveat: str) -> Attempt:
+    return Attempt(
+        cell=cell,
+        block=block,
+        attempt=0,
+        outcome="error" if why else "ok",
+        why=why,
+        phase=None,
+        samples=samples,
+        started="2026-01-02T03:04:05+00:00",
+        duration_ns=SECOND,
+        version="1.2.3",
+        settings={"sync": True, "cache_bytes": 8 << 20},
+        caveats=(Caveat("made-up", caveat),),
+        resources={},
+        output=None,
+    )

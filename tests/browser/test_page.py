@@ -1,0 +1,340 @@
+"""What the page shows in a browser, and how it answers to its filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import runfiles
+from runfiles import BULK, ENGINES, PHASES, SPEAKS_AGAINST
+
+from dyno import results
+from dyno.report import units, words
+from dyno.report.charts import CHARTS, theme
+from dyno.report.table import groups
+
+START = ("read", "process")
+DRAWN = ("throughput", "ratios", "latency", "series", "size")
+
+
+def figure(page: Any, name: str) -> Any:
+    """The figure of a chart, once it has been drawn or said why not."""
+    found = page.locator(f"#chart-{name}")
+    found.scroll_into_view_if_needed()
+    page.wait_for_selector(f"#chart-{name} .canvas svg, #chart-{name}.is-empty")
+    return found
+
+
+def texts(page: Any, name: str) -> str:
+    """All that is written in a picture."""
+    return " ".join(figure(page, name).locator("svg text").all_text_contents())
+
+
+def table(page: Any, name: str) -> list[list[str]]:
+    """The rows of a chart's table view, which is opened for it."""
+    found = figure(page, name)
+    button = found.get_by_role("button", name="Table")
+    if found.locator(".empty").is_visible():
+        return []
+    if button.get_attribute("aria-expanded") == "false":
+        button.click()
+    return [row.locator("th, td").all_inner_texts() for row in found.locator(".data tbody tr").all()]
+
+
+def choose(page: Any, **chosen: str) -> None:
+    for name, value in chosen.items():
+        page.locator(f"#filters [name='{name}']").select_option(value)
+
+
+def heads(page: Any, name: str) -> list[str]:
+    return figure(page, name).locator(".data caption").inner_text()
+
+
+# -- charts ---------------------------------------------------------------------------------------------------
+
+
+def drawn(page: Any, name: str) -> set[str]:
+    """The engines that have a mark in a picture, by their colours; what the legend shows does not count."""
+    marks = (
+        figure(page, name)
+        .locator("svg .role-mark path")
+        .evaluate_all("marks => marks.flatMap(mark => [mark.getAttribute('fill'), mark.getAttribute('stroke')])")
+    )
+    scale = theme.colours([*ENGINES, "brief"])
+    return {engine for engine, colour in zip(scale["domain"], scale["range"], strict=True) if colour in marks}
+
+
+def test_every_chart_has_marks_for_every_engine(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    for name in ("throughput", "latency", "series", "size"):
+        assert drawn(page, name) == set(ENGINES), name
+    # The ratios' colours are the verdicts'; the baseline has no mark.
+    assert figure(page, "ratios").locator("svg .mark-symbol.role-mark > path").count() == len(ENGINES) - 1
+    assert all(engine.partition(":")[0] in texts(page, "ratios") for engine in ENGINES[1:])
+
+
+def test_throughput_against_clients_has_marks_for_every_engine(
+    report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
+) -> None:
+    page = visit(report(clients))
+    assert drawn(page, "clients") == set(ENGINES)
+    assert len(table(page, "clients")) == len(ENGINES) * 3
+
+
+def test_a_chart_without_data_says_what_would_give_it(
+    page_of_made: Path, report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
+) -> None:
+    page = visit(page_of_made)
+    assert "--clients 1,2,4" in figure(page, "clients").locator(".empty").inner_text()
+    choose(page, phase=BULK)
+    for name in ("latency", "series"):
+        found = figure(page, name)
+        assert found.locator(".empty").is_visible()
+        assert found.locator(".canvas").is_hidden()
+        assert found.get_by_role("button").count() == 0, "nothing to be saved"
+    page = visit(report(clients))
+    assert "three blocks" in figure(page, "ratios").inner_text() or "more sample" in texts(page, "ratios")
+
+
+def test_the_table_says_what_the_results_say(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
+    """The figures that JavaScript writes are those that Python writes."""
+    page = visit(page_of_made)
+    group = next(g for g in groups(results.load(made)) if (g.phase, g.tier.value) == START)
+    rows = {row.name: row.summary for row in group.rows}
+    shown = {row[0]: row for row in table(page, "throughput")}
+    assert list(shown) == list(ENGINES)
+    for name in ENGINES:
+        found = rows[name].throughput
+        assert found is not None and found.low is not None and found.high is not None
+        assert shown[name][1:4] == [units.rate(found.median), units.rate(found.low), units.rate(found.high)]
+    sizes = {row[0]: row[1] for row in table(page, "size")}
+    assert sizes == {name: units.size(rows[name].bytes_on_disk) for name in ENGINES}
+    for row in table(page, "latency"):
+        p50 = rows[row[0]].latency_ns["p50"]
+        assert units.duration(p50) in row, row
+
+
+def test_a_table_can_be_sorted(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    best_first = [row[0] for row in table(page, "throughput")]
+    button = figure(page, "throughput").get_by_role("button", name="median a second")
+    button.click()
+    assert [row[0] for row in table(page, "throughput")] == best_first[::-1]
+    assert button.locator("xpath=..").get_attribute("aria-sort") == "ascending"
+    button.click()
+    assert [row[0] for row in table(page, "throughput")] == best_first
+    assert button.locator("xpath=..").get_attribute("aria-sort") == "descending"
+
+
+# -- filters --------------------------------------------------------------------------------------------------
+
+
+def test_it_begins_with_the_place_of_the_answer(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    chosen = page.evaluate("Object.fromEntries(new FormData(document.getElementById('filters')))")
+    assert (chosen["phase"], chosen["tier"]) == START, "the first phase that has latencies"
+
+
+def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    choose(page, tier="process", phase="read")
+    assert [row[0] for row in table(page, "throughput")] == list(ENGINES)
+    before = figure(page, "throughput").locator("svg").inner_html()
+    choose(page, phase="scan")
+    page.wait_for_function(
+        "before => document.querySelector('#chart-throughput svg')?.innerHTML !== before", arg=before
+    )
+    assert "scan at tier process" in heads(page, "throughput")
+    assert "scan at tier process" in page.get_by_role("status").inner_text()
+    choose(page, tier="volatile")
+    assert [row[0] for row in table(page, "throughput")] == ["brief"]
+    choose(page, tier="process")
+    page.get_by_role("checkbox", name="even").uncheck()
+    assert [row[0] for row in table(page, "throughput")] == ["quick", "slow:cache_mib=8"]
+    page.wait_for_function("!document.querySelector('#chart-throughput svg').textContent.includes('even')")
+    assert drawn(page, "throughput") == {"quick", "slow:cache_mib=8"}
+
+
+def test_the_baseline_is_what_ratios_are_taken_against(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=0&phase=read&tier=process")
+    assert {row[1] for row in table(page, "ratios")} == {"quick"}, "the best of the phase"
+    choose(page, baseline="even")
+    assert {(row[0], row[1]) for row in table(page, "ratios")} == {("quick", "even"), ("slow:cache_mib=8", "even")}
+
+
+def test_tiers_are_never_in_one_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    for tier, engines in (("process", set(ENGINES)), ("volatile", {"brief"})):
+        choose(page, tier=tier)
+        for chart in DRAWN:
+            assert {row[0] for row in table(page, chart)} <= engines
+
+
+def test_floors_are_shown_when_asked_for(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=0&phase=read&tier=process")
+    assert "nothing" not in [row[0] for row in table(page, "throughput")]
+    page.get_by_role("checkbox", name="nothing (floor)").check()
+    assert "nothing" in [row[0] for row in table(page, "throughput")]
+
+
+def test_the_address_brings_a_view_back(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    choose(page, tier="process", phase="scan", baseline="even")
+    page.get_by_role("checkbox", name="quick").uncheck()
+    address = page.evaluate("location.hash")
+    other = visit(page_of_made, address)
+    for name, value in (("tier", "process"), ("phase", "scan"), ("baseline", "even")):
+        assert other.locator(f"#filters [name='{name}']").input_value() == value
+    assert not other.get_by_role("checkbox", name="quick").is_checked()
+    assert table(other, "throughput") == table(page, "throughput")
+    other.get_by_role("button", name="Reset").click()
+    assert other.get_by_role("checkbox", name="quick").is_checked()
+
+
+def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=9&phase=none&tier=x&p.clients=7&engines=some&engine=none&baseline=%3Cb%3E")
+    assert page.locator("#filters [name='phase']").input_value() in PHASES
+    assert "No engine is chosen" in figure(page, "throughput").inner_text()
+
+
+def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=0&phase=read&tier=process")
+    page.locator("#overview details").filter(has_text="Tier volatile").get_by_role("link", name="scan").click()
+    # The address has changed at once, and the page follows.
+    page.wait_for_function("document.querySelector('#filters [name=phase]').value === 'scan'")
+    assert page.locator("#filters [name='tier']").input_value() == "volatile"
+    assert page.locator("#overview [aria-current]").all_inner_texts() == ["scan"]
+
+
+def test_a_phase_of_the_overview_chooses_its_parameters(
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    """Whatever their type, which Python and JavaScript do not write alike."""
+    params: dict[str, list[Any]] = {"share": [0.5, 2.0], "sync": [True, False], "mix": ["a", "a & b"]}
+    page = visit(report(runfiles.write(tmp_path / "r.json", params=params, samples=1, phases=["read"])))
+    tables = page.locator("#overview details").filter(has_text="Tier process")
+    assert tables.count() == 8
+    for at, wanted in ((7, ["2", "false", "a & b"]), (0, ["0.5", "true", "a"])):
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        tables.nth(at).get_by_role("link").click()
+        page.wait_for_function(
+            "wanted => [...document.querySelectorAll('#params select')].every((one, at) => one.value === wanted[at])",
+            arg=wanted,
+        )
+        assert page.locator("#overview [aria-current]").count() == 1
+
+
+def test_parameters_are_filters(report: Callable[..., Path], clients: Path, visit: Callable[..., Any]) -> None:
+    page = visit(report(clients), "#run=0&phase=read&tier=process")
+    assert "clients 1" in heads(page, "throughput")
+    choose(page, **{"p.clients": "4"})
+    assert "clients 4" in heads(page, "throughput")
+    assert page.evaluate("location.hash").find("p.clients=4") > 0
+    # A chart over all values of it does not ask for one.
+    assert "clients 4" not in heads(page, "clients")
+
+
+def test_runs_of_one_name_are_told_apart(
+    report: Callable[..., Path], made: Path, clients: Path, tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    for place, run in (("before", made), ("after", clients)):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "r.json").write_bytes(run.read_bytes())
+    page = visit(report(Path("before/r.json"), Path("after/r.json")))
+    names = page.locator("#filters [name='run'] option").all_inner_texts()
+    assert names == ["before/r.json", "after/r.json"]
+
+
+def test_several_runs_have_a_selector(
+    report: Callable[..., Path], made: Path, clients: Path, visit: Callable[..., Any]
+) -> None:
+    page = visit(report(made, clients))
+    assert page.locator("#filters [name='run'] option").all_inner_texts() == ["made.json", "clients.json"]
+    answers = page.locator("section.answer").all_inner_texts()
+    assert len(answers) == 2 and "Not complete" in answers[1] and "Not complete" not in answers[0]
+    assert page.locator("#filters [name='p.clients']").count() == 0
+    choose(page, run="1")
+    assert page.locator("#filters [name='p.clients']").count() == 1
+    assert page.locator("#results [data-run='0']").is_hidden()
+    assert page.locator("#results [data-run='1']").is_visible()
+
+
+# -- the answer, and what speaks against it ----------------------------------------------------------------------
+
+
+def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    answer = page.locator("section.answer").inner_text().replace("\n", " ").replace("\u00a0", " ")
+    for sentence in words.answers(results.load(made)):
+        assert sentence in re.sub(r"\s+", " ", answer)
+    assert SPEAKS_AGAINST in answer
+    assert "budget: the time budget ended the phase" in answer
+    top = page.evaluate("document.querySelector('section.answer').getBoundingClientRect().bottom")
+    assert top < page.evaluate("document.querySelector('#overview').getBoundingClientRect().top")
+
+
+def test_a_run_without_a_figure_says_so(
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    page = visit(report(runfiles.write(tmp_path / "r.json", blocks=0)))
+    answer = page.locator("section.answer").inner_text()
+    assert (
+        "there is no answer" in answer and "0 of 30 trials" in answer and "12 of 12 figures have no number" in answer
+    )
+    assert page.locator("#overview .value").all_inner_texts() == ["not measured yet"] * 12
+    assert table(page, "ratios") == []
+
+
+def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=0&phase=scan&tier=process")
+    process = page.locator("#overview details").filter(has_text="Tier process")
+    row = process.locator("tr").filter(has=page.get_by_role("link", name="scan"))
+    cells = dict(
+        zip(process.locator("thead th").all_inner_texts(), row.locator("th, td").all_inner_texts(), strict=True)
+    )
+    assert "budget" in cells["even"] and "budget" not in cells["quick"]
+    assert "best" in cells["quick"] and "best" not in cells["even"]
+    notes = figure(page, "throughput").locator(".notes").inner_text()
+    assert re.search("even: .*time budget ended it", notes) and "quick" not in notes
+    assert "budget" in next(row for row in table(page, "throughput") if row[0] == "even")[-1]
+    results_row = page.locator("#results tr").filter(has_text="even").filter(has_text="budget")
+    assert results_row.count() == 1
+
+
+def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, "#run=0&phase=read&tier=process")
+    for chart in CHARTS:
+        found = figure(page, chart.name)
+        if "is-empty" not in (found.get_attribute("class") or ""):
+            label = found.locator(".canvas[role=img]").get_attribute("aria-label") or ""
+            assert chart.title in label and "read at tier process" in label
+
+
+# -- light and dark -------------------------------------------------------------------------------------------------
+
+
+def ink(page: Any) -> str:
+    figure(page, "throughput")
+    return str(page.locator("#chart-throughput svg text").first.get_attribute("fill"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callable[..., Any], scheme: str) -> None:
+    page = visit(page_of_made, color_scheme=scheme)
+    toggle = page.get_by_role("button", name="Dark")
+    assert toggle.get_attribute("aria-pressed") == str(scheme == "dark").lower()
+    before = ink(page), page.evaluate("getComputedStyle(document.body).backgroundColor")
+    toggle.click()
+    figure(page, "throughput")
+    page.wait_for_function(
+        "before => document.querySelector('#chart-throughput svg text')?.getAttribute('fill') !== before",
+        arg=before[0],
+    )
+    after = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert after != before[1]
+    page.reload()
+    page.wait_for_selector("html.ready")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == after, "remembered"
