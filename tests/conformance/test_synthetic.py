@@ -85,25 +85,20 @@ def test_every_option_is_tried() -> None:
 
 
 @pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many turns each operation's loop had."""
-    seen: list[int] = []
-    repeat = synthetic.repeat
-
-    def noting(thing: Any, times: int) -> Any:
-        if thing is None:
-            seen.append(times)
-        return repeat(thing, times)
-
-    monkeypatch.setattr(synthetic, "repeat", noting)
+def worked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How many units of work each operation did."""
+    seen: list[float] = []
+    monkeypatch.setattr(synthetic, "crc_hqx", lambda data, start: seen.append(len(data) / synthetic.STEPS))
     return seen
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, WORK), (10, 22), (50, 30), (400, 100)])
-def test_slower_is_so_many_percent_more_work(percent: int, expected: int, turns: list[int], tmp_path: Path) -> None:
+def test_slower_is_so_many_percent_more_work(
+    percent: int, expected: int, worked: list[float], tmp_path: Path
+) -> None:
     with opened(synthetic.ENGINE, tmp_path, slower=percent)() as port:
         assert list(map(port.operation(), range(3))) == [0, 1, 2]
-    assert turns == [expected] * 3
+    assert worked == [expected] * 3
 
 
 @pytest.fixture
@@ -114,19 +109,19 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
-def test_a_stall_comes_once_after_so_many_operations(slept: list[float], turns: list[int], tmp_path: Path) -> None:
+def test_a_stall_comes_once_after_so_many_operations(slept: list[float], worked: list[float], tmp_path: Path) -> None:
     with opened(synthetic.ENGINE, tmp_path, stall_ms=250, stall_after=3)() as port:
         operation = port.operation()
         before = [len(slept) for number in range(6) if operation(number) == number]
     assert before == [0, 0, 0, 1, 1, 1], "the fourth, which three came before"
     assert slept == [0.25]
-    assert turns == [WORK] * 6, "it works all the same"
+    assert worked == [WORK] * 6, "it works all the same"
 
 
-def test_waiting_takes_the_place_of_working(slept: list[float], turns: list[int], tmp_path: Path) -> None:
+def test_waiting_takes_the_place_of_working(slept: list[float], worked: list[float], tmp_path: Path) -> None:
     with opened(synthetic.ENGINE, tmp_path, wait_us=1_500)() as port:
         assert list(map(port.operation(), range(2))) == [0, 1]
-    assert (slept, turns) == ([0.0015, 0.0015], [])
+    assert (slept, worked) == ([0.0015, 0.0015], [])
 
 
 def test_its_server_is_there_while_it_is_open_and_gone_afterwards(tmp_path: Path) -> None:

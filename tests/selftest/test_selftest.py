@@ -182,7 +182,7 @@ def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: She
     spoil(shell, "steady", **STEADY)
     _, found = verdicts(shell, "same,slower")
     assert found["same"]["passed"] and found["slower"]["passed"], found
-    # 300 turns of 10 ns each, or 330, and two looks at the clock, of 1 ns.
+    # 300 units of 10 ns each, or 330, and two looks at the clock, of 1 ns.
     assert found["same"]["figures"]["ratio"] == pytest.approx(1)
     assert found["slower"]["figures"]["ratio"] == pytest.approx(3_002 / 3_302, rel=1e-4)
 

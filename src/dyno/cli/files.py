@@ -25,6 +25,15 @@ def save(path: Path, content: bytes) -> None:
     print(f"Written to {path}", file=sys.stderr)
 
 
+def directory(path: Path) -> Path:
+    """Made if it is not there. Raises UsageError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"can't make {path}: {error.strerror}") from None
+    return path
+
+
 def _refuse_run_file(path: Path) -> None:
     if path.exists():
         with path.open("rb") as file:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dyno import results
+from dyno.cli import files, lists
 from dyno.model import UsageError
 from dyno.report import plot
 from dyno.report.charts import CHARTS, draw
@@ -58,8 +57,8 @@ def command(
         plot.chart(name)
     if given["baseline"] and name not in (None, "ratios"):
         raise UsageError(f"--baseline is for the chart ratios, and {name} has none")
-    phases, engines = (_split(",".join(given[name])) for name in ("phases", "engines"))
-    choice = Choice(phases, given["tier"], _params(given["params"]), engines, given["baseline"])
+    phases, engines = (lists.split(given[name]) for name in ("phases", "engines"))
+    choice = Choice(phases, given["tier"], lists.params(given["params"]), engines, given["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
     suffix = ".svg" if into_directory else Path(path).suffix.lower()
     _agree(path, suffix, into_directory or bool(name), scale)
@@ -68,7 +67,7 @@ def command(
     for chart in [plot.chart(name)] if name else plot.charts(loaded, choice):
         drawn = plot.picture(loaded, chart, choice, width, given["dark"])
         content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
-        _write(Path(path) / f"{chart.name}.svg" if into_directory else Path(path), content)
+        files.save(files.directory(Path(path)) / f"{chart.name}.svg" if into_directory else Path(path), content)
 
 
 def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:
@@ -81,26 +80,3 @@ def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:
         )
     if scale is not None and suffix == ".svg":
         raise UsageError("--scale is for PNG: an SVG has no pixels")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from None
-    print(f"Written to {path}", file=sys.stderr)
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _params(texts: Sequence[str]) -> dict[str, list[str]]:
-    params: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        if not _split(values):
-            raise UsageError(f"-p {text}: parameters are written NAME=VALUE[,VALUE...]")
-        params.setdefault(name.strip(), []).extend(_split(values))
-    return params

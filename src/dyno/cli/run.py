@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,8 @@ import click
 
 from dyno import results
 from dyno.cli.console import output
+from dyno.cli.lists import params as parsed
+from dyno.cli.lists import split
 from dyno.cli.progress import observer
 from dyno.model import UsageError
 from dyno.report import text
@@ -133,10 +134,10 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
         },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop")},
         "memory": None if given["memory"] is None else int(given["memory"] * planfile.GIB),
-        "engines": _split(given["engines"]),
-        "clients": _split([given["clients"]] if given["clients"] else []),
-        "rate": _split([given["rate"]] if given["rate"] else []),
-        "phases": _split([given["phases"]] if given["phases"] else []),
+        "engines": split(given["engines"]),
+        "clients": split([given["clients"]] if given["clients"] else []),
+        "rate": split([given["rate"]] if given["rate"] else []),
+        "phases": split([given["phases"]] if given["phases"] else []),
     }
     said = {field.name: flags[field.name] for field in fields(Asked) if flags.get(field.name) not in (None, [])}
     # One is in place of the other: in the file's place too.
@@ -144,21 +145,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
         asked = replace(asked, budget=None)
     if "budget" in said:
         asked = replace(asked, duration=None)
-    return replace(asked, **said, params={**asked.params, **_params(given["params"])})
-
-
-def _split(texts: Sequence[str]) -> list[str]:
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
-
-
-def _params(texts: Sequence[str]) -> dict[str, list[str]]:
-    params: dict[str, list[str]] = {}
-    for text_ in texts:
-        name, equals, values = text_.partition("=")
-        if not equals or not _split([values]):
-            raise UsageError(f"-p {text_}: parameters are written NAME=VALUE[,VALUE...]")
-        params.setdefault(name.strip(), []).extend(_split([values]))
-    return params
+    return replace(asked, **said, params={**asked.params, **parsed(given["params"])})
 
 
 def _interrupted(path: Path) -> None:

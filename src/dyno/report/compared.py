@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from dyno.model import Cell
+from dyno.report import markdown as md
 from dyno.report import units, words
 from dyno.report.table import varying
 from dyno.results import Run
@@ -160,18 +161,13 @@ def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
     """Tables for a README, an issue or a pull request."""
     parts = []
     for section in sections:
-        head = f"**{section.title}**" + (f", {section.remark}" if section.remark else "")
+        parts.append(f"**{section.title.replace('  ', ', ')}**" + (f", {section.remark}" if section.remark else ""))
         if section.rows:
-            rule = [":---" if name in section.left else "---:" for name in section.heads]
-            head += "\n\n" + "\n".join(_row(cells) for cells in (section.heads, rule, *section.rows))
-        parts.append(head)
+            columns = dict(zip(section.heads, zip(*section.rows, strict=True), strict=True))
+            parts.append(md.table(columns, section.left))
     if lines:
-        parts.append("\n".join(f"- {line}" for line in lines))
+        parts.append(md.bullets(map(md.plain, lines)))
     return "\n\n".join(parts) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def within_data(run: Run, found: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:

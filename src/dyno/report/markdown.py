@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dyno.report import heading, units
+from dyno.report import heading, units, words
 from dyno.report.table import Group, absent, failures, groups, legend, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
@@ -15,10 +15,11 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def as_markdown(run: Run) -> str:
-    """What was asked and where, a table for each phase and tier, and under them what speaks against the numbers."""
+    """What was asked and where, the answers, a table for each phase and tier, and what speaks against the numbers."""
     found, changing = groups(run), varying(run)
     tables = (_group(group, changing) for group in found)
-    return "\n\n".join([_heading(run), *tables, *_remarks(run, found)]) + "\n"
+    answers = bullets(map(plain, words.answers(run)))
+    return "\n\n".join([_heading(run), *filter(None, [answers]), *tables, *_remarks(run, found)]) + "\n"
 
 
 def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:

@@ -13,15 +13,6 @@ from dyno.report.table import Row
 from dyno.results import Run
 from dyno.stats.compare import check_baseline
 
-# What a run must have had for the chart.
-NEEDS = {
-    "throughput": "a cell that was measured",
-    "ratios": "two engines at one tier, with the same parameters",
-    "latency": "a phase that times each operation, which one call over all its items does not",
-    "series": "phases of two seconds or more: dyno run --duration 10",
-    "clients": "several numbers of clients: dyno run --clients 1,2,4",
-    "size": "engines that keep files",
-}
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of them."""
 
@@ -103,7 +94,7 @@ def picture(run: Run, chart: Chart, choice: Choice, width: int | None = None, da
     found = chosen(run, chart, choice)
     if not found:
         some = "of what was chosen " if chosen(run, chart, Choice()) else ""
-        raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {NEEDS[chart.name]}")
+        raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
     wide = width or (ONE if len(found) == 1 else SEVERAL)
     return draw.svg(sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide), wide, dark)
 

@@ -165,7 +165,7 @@ def omission_is_coordinated() -> None:
 
 
 def steady() -> None:
-    """No break: time passes in the engine's turns and by looking at the clock, and in nothing else, so that figures
+    """No break: time passes in the engine's work and by looking at the clock, and in nothing else, so that figures
     are the same on a machine that is busy."""
     from dyno.engines import synthetic
     from dyno.run import loop, loops
@@ -177,12 +177,12 @@ def steady() -> None:
         at += 1
         return at
 
-    def turns(nothing: None, times: int) -> tuple[()]:
+    def checksum(data: bytes, start: int) -> int:
         nonlocal at
-        at += times * STEP_NS
-        return ()
+        at += len(data) // synthetic.STEPS * STEP_NS
+        return start
 
-    loop.now, loops.native, synthetic.repeat = now, lambda: None, turns
+    loop.now, loops.native, synthetic.crc_hqx = now, lambda: None, checksum
 
 
 def _longer(percent: Callable[[Any, Any], int]) -> None:
@@ -217,13 +217,13 @@ def every_trial_takes_as_long() -> None:
 
 
 def slower_is_ignored() -> None:
-    from dyno.engines.synthetic import Operations
+    from dyno.engines.synthetic import STEPS, Operations
 
     begin = Operations.__init__
 
     def ignoring(self: Any, engine: Any, work: int) -> None:
         begin(self, engine, work)
-        self._turns = work
+        self._work = bytes(work * STEPS)
 
     Operations.__init__ = ignoring
 

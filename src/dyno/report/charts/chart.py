@@ -34,6 +34,8 @@ class Chart:
     title: str
     reading: str
     """What is shown and how to read it, in a sentence or two."""
+    needs: str
+    """What a run must have had for it."""
     columns: tuple[Column, ...]
     """Of the table view, which says all that the chart says."""
     records: Callable[[Run], list[Record]]

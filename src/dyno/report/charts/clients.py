@@ -88,6 +88,7 @@ CHART = Chart(
     title="Throughput by clients",
     reading="Items done in a second by so many clients at work at the same time, all together: the median over"
     " trials, with its 95 % interval. A line that does not rise has found what the clients share.",
+    needs="several numbers of clients: dyno run --clients 1,2,4",
     columns=(
         Column("engine", "engine"),
         Column("clients", "clients", "count"),

@@ -108,6 +108,7 @@ CHART = Chart(
     reading="How long the given share of the operations took at most, all trials together; each further nine takes as"
     " much room as the one before. Lower is better, and where a curve turns up its tail begins. Service time is that"
     " of the engine; response time, of an open loop, counts from when the operation was due.",
+    needs="a phase that times each operation, which one call over all its items does not",
     columns=(
         Column("engine", "engine"),
         Column("kind", "what"),

@@ -115,6 +115,7 @@ CHART = Chart(
     title="Ratios",
     reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
     f" its {PERCENT} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
+    needs="two engines at one tier, with the same parameters and three blocks in common",
     columns=(
         Column("engine", "engine"),
         Column("baseline", "baseline"),

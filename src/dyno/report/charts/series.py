@@ -123,6 +123,7 @@ CHART = Chart(
     title="Over time",
     reading="Operations in each second of the measured time, and below it the latency that 99 % of them kept: the"
     " median over trials for each second. A dip is a stall: a compaction, a checkpoint, a busy device.",
+    needs="phases of two seconds or more: dyno run --duration 10",
     columns=(
         Column("engine", "engine"),
         Column("seconds", "measured for", "seconds"),

@@ -53,6 +53,7 @@ CHART = Chart(
     reading="Blocks that the engine's files take on the file system after the phase, once it had come to rest: the"
     " median over trials. Shorter is better. Write amplification: bytes sent to the device for each byte that was"
     " given to be stored.",
+    needs="engines that keep files",
     columns=(
         Column("engine", "engine"),
         Column("bytes_on_disk", "on disk", "bytes"),

@@ -44,6 +44,7 @@ CHART = Chart(
     title="Throughput",
     reading="Items done in a second, all clients together: the median over trials, with its 95 % interval. Longer is"
     " better. A floor is a null engine, which does nothing: its figure is the most that the harness could measure.",
+    needs="a phase with a valid figure",
     columns=(
         Column("engine", "engine"),
         Column("throughput", "median a second", "rate"),

@@ -14,18 +14,6 @@ from dyno.report.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer
 
-# By chart: why a selection may have nothing to draw, and what would give it.
-EMPTY = {
-    "throughput": "no engine has a valid figure here; the results below say why",
-    "ratios": "a ratio takes two engines, the baseline and another, with three blocks in common; --samples 3 or more"
-    " gives them",
-    "latency": "the phase is one timed call over all its items, or has no valid figure; phases of single operations"
-    " (rand-key, scan) have latencies",
-    "series": "the phase was over within two seconds; --duration 10 measures it for longer",
-    "clients": "only one number of clients was measured; --clients 1,2,4 measures several",
-    "size": "the engines keep nothing in files, or their size is not known; an engine with files has one",
-}
-
 
 def common() -> dict[str, Any]:
     """What does not depend on the run: the charts and their looks."""
@@ -39,8 +27,7 @@ def common() -> dict[str, Any]:
 
 def _chart(chart: Chart) -> dict[str, Any]:
     columns = [asdict(column) for column in chart.columns]
-    empty = EMPTY.get(chart.name, "the run has no data for it")
-    return {"name": chart.name, "title": chart.title, "columns": columns, "spans": chart.spans, "empty": empty}
+    return {"name": chart.name, "title": chart.title, "columns": columns, "spans": chart.spans, "needs": chart.needs}
 
 
 def of_run(run: Run, name: str, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:

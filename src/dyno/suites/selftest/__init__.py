@@ -19,7 +19,7 @@ class SelftestSuite:
     ports = ("synthetic",)
     params = (
         Setting("operations", integer(1), 20_000, "operations of a round"),
-        Setting("work", integer(0), 300, "turns of an empty loop in each operation: about 10 ns each"),
+        Setting("work", integer(0), 300, "units of work in each operation: about 10 ns each"),
     )
     presets = MappingProxyType(
         {

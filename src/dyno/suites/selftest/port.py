@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Synthetic(Protocol):
-    """Engines implement it as a class called with `(engine, work)`: turns of an empty loop in each operation."""
+    """Engines implement it as a class called with `(engine, work)`: units of work in each operation."""
 
     def operation(self) -> Callable[[int], int]:
         """A callable that does the work and answers the number that it was given."""
