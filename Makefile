@@ -8,7 +8,7 @@ DEMO := demo
 .PHONY: demo test lint lock setup system clean
 
 demo: setup
-	$(BIN)/dyno run records -o $(DEMO).json --overwrite
+	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
 	$(BIN)/dyno report $(DEMO).json --overwrite
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 

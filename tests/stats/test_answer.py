@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
 
-from dyno.model import Tier
+from dyno.model import Cell, Sample, Tier
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
+from dyno.stats.compare import pairs, tables
 
 
 def both(**rates: tuple[Rates, Rates]) -> Run:
@@ -152,3 +153,39 @@ def test_options_and_not_only_names_tell_engines_apart() -> None:
     wal = replace(a_cell("sqlite"), options={"journal_mode": "wal"})
     found = only(of_rates((a_cell("sqlite"), {"read": (100,) * 3}), (wal, {"read": (200,) * 3})))
     assert found.best.asked == "sqlite:journal_mode=wal"
+
+
+def lukewarm(run: Run, engine: str, phase: str = "read", residency: object = "evicted") -> Run:
+    """The run, whose cold phase was in memory for one engine; `residency` None: a hot phase, that was not hot."""
+
+    def changed(sample: Sample, cell: Cell) -> Sample:
+        if sample.phase != phase:
+            return sample
+        proof = None if residency is None else {"file_bytes": 100, "resident_bytes": 90 * (cell.asked == engine)}
+        return replace(sample, temperature="lukewarm" if cell.asked == engine else "cold", residency=proof)
+
+    attempts = tuple(
+        replace(a, samples=tuple(changed(sample, run.cells[a.cell]) for sample in a.samples)) for a in run.attempts
+    )
+    return Run(run.path, run.header, run.cells, attempts)
+
+
+def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None:
+    run = both(sqlite=((100,) * 3, (10_000,) * 3), lmdb=((200,) * 3, (10,) * 3))
+    assert only(run).best.asked == "sqlite"
+    found = only(lukewarm(run, "sqlite"))
+    assert (found.best.asked, found.phases, found.left_out) == ("lmdb", ("fill",), ())
+    assert [(table.phase, [cell.asked for cell in table.warm]) for table in found.set_aside] == [("read", ["sqlite"])]
+
+
+def test_what_was_not_proven_to_be_cold_is_in_no_ratio() -> None:
+    run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3, memory=(100,) * 3), "sqlite")
+    assert {(c.engine.asked, c.baseline.asked) for c in pairs(run)} == {("lmdb", "memory"), ("memory", "lmdb")}
+    (table,) = tables(run)
+    assert [cell.asked for cell in table.warm] == ["sqlite"]
+
+
+def test_a_hot_phase_that_was_not_proven_to_be_hot_is_compared_and_doubted() -> None:
+    run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3), "lmdb", residency=None)
+    assert len(pairs(run)) == 2
+    assert only(run).set_aside == ()

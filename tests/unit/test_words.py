@@ -192,6 +192,20 @@ def test_several_phases_and_where_it_does_not_hold() -> None:
     )
 
 
+def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() -> None:
+    rates = {"sqlite": (1, 1, 100), "lmdb": (1.2, 1.105, 1), "memory": (0.01, 0.01, 500)}
+    phases = ("fill", "read", "scan")
+    run = of_rates(
+        *((a_cell(name), dict(zip(phases, map(around, given), strict=True))) for name, given in rates.items()),
+        phases=phases,
+    )
+    sentence = only(run)
+    assert sentence.endswith(
+        "But lmdb is at least 10 % faster than sqlite in fill and read; memory is at least 5.0 times as fast as"
+        " sqlite in scan."
+    ), sentence
+
+
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
         "At tier process, lmdb is the fastest in the 2 phases together: at least 65 % faster than sqlite (1.655 times"

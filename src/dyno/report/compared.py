@@ -57,7 +57,7 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
         if comparisons := against(table, baseline, margin):
             params = units.params({name: table.params[name] for name in changing})
             base = comparisons[0].baseline.asked
-            which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}"
+            which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}{_warm(table)}"
             heads = ("engine", "ratio", f"[{LEVEL}]", "blocks", "verdict")
             rows = [
                 (c.engine.asked, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
@@ -70,6 +70,10 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
 
 def _figures(verdict: Any) -> tuple[str, str]:
     return words.figure(verdict.ratio), words.interval(verdict)
+
+
+def _warm(table: Table) -> str:
+    return f"; without {', '.join(c.asked for c in table.warm)}, not proven to be cold" if table.warm else ""
 
 
 def _by(metric: Metric) -> str:

@@ -11,6 +11,7 @@ from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer
+from dyno.stats.compare import Comparison
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 TWICE = 2.0
@@ -165,8 +166,16 @@ def _others(found: Answer) -> list[str]:
 
 
 def _exceptions(found: Answer) -> list[str]:
-    parts = [f"{c.engine.asked} is {_ahead(c.verdict, found.best.asked)} in {c.phase}" for c in found.elsewhere]
-    told = [f"But {_and(parts)}."] if parts else []
+    by_engine: dict[str, list[Comparison]] = {}
+    for comparison in found.elsewhere:
+        by_engine.setdefault(comparison.engine.asked, []).append(comparison)
+    parts = []
+    for engine, faster in by_engine.items():
+        least = min((c.verdict for c in faster), key=lambda verdict_: verdict_.bound or 0.0)
+        parts.append(f"{engine} is {_ahead(least, found.best.asked)} in {_and([c.phase for c in faster])}")
+    told = [f"But {'; '.join(parts)}."] if parts else []
+    for table in found.set_aside:
+        told.append(f"Set aside: {table.phase}, not proven to be cold for {_and([c.asked for c in table.warm])}.")
     if found.left_out:
         told.append(f"Left out for want of a phase: {_and([cell.asked for cell in found.left_out])}.")
     return told

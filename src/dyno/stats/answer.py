@@ -1,7 +1,8 @@
 """The answer for a person who has to decide: over all phases together, which engine is the fastest at a tier.
 
 Together means the geometric mean over phases, each with the same weight, of the speeds of one block. An engine that
-lacks a phase which others have is left out by name: a mean over fewer phases is no match.
+lacks a phase which others have is left out by name: a mean over fewer phases is no match. A cold phase that was not
+proven to be cold for one of them is set aside for all.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Answer:
     """Where another is faster than the best: the fastest of such a phase, seen from the best."""
     left_out: tuple[Cell, ...]
     """Engines that lack one of the phases."""
+    set_aside: tuple[Table, ...]
+    """Cold phases that were not cold for all."""
 
 
 def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
@@ -56,7 +59,8 @@ def _place(tier: Tier, params: Mapping[str, object]) -> str:
 
 def _answer(found: Sequence[Table], margin: float) -> Answer:
     cells = {row.cell.asked: row.cell for table in found for row, _ in table.rows}
-    have = {name: [t for t in found if any(row.cell.asked == name for row, _ in t.rows)] for name in cells}
+    cold = [table for table in found if not table.warm] or list(found)
+    have = {name: [t for t in cold if any(row.cell.asked == name for row, _ in t.rows)] for name in cells}
     most = max(map(len, have.values()))
     whole = [name for name in cells if len(have[name]) == most]
     # The phases of the first of those that have most of them; engines with other phases are left out.
@@ -79,6 +83,7 @@ def _answer(found: Sequence[Table], margin: float) -> Answer:
         others=tuple(others),
         elsewhere=tuple(_elsewhere(found, best, margin)),
         left_out=tuple(cells[name] for name in cells if name not in ranked),
+        set_aside=tuple(table for table in found if table not in cold),
     )
 
 

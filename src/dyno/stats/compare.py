@@ -1,6 +1,7 @@
 """Rows of a run against each other, block by block, so that a drift of the machine is in both parts of each ratio.
 
-Only rows of one phase, one tier and the same parameters are put into a ratio. Null engines are in none.
+Only rows of one phase, one tier and the same parameters are put into a ratio. Null engines are in none, nor is a row
+of a cold phase that was not proven to have been cold: what came from memory is no match for what came from a device.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Table:
     phase: str
     metric: Metric
     rows: tuple[tuple[CellSummary, Mapping[int, float]], ...]
+    warm: tuple[Cell, ...]
+    """Of a cold phase: those that have a number and are not among the rows, since they were not proven to be cold."""
 
     @property
     def tier(self) -> Tier:
@@ -65,11 +68,17 @@ def tables(run: Run, by: Metric | None = None) -> list[Table]:
 
 
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
-    used = by or fitting(rows)
+    cold = [row for row in rows if row.temperature != "lukewarm" or not _evicted(row)]
+    used = by or fitting(cold)
     # A row without a single value of the metric (a percentile of a bulk phase) has nothing to be compared by.
-    valued = [(row, found) for row in rows if (found := speeds(row, used))]
+    valued = [(row, found) for row in cold if (found := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
-    return Table(rows[0].phase, used, tuple(valued))
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in rows if row not in cold))
+
+
+def _evicted(row: CellSummary) -> bool:
+    """Whether it is of a cold phase: a hot one that is lukewarm was not evicted."""
+    return any(sample.residency is not None for sample in row.samples)
 
 
 def _key(params: Mapping[str, object]) -> str:
