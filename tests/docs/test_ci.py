@@ -98,7 +98,7 @@ def test_statuses_of_the_gate_are_documented() -> None:
     assert set(named(sections(read("ci.md"))["What it says"])) == {"0", str(check.FAILED), "2", str(check.NOTHING)}
 
 
-@pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.0)])
+@pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.5)])
 def test_a_slowdown_beyond_the_margin_by_so_much_of_the_noise_is_found_nine_times_in_ten(
     rows: int, reaches: float
 ) -> None:
