@@ -44,7 +44,7 @@ def _spec(title: str, label: str, machines: Sequence[str]) -> Spec:
                 "field": "day",
                 "type": "temporal",
                 "scale": {"type": "utc", "padding": 16},
-                "axis": {"title": None, "grid": False, "labelOverlap": True, "tickCount": 8},
+                "axis": {"title": None, "grid": False, "labelOverlap": True, "labelFlush": 30, "tickCount": 8},
             }
         },
         "layer": [

@@ -138,8 +138,8 @@ function reading({ paired }) {
     : "Ratios of speed, after to before";
   return (
     `${ratios}, with ${level()} intervals: of 100 comparisons between equals, one is called a difference by chance.` +
-    ` A difference under ${RULES.margin * 100} % is none. Figures are medians over trials.` +
-    " An engine's name leads to its history."
+    ` Rows are called equal where a difference of over ${RULES.margin * 100} % can be ruled out.` +
+    " Figures are medians over trials. An engine's name leads to its history."
   );
 }
 
