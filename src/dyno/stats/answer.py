@@ -81,7 +81,7 @@ def _answer(found: Sequence[Table], margin: float) -> Answer:
         phases=tuple(table.phase for table in phases),
         best=cells[best],
         others=tuple(others),
-        elsewhere=tuple(_elsewhere(found, best, margin)),
+        elsewhere=tuple(_elsewhere(cold, best, margin)),
         left_out=tuple(cells[name] for name in cells if name not in ranked),
         set_aside=tuple(table for table in found if table not in cold),
     )
