@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:
 def reads(**rates: Rates) -> Run:
     """Of one phase, by the name of the engine."""
     return of_rates(*((a_cell(engine), {"read": values}) for engine, values in rates.items()), phases=["read"])
+
+
+Change = Callable[[str, Sample], Sample]
+
+
+def changed(run: Run, change: Change) -> Run:
+    """The run with every sample changed, knowing its engine's name."""
+
+    def attempt(found: Attempt) -> Attempt:
+        name = run.cells[found.cell].engine
+        return replace(found, samples=tuple(change(name, sample) for sample in found.samples))
+
+    return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
 
 
 def written(run: Run, path: Path) -> Path:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+from madeup import Rates, a_cell, a_sample, an_attempt, changed, of_cells, of_rates, reads, recorded
 
-from dyno.model import Cell, Sample, Tier
+from dyno.model import Sample, Tier
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
 from dyno.stats.compare import pairs, tables
@@ -158,16 +158,13 @@ def test_options_and_not_only_names_tell_engines_apart() -> None:
 def lukewarm(run: Run, engine: str, phase: str = "read", residency: object = "evicted") -> Run:
     """The run, whose cold phase was in memory for one engine; `residency` None: a hot phase, that was not hot."""
 
-    def changed(sample: Sample, cell: Cell) -> Sample:
+    def warmer(name: str, sample: Sample) -> Sample:
         if sample.phase != phase:
             return sample
-        proof = None if residency is None else {"file_bytes": 100, "resident_bytes": 90 * (cell.asked == engine)}
-        return replace(sample, temperature="lukewarm" if cell.asked == engine else "cold", residency=proof)
+        proof = None if residency is None else {"file_bytes": 100, "resident_bytes": 90 * (name == engine)}
+        return replace(sample, temperature="lukewarm" if name == engine else "cold", residency=proof)
 
-    attempts = tuple(
-        replace(a, samples=tuple(changed(sample, run.cells[a.cell]) for sample in a.samples)) for a in run.attempts
-    )
-    return Run(run.path, run.header, run.cells, attempts)
+    return changed(run, warmer)
 
 
 def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from shell import TESTS, Shell, small
+from stats.madeup import changed
 
 from dyno import results
 from dyno.histogram import Recorder
@@ -46,19 +47,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ended = shell.dyno("run", "records", "-e", "lmdb,sqlite,leveldb,memory", *plan, "-o", shell.file)
     assert ended.status == 0, ended
     return results.load(shell.file)
-
-
-Change = Callable[[str, Sample], Sample]
-
-
-def changed(run: Run, change: Change) -> Run:
-    """The run with every sample changed, knowing its engine's name."""
-
-    def attempt(found: Attempt) -> Attempt:
-        name = run.cells[found.cell].engine
-        return replace(found, samples=tuple(change(name, sample) for sample in found.samples))
-
-    return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
 
 
 def at_rate(name: str, sample: Sample) -> Sample:

@@ -45,7 +45,7 @@ class Section:
     remark: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left: Sequence[str] = ("engine", "parameters", "verdict", "where", "what", "")
+    left: Sequence[str] = ("engine", "parameters", "verdict", "")
     """Columns of words."""
 
 
@@ -84,7 +84,8 @@ def changed(before: Run, after: Run, differences: Sequence[Difference]) -> Secti
     """What differs between two runs."""
     rows = [(d.where, d.what, _shown(d.before), _shown(d.after)) for d in differences]
     remark = f"from {_named(before)} to {_named(after)}{'' if rows else ': nothing that is recorded'}"
-    return Section("What differs", remark, ("where", "what", "before", "after"), rows)
+    heads = ("where", "what", "before", "after")
+    return Section("What differs", remark, heads, rows, left=heads)
 
 
 def _named(run: Run) -> str:

@@ -31,10 +31,11 @@ def render(sections: Sequence[Section], console: Console) -> None:
 
 def _table(section: Section, widths: dict[str, int]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    words = section.left if "where" not in section.heads else section.heads
+    # Words may be folded, figures not.
+    words_only = set(section.heads) <= set(section.left)
     for name in section.heads:
-        wide = "where" in section.heads
-        table.add_column(name, justify="left" if name in words else "right", min_width=0 if wide else widths[name])
+        least = 0 if words_only else widths[name]
+        table.add_column(name, justify="left" if name in section.left else "right", min_width=least)
     for row in section.rows:
         table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
     return table
