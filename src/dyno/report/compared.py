@@ -15,16 +15,16 @@ from dyno.model import Cell
 from dyno.report import markdown as md
 from dyno.report import units, words
 from dyno.report.table import varying
+from dyno.report.words import LEVEL
 from dyno.results import Run
 from dyno.stats.between import Between, Change, Difference
 from dyno.stats.compare import Comparison, Table, against
 from dyno.stats.gate import Judged
 from dyno.stats.metric import Metric, speeds
 from dyno.stats.summary import CellSummary
-from dyno.stats.verdict import CONFIDENCE
+from dyno.stats.verdict import CONFIDENCE, Verdict
 
 SCHEMA = 1
-LEVEL = f"{CONFIDENCE * 100:g} %"
 STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
 WITHIN = (
     f"Ratios of speed, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called a"
@@ -68,7 +68,7 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
     return sections
 
 
-def _figures(verdict: Any) -> tuple[str, str]:
+def _figures(verdict: Verdict) -> tuple[str, str]:
     return words.figure(verdict.ratio), words.interval(verdict)
 
 

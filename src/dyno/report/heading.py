@@ -25,6 +25,11 @@ def trials(run: Run) -> str:
     return f"{seen} of {run.blocks} trials of each row; median and 95 % interval over trials"
 
 
+def unfinished(run: Run) -> str:
+    """How far it has got; nothing of a run that is complete."""
+    return "" if run.complete else f"{len(run.final())} of {len(run.cells) * run.blocks} trials have ended"
+
+
 def length(run: Run) -> str:
     """How long a phase is measured."""
     plan = run.plan

@@ -97,12 +97,13 @@ def legend(found: Iterable[Group]) -> list[str]:
     """One line for every doubt and caveat that stands in a row."""
     rows = [row for group in found for row in group.rows]
     codes = {doubt.code for row in rows for doubt in row.doubts}
-    caveats = {
-        f"{caveat.code}: {row.summary.cell.engine} {caveat.text}": None
-        for row in rows
-        for caveat in row.summary.caveats
-    }
-    return [text for code, text in MEANINGS.items() if code in codes] + list(caveats)
+    return [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
+
+
+def caveats(rows: Iterable[Row]) -> list[str]:
+    """One line for every caveat of the rows."""
+    found = (f"{c.code}: {row.summary.cell.engine} {c.text}" for row in rows for c in row.summary.caveats)
+    return list(dict.fromkeys(found))
 
 
 def absent(run: Run) -> list[str]:

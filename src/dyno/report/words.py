@@ -15,6 +15,8 @@ from dyno.stats.compare import Comparison
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 TWICE = 2.0
+LEVEL = f"{CONFIDENCE * 100:g} %"
+"""Of the intervals of ratios."""
 Rounding = Callable[[float], int]
 
 
@@ -138,7 +140,7 @@ def _before(found: Answer) -> str:
     """By how much the best is ahead of the second."""
     cell, seen = found.others[0]
     ahead = _inverse(seen)
-    level = f"{CONFIDENCE * 100:g} % interval {interval(ahead)}, {_blocks(ahead)}"
+    level = f"{LEVEL} interval {interval(ahead)}, {_blocks(ahead)}"
     return f"{_ahead(ahead, cell.asked)} ({figure(ahead.ratio)} times as fast, {level})"
 
 

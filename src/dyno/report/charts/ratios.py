@@ -12,11 +12,9 @@ from dyno.report.charts.rows import common, measured
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats.compare import pairs
-from dyno.stats.verdict import CONFIDENCE
 
 # Nine ticks in each power of ten are too many. The scale's own labels are empty where it has many of them.
 FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {units.ratio('datum.value')}"
-PERCENT = f"{CONFIDENCE * 100:g} %"
 
 
 def records(run: Run) -> list[Record]:
@@ -55,7 +53,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         {"field": "baseline", "title": "baseline"},
         {"field": "by", "title": "compared by"},
         {"field": "figure", "title": "ratio"},
-        {"field": "reach", "title": f"{PERCENT} interval"},
+        {"field": "reach", "title": f"{words.LEVEL} interval"},
         {"field": "verdict", "title": "verdict"},
         {"field": "blocks", "title": "blocks"},
         {"field": "remarks", "title": "remarks"},
@@ -114,15 +112,15 @@ CHART = Chart(
     name="ratios",
     title="Ratios",
     reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
-    f" its {PERCENT} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
+    f" its {words.LEVEL} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
     needs="two engines at one tier, with the same parameters and three blocks in common",
     columns=(
         Column("engine", "engine"),
         Column("baseline", "baseline"),
         Column("by", "compared by"),
         Column("ratio", "ratio", "ratio"),
-        Column("low", f"{PERCENT} from", "ratio"),
-        Column("high", f"{PERCENT} to", "ratio"),
+        Column("low", f"{words.LEVEL} from", "ratio"),
+        Column("high", f"{words.LEVEL} to", "ratio"),
         Column("verdict", "verdict"),
         Column("blocks", "blocks", "count"),
         Column("remarks", "remarks"),

@@ -9,14 +9,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.report import heading
+from dyno.report import heading, words
 from dyno.report.charts import curves
 from dyno.report.charts.chart import Chart
 from dyno.report.charts.rows import Panel
-from dyno.report.table import Row
+from dyno.report.table import Row, caveats
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.verdict import CONFIDENCE
 
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Sizes of letters in pixels."""
@@ -87,7 +86,7 @@ def _title(chart: Chart, panels: Sequence[Panel]) -> str:
 
 def _about(run: Run, panels: Sequence[Panel]) -> list[str]:
     ratios = any("ratio" in record for panel in panels for record in panel.records)
-    interval = f", of ratios {CONFIDENCE * 100:g} %" if ratios else ""
+    interval = f", of ratios {words.LEVEL}" if ratios else ""
     trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"
     made = heading.maker(run)
     asked = f"{run.plan['suite']}: {heading.fixed(run)}"
@@ -100,11 +99,6 @@ def _against(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for doubt in row.doubts:
             doubted.setdefault(MEANINGS[doubt.code], {})[row.name] = None
-    caveats = {
-        f"{caveat.code}: {row.summary.cell.engine} {caveat.text}": None
-        for row in rows
-        for caveat in row.summary.caveats
-    }
     missing = {
         f"no number for {row.name} in {row.summary.phase}: {row.summary.why}": None
         for row in rows
@@ -115,7 +109,7 @@ def _against(rows: Sequence[Row]) -> list[str]:
         f"{meaning} ({'all' if len(names) > 2 and measured <= set(names) else ', '.join(names)})"
         for meaning, names in doubted.items()
     )
-    return [*doubts, *caveats, *missing]
+    return [*doubts, *caveats(rows), *missing]
 
 
 def _wrapped(lines: Sequence[str], width: int, size: int) -> list[str]:

@@ -67,7 +67,6 @@ def _data(shown: Sequence[dict[str, Any]]) -> Part:
 def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
     """All that the template says of a run."""
     found, ranked = groups(run), rankings(run)
-    ended, planned = len(run.final()), len(run.cells) * run.blocks
     return {
         "at": at,
         "run": run,
@@ -81,7 +80,7 @@ def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
         "machine_line": heading.machine(run),
         "measured": loops(run),
         "findings": machine(run),
-        "incomplete": "" if run.complete else f"{ended} of {planned} trials have ended",
+        "incomplete": heading.unfinished(run),
         "groups": found,
         "ranked": ranked,
         "overviews": overviews(run, found, ranked),

@@ -40,7 +40,6 @@ def entry(run: Run, name: str) -> Entry:
     answers = words.answers(run)
     system = run.header.get("host", {}).get("system") or {}
     parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
-    ended = len(run.final())
     return Entry(
         name=name,
         page=f"runs/{name}.html",
@@ -53,7 +52,7 @@ def entry(run: Run, name: str) -> Entry:
         system=", ".join(part for part in parts if part) or units.UNKNOWN,
         dyno=str(run.header.get("dyno") or units.UNKNOWN),
         answer=_first_sentence(answers[0]) if answers else "No engine has a valid figure: there is no answer.",
-        incomplete="" if run.complete else f"{ended} of {len(run.cells) * run.blocks} trials have ended",
+        incomplete=heading.unfinished(run),
     )
 
 
