@@ -25,10 +25,17 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Path]:
-    """A work directory that is not there yet, on a disk."""
-    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else tmp_path) as place:
-        yield Path(place) / "work"
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a disk, of a short name, that the users whom servers run as may enter."""
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else tmp_path) as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.fixture
+def work(place: Path) -> Path:
+    """A work directory that is not there yet."""
+    return place / "work"
 
 
 @pytest.fixture

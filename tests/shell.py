@@ -135,14 +135,17 @@ class Shell:
         return sorted(path.name for path in self.work.iterdir()) if self.work.exists() else []
 
     def alive(self) -> list[int]:
-        """Processes with this shell's mark in their environment: the command's, and all that come of it."""
-        wanted = f"{MARK}={self.mark}".encode()
+        """Processes with this shell's mark in their environment, the command's and all that come of it, or at home
+        in its work directory: a server may write its title over its environment.
+        """
+        wanted, work = f"{MARK}={self.mark}".encode(), f"{self.work.resolve()}/"
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 # It may have ended, or not be ours to read; a zombie has no environment left.
                 with contextlib.suppress(OSError):
-                    if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    ours = wanted in (entry / "environ").read_bytes().split(b"\0")
+                    if ours or str((entry / "cwd").readlink()).startswith(work):
                         found.append(int(entry.name))
         return found
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 Value = str | int | float | bool
+Fact = str | int | float | None
+"""What a suite tells of a store beside its times; None where it is not known."""
 
 
 class UsageError(Exception):
@@ -68,6 +70,8 @@ class Setting:
     parse: Callable[[str], Value]
     default: Value
     help: str
+    address: bool = False
+    """The address of a user's own server. It may hold a password, which is shown and kept nowhere."""
 
     def read(self, text: Any, owner: str) -> Value:
         """The value of `text`, which may also be a value from a plan file. Raises UsageError."""
@@ -140,7 +144,8 @@ class Engine(Protocol):
     """An opened engine: what its opener returns. Closed by `close`; opened again by a new call.
 
     The opener is called as `opener(home, tier, options)`: `home` is a directory of its own that exists,
-    `tier` one of the spec's, `options` holds every option of the spec by name.
+    `tier` one of the spec's, `options` holds every option of the spec by name. That of an engine with a server is
+    given the server, too, which runs.
     """
 
     def close(self) -> None: ...
@@ -157,13 +162,36 @@ class Engine(Protocol):
     def caveats(self) -> Iterable[Caveat]: ...
 
 
+class Server(Protocol):
+    """The server of one trial: one of Dyno's own in a directory of its own, or a user's, which is left alone."""
+
+    own: bool
+    """Whether it is Dyno's, to be stopped and thrown away."""
+
+    def start(self) -> None:
+        """Returns when it answers; also after `stop` and `kill`. Raises Refused where it does not come up."""
+
+    def stop(self) -> None:
+        """As an administrator stops it, with all its data on disk. Raises Absent for a user's own."""
+
+    def kill(self) -> None:
+        """As a crash ends it: SIGKILL to all its processes. Raises Absent for a user's own."""
+
+    def close(self) -> None:
+        """Ends it for good, as fast as it goes without leaving anything behind."""
+
+    def pids(self) -> Iterable[int]:
+        """Its processes, but for their descendants; nothing of a user's own, and of one that is not running."""
+
+
 @dataclass(frozen=True)
 class EngineSpec:
     """What an engine's file declares. Importing that file must not import the engine's library."""
 
     name: str
     title: str
-    opener: Callable[[Path, Tier, Mapping[str, Value]], Engine]
+    opener: Callable[..., Engine]
+    """See `Engine`."""
     ports: Mapping[str, Callable[..., Any]]
     """Port name to the class that implements it, each called with the opened engine."""
     tiers: Mapping[Tier, Mapping[str, Value]]
@@ -179,8 +207,15 @@ class EngineSpec:
     clients: str = "one"
     """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
     gaps: tuple[Gap, ...] = ()
-    server: Callable[[Path], Iterable[int]] = lambda home: ()
-    """The processes that serve it, beside the client's own, of the engine opened in or below that directory."""
+    server: Callable[[Path, Tier, Mapping[str, Value], int], Server | None] | None = None
+    """Its server, not yet started: called with a directory for it, the tier, all options and the number of clients.
+    None for an engine without one, and from the call where these options want none."""
+    remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
+    """Called with the home of a store, all options and the server: takes the store off the server."""
+    needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
+    """What is missing here beside modules (a server's program), with the command that installs it."""
+    in_memory: bool = False
+    """It reads from memory alone, also where it keeps files, so that none of its reads can be cold."""
     floor: bool = False
     """A null engine: it does nothing, and its figure prices the harness."""
     by_default: bool = True
@@ -191,6 +226,12 @@ class EngineSpec:
     def missing(self) -> tuple[str, ...]:
         """The modules that it needs and that are not installed, found without importing them."""
         return tuple(module for module in self.modules if not _importable(module))
+
+    def lacking(self) -> str | None:
+        """Why it can't run here as it stands, in one line with the remedy; None where it can."""
+        if missing := self.missing():
+            return f"needs {', '.join(missing)}: {self.install}"
+        return self.needs(self.resolve({}))
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""
@@ -216,7 +257,8 @@ class Phase:
 class Preset:
     """Values for a named size: parameters, samples, and the time budget of a phase in seconds."""
 
-    params: Mapping[str, Value]
+    params: Mapping[str, Value | tuple[Value, ...]]
+    """A tuple has several values, as if each had been asked for."""
     samples: int
     budget: float
     timeout: float
@@ -300,6 +342,8 @@ class Sample:
     """Sent to the device by all processes, from the start of the phase until the engine had settled."""
     payload_bytes: int | None = None
     """What the application gave to be stored."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What the suite tells of the store after the phase, by name."""
     void: str | None = None
     """Why the phase counts for nothing; None where every answer was right."""
 

@@ -94,7 +94,7 @@ def broken() -> list[str]:
 def runs_here(name: str) -> bool:
     """Whether there is such an engine and nothing that it needs is missing."""
     found = attempt("engine", name)
-    return isinstance(found, EngineSpec) and not found.missing()
+    return isinstance(found, EngineSpec) and not found.lacking()
 
 
 def engines_for(wanted: Suite) -> list[EngineSpec]:

@@ -174,9 +174,11 @@ def _check_header(header: Mapping[str, Any]) -> None:
     """Raises TypeError, KeyError or ValueError for a header that no run can have."""
     if not header["cells"]:
         raise ValueError("no cells")
-    plan, host = header["plan"], header["host"]
+    plan, host, layout = header["plan"], header["host"], header.get("layout")
     if not (isinstance(plan, dict) and isinstance(host, dict) and isinstance(plan["phases"], list)):
         raise TypeError("the plan and the host are tables")
+    if layout is not None and not all(isinstance(column["name"], str) for column in layout["columns"]):
+        raise TypeError("the columns of the layout have names")
     for name in ("samples", "seed", "budget", "suite"):
         if plan[name] is None:
             raise ValueError(f"the plan has no {name}")
@@ -217,4 +219,5 @@ def sample(data: Mapping[str, Any]) -> Sample:
             raise TypeError(f"{name} is {data[name]!r}")
     values = {name: value for name, value in data.items() if name in _SAMPLE}
     values["series"] = tuple(values.get("series", ()))
+    values["facts"] = dict(values.get("facts") or {})
     return Sample(**values)

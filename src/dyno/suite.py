@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dyno.model import Caveat, Engine, EngineSpec, Phase, Preset, Setting, Value
+from dyno.model import Caveat, Engine, EngineSpec, Fact, Phase, Preset, Server, Setting, Tier, Value
 
 
 @dataclass
@@ -83,6 +84,9 @@ class Workload(Protocol):
     def verify(self, phase: Phase) -> int:
         """Looks at the store after a phase that writes; returns how many answers it compared. Raises `Wrong`."""
 
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        """What is to be told of the store after a phase, beside its times; nothing as a rule."""
+
     def engine(self) -> Engine:
         """The opened engine: for its version, settings, files and caveats."""
 
@@ -92,27 +96,66 @@ class Workload(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of a suite's own table: what of a cell stands in it."""
+
+    title: str
+    of: str
+    """'param', 'fact', 'rate' (what a phase counts, a second) or 'operations' (its operations a second)."""
+    name: str
+    """Of the parameter, of the fact or of the phase."""
+    kind: str = "text"
+    """How a figure is written: 'text', 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table of a suite's own: a line for each cell, with figures of several phases, where its readers look for a
+    parameter rather than for an engine. It travels in the run file."""
+
+    columns: tuple[Column, ...]
+    legend: tuple[str, ...] = ()
+    """What its columns mean, in a line each."""
+
+
 class Suite(Protocol):
     """A family of experiments that answers one question."""
 
     name: str
     title: str
     ports: tuple[str, ...]
+    engines: tuple[str, ...]
+    """Those that take part without being named; where there are none, all that can run here without a server."""
     params: tuple[Setting, ...]
     presets: Mapping[str, Preset]
     phases: tuple[Phase, ...]
+    layout: Layout | None
+    """Its own table, where it has one."""
 
     def workload(self, job: Job) -> Workload: ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told: one trial, with everything resolved."""
+    """What a worker is told: one trial, with everything resolved, and the server that was started for it."""
 
     spec: EngineSpec
     home: Path
-    tier: Any
+    tier: Tier
     options: Mapping[str, Value]
     params: Mapping[str, Value]
     seed: int
     clients: int
+    server: Server | None = None
+
+    def open(self, home: Path) -> Engine:
+        """The engine with its store in `home`, a directory that exists."""
+        served = () if self.server is None else (self.server,)
+        return self.spec.opener(home, self.tier, self.options, *served)
+
+    def remove(self, home: Path) -> None:
+        """The store in `home`, which is closed, and what a server has of it."""
+        if self.spec.remove is not None and home.exists():
+            self.spec.remove(home, self.options, self.server)
+        shutil.rmtree(home, ignore_errors=True)

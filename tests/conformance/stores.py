@@ -5,14 +5,17 @@ A store is an engine with a tier, options and an encoder. No check may be put he
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dyno import registry
-from dyno.model import EngineSpec, Tier
+from dyno.model import EngineSpec, Server, Tier
 from dyno.suite import Job
 from dyno.suites.records.conformance import Opened
 from dyno.suites.records.port import Records
@@ -37,25 +40,55 @@ class Store:
         return f"{self.spec.name}-{self.tier.value}{options}{encoder}"
 
     @contextmanager
-    def open(self, home: Path, indexed: bool = True) -> Iterator[Records]:
-        """A port on the store in `home`, which is made if it is not there; engine and port closed at the end."""
+    def open(self, home: Path, indexed: bool = True, server: Server | None = None) -> Iterator[Records]:
+        """A port on the store in `home`, which is made if it is not there; engine and port closed at the end.
+
+        An engine with a server has one of its own in `home`, closed at the end too, unless it is given one.
+        """
         home.mkdir(parents=True, exist_ok=True)
-        options = self.spec.resolve(self.given)
-        params = {"encoder": self.encoder}
-        job = Job(self.spec, home, self.tier, options, params, seed=1, clients=1)
-        with (
-            closing(self.spec.opener(home, self.tier, options)) as engine,
-            closing(open_port(job, engine, indexed)) as port,
-        ):
-            yield port
+        with ExitStack() as opened:
+            if server is None and (server := self.server(home / "server")):
+                opened.enter_context(closing(server)).start()
+            options, params = self.spec.resolve(self.given), {"encoder": self.encoder}
+            job = Job(self.spec, home, self.tier, options, params, seed=1, clients=1, server=server)
+            engine = opened.enter_context(closing(job.open(home)))
+            yield opened.enter_context(closing(open_port(job, engine, indexed)))
+
+    def server(self, home: Path) -> Server | None:
+        """A server for the store, not started; None for an engine without one."""
+        serve = self.spec.server
+        return None if serve is None else serve(home, self.tier, self.spec.resolve(self.given), 1)
 
     def opened(self, home: Path) -> Opened:
-        """As the checks of `dyno.suites.records.conformance` want it: stores by name, under `home`."""
+        """As the checks of `dyno.suites.records.conformance` want it: stores by name, under `home`, those of a server
+        on one that serves until the tests end."""
+        server = shared(self)
 
         def opened(name: str, indexed: bool) -> AbstractContextManager[Records]:
-            return self.open(home / name, indexed)
+            return self.open(home / name, indexed, server)
 
         return opened
+
+
+_SHARED: dict[str, Server | None] = {}
+
+
+def shared(store: Store) -> Server | None:
+    """A started server for all tests of such a store."""
+    name = f"{store.spec.name} {store.tier.value} {sorted(store.given.items())}"
+    if name not in _SHARED:
+        # Imported here: the process that the durability tests start has no `shell` on its path.
+        from shell import DISK
+
+        place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
+        place.chmod(0o755)
+        # What is registered last is done first: the server ends before its directory goes.
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        server = _SHARED[name] = store.server(place / "server")
+        if server is not None:
+            server.start()
+            atexit.register(server.close)
+    return _SHARED[name]
 
 
 def engines() -> list[EngineSpec]:
@@ -87,9 +120,9 @@ def unavailable(why: str) -> None:
 
 def require(spec: EngineSpec) -> None:
     """Skips the test, or fails it under CI=true, where the engine's modules are missing."""
-    if missing := spec.missing():
-        unavailable(f"engine {spec.name} needs {', '.join(missing)}: {spec.install}")
     if spec.untested:
         import pytest
 
         pytest.skip(f"engine {spec.name}: {spec.untested}")
+    if lacking := spec.lacking():
+        unavailable(f"engine {spec.name} {lacking}")

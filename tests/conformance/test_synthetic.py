@@ -124,20 +124,22 @@ def test_waiting_takes_the_place_of_working(slept: list[float], worked: list[flo
     assert (slept, worked) == ([0.0015, 0.0015], [])
 
 
-def test_its_server_is_there_while_it_is_open_and_gone_afterwards(tmp_path: Path) -> None:
+def test_its_server_is_there_from_its_start_to_its_end(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
-    engine = spec.opener(tmp_path, spec.default_tier, spec.resolve({"server": "yes"}))
-    (pid,) = spec.server(tmp_path)
+    server = synthetic.serve(tmp_path / "server", spec.default_tier, spec.resolve({"server": "yes"}), 1)
+    assert server is not None
+    server.start()
+    (pid,) = server.pids()
     assert psutil.Process(pid).ppid() == psutil.Process().pid
-    engine.close()
+    server.close()
     assert not psutil.pid_exists(pid)
-    assert list(spec.server(tmp_path)) == []
-    engine.close()
+    assert list(server.pids()) == []
+    server.close()
 
 
 def test_it_has_no_server_unless_it_was_asked_for(tmp_path: Path) -> None:
-    with opened(synthetic.ENGINE, tmp_path)():
-        assert list(synthetic.ENGINE.server(tmp_path)) == []
+    spec = synthetic.ENGINE
+    assert synthetic.serve(tmp_path, spec.default_tier, spec.resolve({}), 1) is None
 
 
 # -- the suite itself ---------------------------------------------------------------------------------------------

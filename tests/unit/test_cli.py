@@ -258,7 +258,7 @@ def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
     assert len(ours) >= 7
     for name in ours:
         spec, found = registry.engine(name), row(out, name)
-        assert found.rstrip().endswith("ready") is not bool(spec.missing() or spec.untested)
+        assert found.rstrip().endswith("ready") is not bool(spec.lacking() or spec.untested)
         assert all(tier.value in found for tier in spec.tiers)
     for suite in registry.suites():
         assert suite.title in row(out, suite.name)

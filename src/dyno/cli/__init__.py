@@ -11,7 +11,9 @@ from typing import NoReturn
 import click
 
 from dyno import __version__
+from dyno.cli.conceal import hide_passwords
 from dyno.model import UsageError, nearest
+from dyno.passwords import concealed
 
 INTERRUPTED = 130
 # Name to module: a command is imported when it is asked for, so that `dyno --version` is quick.
@@ -69,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits: 0 done, 1 something failed, 2 a usage error in one line, 3 nothing measured."""
     # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    hide_passwords()
     try:
         # Not by `dyno.main`, which takes an output that nobody reads any more for a failure.
         given = sys.argv[1:] if arguments is None else list(arguments)
@@ -92,5 +95,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(line: str, status: int) -> NoReturn:
-    print(f"dyno: {line}", file=sys.stderr)
+    print(f"dyno: {concealed(line)}", file=sys.stderr)
     sys.exit(status)

@@ -32,10 +32,14 @@ def command(as_json: bool, work: Path | None) -> None:
 
     Exit status: 0, or 1 if something would make figures false.
     """
-    place = _writable(work if work is not None else _default_root())
+    # Not at the top: who only asks for help doesn't need the rest of the running machinery.
+    from dyno.run.work import default_root, left_behind
+
+    root = work if work is not None else default_root()
+    place = _writable(root)
     # Watched first: the facts cost a flush or two, which would count as other people's work.
     watched = host.pressure(WATCH_SECONDS)
-    facts = host.facts(place) | {"pressure": watched, "loop": about(pick())}
+    facts = host.facts(place) | {"pressure": watched, "loop": about(pick()), "left_behind": left_behind(root)}
     findings = machine_doubts(facts)
     if as_json:
         click.echo(json.dumps({"facts": facts, "findings": [asdict(f) for f in findings]}, indent=2))
@@ -43,13 +47,6 @@ def command(as_json: bool, work: Path | None) -> None:
         render(facts, findings, output())
     if any(finding.severity == "bad" for finding in findings):
         raise SystemExit(1)
-
-
-def _default_root() -> Path:
-    # Not at the top: who names a directory doesn't need the rest of the running machinery.
-    from dyno.run.work import default_root
-
-    return default_root()
 
 
 def _writable(work: Path) -> Path:

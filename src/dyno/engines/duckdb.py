@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer
-from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import DELETE, FIELDS, SqlReader, record, transaction
+from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
+from dyno.suites.records.table import batches, opener
 
 
 def _flushes_always() -> bool:
@@ -69,8 +69,9 @@ class DuckDB:
         yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
 
 
+STATEMENTS = Statements()
 # The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
-SCAN = (
+STATEMENTS.scan = (
     f"SELECT {FIELDS} FROM records WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
 )
 KEYS = "(SELECT unnest($1) AS k_name, unnest($2) AS k_location)"
@@ -78,19 +79,15 @@ GET_MANY = f"SELECT {FIELDS} FROM records JOIN {KEYS} ON name = k_name AND locat
 DELETE_MANY = f"DELETE FROM records USING {KEYS} WHERE name = k_name AND location = k_location"
 
 
-def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
+class Table:
+    """See `dyno.suites.records.table.Table`: many records are lists of columns."""
 
-
-class Records:
-    """The `records` port. A transaction of one record uses single statements; a larger one, lists of columns."""
+    batch = BATCH
 
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
         self._cursor = cursor = engine.db.cursor()
         self._indexes = tuple(INDEXES.items()) if indexed else ()
-        self._reader = SqlReader(cursor.execute, SCAN)
+        self.reader = SqlReader(cursor.execute, STATEMENTS)
         names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
         self._one = f"INTO records VALUES ({', '.join('?' * len(names))})"
         self._many = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names)))}"
@@ -99,15 +96,10 @@ class Records:
         for name, _ in self._indexes:
             cursor.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
 
-    @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        with transaction(self._cursor.execute):
-            yield self._reader
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._cursor.execute)
 
-    def reader(self) -> Reader:
-        return self._reader
-
-    def _store(self, verb: str, records: list[Record]) -> None:
+    def _write(self, verb: str, records: list[Record]) -> None:
         values = [[record[field] for record in records] for field in ("name", "location", "stub")]
         values += [[function(record) for record in records] for _, function in self._indexes]
         if len(records) == 1:
@@ -115,58 +107,39 @@ class Records:
         else:
             self._cursor.execute(f"{verb} {self._many}", values)
 
-    def insert(self, records: Iterable[Record]) -> None:
-        with transaction(self._cursor.execute):
-            for batch in _batches(records):
-                self._store("INSERT", batch)
+    def insert_one(self, record: Record) -> None:
+        self._write("INSERT", [record])
 
-    def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        olds: list[Record | None] = []
-        with transaction(self._cursor.execute):
-            for batch in _batches(records):
-                keys = [(new["name"], new["location"]) for new in batch]
-                latest = self._get_many(keys)
-                for key, new in zip(keys, batch, strict=True):
-                    olds.append(latest.get(key))
-                    latest[key] = new
-                self._store("INSERT OR REPLACE", [latest[key] for key in dict.fromkeys(keys)])
-        return olds
+    def insert_many(self, records: Iterable[Record]) -> None:
+        for batch in batches(records, BATCH):
+            self._write("INSERT", batch)
 
-    def _get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        if len(keys) == 1:
-            found = self._reader.get(keys[0])
-            return {} if found is None else {keys[0]: found}
-        rows = self._cursor.execute(GET_MANY, _columns(dict.fromkeys(keys))).fetchall()
+    def store(self, records: list[Record]) -> None:
+        self._write("INSERT OR REPLACE", records)
+
+    def get_many(self, keys: list[Key]) -> dict[Key, Record]:
+        rows = self._cursor.execute(GET_MANY, _columns(keys)).fetchall()
         return {(row[0], row[1]): record(row) for row in rows}
 
-    def delete(self, keys: Iterable[Key]) -> list[bool]:
-        found: list[bool] = []
-        execute = self._cursor.execute
-        with transaction(execute):
-            for batch in _batches(keys):
-                if len(batch) == 1:
-                    found.append(execute(DELETE, batch[0]).fetchone()[0] == 1)
-                    continue
-                there = self._get_many(batch)
-                execute(DELETE_MANY, _columns(there))
-                # Only the first mention of a key finds it.
-                found += [there.pop(key, None) is not None for key in batch]
-        return found
+    def delete_one(self, key: Key) -> bool:
+        return bool(self._cursor.execute(STATEMENTS.delete, key).fetchone()[0])
+
+    def delete_many(self, keys: list[Key]) -> None:
+        self._cursor.execute(DELETE_MANY, _columns(keys))
 
     def close(self) -> None:
         self._cursor.close()
 
 
-def _columns(keys: Iterable[Key]) -> list[list[str]]:
-    pairs = list(keys)
-    return [[name for name, _ in pairs], [location for _, location in pairs]]
+def _columns(keys: list[Key]) -> list[list[str]]:
+    return [[name for name, _ in keys], [location for _, location in keys]]
 
 
 ENGINE = EngineSpec(
     name="duckdb",
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
-    ports={"records": Records},
+    ports={"records": opener(Table)},
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
     modules=("duckdb",),

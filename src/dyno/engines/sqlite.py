@@ -10,7 +10,7 @@ from typing import Any
 
 from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, choice, integer
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import DELETE, SqlReader, transaction
+from dyno.suites.records.sql import SqlReader, Statements, transaction
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A rollback journal in memory: a process that dies inside a commit may leave a torn file.
@@ -19,6 +19,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # In WAL mode, NORMAL flushes at checkpoints only; FULL flushes the log at every commit.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
+STATEMENTS = Statements()
 PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 SYNCHRONOUS = ("off", "normal", "full", "extra")
 
@@ -92,7 +93,7 @@ class Records:
     def __init__(self, engine: SQLite, indexed: bool) -> None:
         self._connection = connection = engine.connect()
         self._indexed = indexed
-        self._reader = SqlReader(connection.execute)
+        self._reader = SqlReader(connection.execute, STATEMENTS)
         self._insert, self._upsert = self._statements()
         columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES) if indexed else ""
         connection.execute(
@@ -136,7 +137,7 @@ class Records:
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
-            return [self._connection.execute(DELETE, key).rowcount == 1 for key in keys]
+            return [self._connection.execute(STATEMENTS.delete, key).rowcount == 1 for key in keys]
 
     def close(self) -> None:
         self._connection.close()

@@ -5,38 +5,28 @@ For `dyno selftest`, which plants what Dyno must find.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from binascii import crc_hqx
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
-from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer, yes_no
+from dyno.model import Caveat, EngineSpec, Server, Setting, Tier, Value, integer, yes_no
+from dyno.servers.process import Process
 
-PID = "server.pid"
 STEPS = 5
 """Bytes of a checksum that are a unit of work, some 10 ns. Each byte waits for the one before: what shares the core
 slows such a chain by a few percent, where it takes a fifth from a loop of the interpreter."""
 
 
 class SyntheticEngine:
-    """Options, and the idle process that stands for a server where one is asked for."""
+    """Its options."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        self.options, self._home = options, home
-        self._server: subprocess.Popen[bytes] | None = None
-        if options["server"]:
-            self._server = subprocess.Popen(["sleep", "600"])
-            (home / PID).write_text(str(self._server.pid))
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Server | None = None) -> None:
+        self.options = options
 
     def close(self) -> None:
-        if self._server is not None:
-            (self._home / PID).unlink(missing_ok=True)
-            self._server.kill()
-            self._server.wait()
-            self._server = None
+        pass
 
     def version(self) -> str:
         return "takes time"
@@ -94,10 +84,12 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     return None
 
 
-def server(home: Path) -> Iterable[int]:
-    with suppress(OSError, ValueError):
-        return (int((home / PID).read_text()),)
-    return ()
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
+    """An idle process that stands for a server, where one is asked for."""
+    if not options["server"]:
+        return None
+    home.mkdir(exist_ok=True)
+    return Process(["sleep", "600"], home, ready=lambda: True)
 
 
 ENGINE = EngineSpec(
@@ -115,6 +107,6 @@ ENGINE = EngineSpec(
         Setting("stall_after", integer(0), 0, "after so many operations"),
         Setting("server", yes_no, False, "start an idle process that stands for a server"),
     ),
-    server=server,
+    server=serve,
     clients="processes",
 )

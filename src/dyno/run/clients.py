@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -20,6 +21,33 @@ from dyno.suite import Workload
 
 START_TIMEOUT = 120
 READY = "ready"
+
+
+@dataclass
+class Ended:
+    """What the client processes of this worker have used that have ended. A server that ended is not among them,
+    as it is among the children that getrusage(2) tells of.
+    """
+
+    user_ns: int = 0
+    system_ns: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    major_faults: int = 0
+    peak_resident_bytes: int = 0
+    """Of the largest."""
+
+    def add(self, before: resource.struct_rusage, after: resource.struct_rusage, peaks: list[int]) -> None:
+        """The children that ended between two readings of getrusage(2)."""
+        self.user_ns += round((after.ru_utime - before.ru_utime) * 1e9)
+        self.system_ns += round((after.ru_stime - before.ru_stime) * 1e9)
+        self.voluntary_switches += after.ru_nvcsw - before.ru_nvcsw
+        self.involuntary_switches += after.ru_nivcsw - before.ru_nivcsw
+        self.major_faults += after.ru_majflt - before.ru_majflt
+        self.peak_resident_bytes = max(self.peak_resident_bytes, *peaks)
+
+
+ENDED = Ended()
 
 
 class ClientDied(Exception):
@@ -125,6 +153,7 @@ def _processes(
     # This process is the last at it, so that it knows when all are ready.
     barrier, parent = context.Barrier(clients + 1), os.getpid()
     workload.release()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     receivers, processes = [], []
     for client in range(clients):
         receiver, sender = context.Pipe(duplex=False)
@@ -137,9 +166,10 @@ def _processes(
         sender.close()
         receivers.append(receiver)
         processes.append(process)
-    results = _hear_out(receivers, barrier, ready)
+    results, peaks = _hear_out(receivers, barrier, ready)
     for process in processes:
         process.join()
+    ENDED.add(before, resource.getrusage(resource.RUSAGE_CHILDREN), peaks)
     return _tallies(results)
 
 
@@ -163,12 +193,17 @@ def _child(
         barrier.abort()
         kept = isinstance(error, (MemoryError, threading.BrokenBarrierError))
         result = error if kept else ClientDied(f"{type(error).__name__}: {error}")
-    sender.send(result)
+    sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
 
 
-def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -> list[Tally | BaseException | None]:
-    """What each client sends; None for one that died, in which case nobody is to wait for it at the barrier."""
-    results: list[Tally | BaseException | None] = [None] * len(receivers)
+Results = list[Tally | BaseException | None]
+
+
+def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -> tuple[Results, list[int]]:
+    """What each client sends, and the most memory that it had; None and 0 for one that died, in which case nobody is
+    to wait for it at the barrier."""
+    results: Results = [None] * len(receivers)
+    peaks = [0] * len(receivers)
     waiting = dict(zip(receivers, range(len(receivers)), strict=True))
     coming = len(receivers)
     while waiting:
@@ -178,14 +213,15 @@ def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -
                 told = receiver.recv()
             except EOFError:
                 barrier.abort()
-                told = None
+                told = None, 0
             if told == READY:
                 coming -= 1
                 if not coming:
                     _start(barrier, ready)
             else:
-                results[waiting.pop(receiver)] = told
-    return results
+                client = waiting.pop(receiver)
+                results[client], peaks[client] = told
+    return results, peaks
 
 
 def _start(barrier: Any, ready: Callable[[], object]) -> None:

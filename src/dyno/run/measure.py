@@ -175,6 +175,8 @@ class _Client:
             record = self._bulk(work, left) if isinstance(work, Bulk) else self._operations(work, left)
             paused = of_thread_ns()
             record()
+            # It holds the answers: they are freed within the pause.
+            del record
             work = next(slices, None) if tally.ended_by == "count" else None
             self._pause(paused)
             if work is not None and monotonic_ns() > deadline:

@@ -20,15 +20,12 @@ from dyno.suite import Job, Workload
 
 def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
     """Measures a phase. Raises Absent where it makes no sense for the engine."""
-    server = list(job.spec.server(job.home))
-    rest(server, job.home)
+    rest(serving(job), job.home)
     # A floor keeps nothing that could be cold, and prices the harness all the same.
     cold = phase.temperature == "cold" and not job.spec.floor
-    residency = chill(workload, job.home) if cold else None
-    if server and cold:
-        # It ended with the engine; opened again, that has another.
-        workload.engine()
-        server = list(job.spec.server(job.home))
+    residency = chill(workload, job) if cold else None
+    # After that: stopped and started, the server has other processes.
+    server = serving(job)
     counters = _Counters(server, job)
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, counters.read)
     served, moved, mine = counters.served(), counters.moved(), own()
@@ -48,7 +45,13 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
+        facts={} if void else dict(workload.facts(phase)),
     )
+
+
+def serving(job: Job) -> list[int]:
+    """The processes that serve the engine; none where it has no server, or one that is the user's own."""
+    return [] if job.server is None else list(job.server.pids())
 
 
 class _Counters:

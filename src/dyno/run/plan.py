@@ -27,6 +27,7 @@ from dyno.model import (
     percent,
     unknown,
 )
+from dyno.passwords import concealed, passwords
 from dyno.run.arrivals import ARRIVALS, UNIFORM
 from dyno.run.loops import LOOPS, pick
 from dyno.run.measure import PATIENCE
@@ -117,6 +118,19 @@ class Plan:
     """Further blocks are added until each interval reaches no further than this share of its median."""
     within: float | None = None
     """Seconds after which no further block is begun; None where `until` is."""
+    layout: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The suite's own table, as plain JSON; it has a place of its own in the run file."""
+    addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of users' own servers: as the cells have them, with passwords hidden, to what they are. In no run file."""
+
+    def options(self, cell: Cell) -> dict[str, Value]:
+        """The cell's options as an engine needs them, passwords and all: not to be shown or kept."""
+        return {name: self.addresses.get(str(value), value) for name, value in cell.options.items()}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What may stand in nothing that is shown or kept."""
+        return tuple(secret for address in self.addresses.values() for secret in passwords(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
         """How long and how fast a cell's phases are measured: the fields of `run.measure.Pace`."""
@@ -140,7 +154,7 @@ class Plan:
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
         whole = asdict(self)
-        del whole["cells"]
+        del whole["cells"], whole["addresses"], whole["layout"]
         return {**whole, "phases": list(self.phases)}
 
 
@@ -152,9 +166,11 @@ def make(asked: Asked) -> Plan:
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
-    combinations = list(_combinations(suite, preset.params, asked))
+    combinations = list(_combinations(suite, preset, asked))
     rows = _rows(suite, asked, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, asked.phases)
+    addresses: dict[str, str] = {}
+    rows = [(spec, _hidden(spec, options, addresses), tier) for spec, options, tier in rows]
     return Plan(
         suite=suite.name,
         phases=phases,
@@ -175,7 +191,20 @@ def make(asked: Asked) -> Plan:
         loop=asked.loop or "auto",
         until=None if asked.until is None else _until(asked.until),
         within=None if asked.until is None else asked.within or WITHIN,
+        layout=None if suite.layout is None else asdict(suite.layout),
+        addresses=addresses,
     )
+
+
+def _hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
+    """The options with the passwords of their addresses hidden. What they are is added to `addresses`."""
+    shown = dict(options)
+    for setting in spec.options:
+        if setting.address and (address := str(options.get(setting.name, ""))) != concealed(address):
+            shown[setting.name] = concealed(address)
+            if addresses.setdefault(concealed(address), address) != address:
+                raise UsageError(f"{concealed(address)} is given with two passwords; one server has one")
+    return shown
 
 
 def _until(text: str | float) -> float:
@@ -227,7 +256,7 @@ def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in known if not asked or name in asked)
 
 
-def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> Iterator[dict[str, Value]]:
+def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[str, Value]]:
     """The product of all parameters' values, the last one named varying fastest."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(asked.params)
@@ -241,13 +270,13 @@ def _combinations(suite: Suite, defaults: Mapping[str, Value], asked: Asked) -> 
             raise UsageError(unknown(f"suite {suite.name}: parameter", name, settings))
     values: dict[str, list[Value]] = {}
     for name, setting in settings.items():
-        if name in given:
-            if not given[name]:
-                raise UsageError(f"suite {suite.name}: parameter {name} has no value")
-            read = [setting.read(text, f"suite {suite.name}: parameter") for text in given[name]]
-            values[name] = list(dict.fromkeys(read))
-        else:
-            values[name] = [defaults.get(name, setting.default)]
+        if name in given and not given[name]:
+            raise UsageError(f"suite {suite.name}: parameter {name} has no value")
+        usual = preset.params.get(name, setting.default)
+        wanted = given.get(name, usual if isinstance(usual, tuple) else (usual,))
+        # A preset's too: it may want what is not installed.
+        read = [setting.read(text, f"suite {suite.name}: parameter") for text in wanted]
+        values[name] = list(dict.fromkeys(read))
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))
 
@@ -286,8 +315,10 @@ def _tier(name: str) -> Tier:
 
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
-    """Those that run without being named: installed, not a null engine, able to give the tier and to serve."""
-    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.missing()]
+    """Those that run without being named: installed, not a null engine, able to give the tier and to serve. Of a
+    suite that says which, those alone."""
+    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
+    specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
     return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
@@ -303,6 +334,8 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         if missing := spec.missing():
             raise UsageError(f"engine {name} needs {', '.join(missing)}: {spec.install}")
         resolved = spec.resolve(given)
+        if lacking := spec.needs(resolved):
+            raise UsageError(f"engine {name} {lacking}")
         row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
         _check_tier(spec, row[2], resolved)
         if row not in rows:
@@ -333,6 +366,6 @@ def split_engine(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
-            raise UsageError(f"engine {text}: options are written {name}:option=value+option=value")
+            raise UsageError(f"engine {concealed(text)}: options are written {name}:option=value+option=value")
         options[option] = value
     return name, options

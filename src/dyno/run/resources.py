@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from dyno.run.procfs import read_lines, read_text
+
 INTERVAL = 0.05
 
 
-def anonymous_bytes(pid: int) -> int:
-    """Memory of a process that no file backs, in bytes: what it took, not what the page cache maps into it.
+def anonymous_bytes(pids: Iterable[int]) -> int:
+    """Memory of processes that no file backs, in bytes: what they took, not what the page cache maps into them.
 
-    Zero for a process that is gone.
+    What they share counts once, by the process that has most of it. A process that is gone has none.
     """
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    found = (fields.get(name, "0 kB").split()[0] for name in ("RssAnon", "RssShmem"))
-    return sum(int(kib) << 10 for kib in found)
+    own, shared = 0, 0
+    for pid in pids:
+        status = dict(line.partition(":")[::2] for line in read_lines(Path(f"/proc/{pid}/status")))
+        anonymous, common = (int((status.get(name) or "0").split()[0]) << 10 for name in ("RssAnon", "RssShmem"))
+        own, shared = own + anonymous, max(shared, common)
+    return own + shared
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that a process started, and theirs. By the kernel's own list of children where it keeps
+    one: to look at every process of the machine disturbs what is measured.
+    """
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        with suppress(psutil.Error):
+            yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        return
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, (read_text(task) or "").split()):
+            yield child
+            yield from descendants(child)
 
 
 @dataclass
 class Watch:
-    """Looks at a worker and, where it has client processes, at those."""
+    """Looks at a worker, its client processes and its server."""
 
     pid: int
     limit_bytes: int
     deadline: float
     """On the clock of `time.monotonic`."""
-    family: bool
     peak_bytes: int = field(default=0)
 
     def verdict(self) -> str | None:
         """'timeout' or 'out-of-memory', or None while all is well."""
-        used = sum(anonymous_bytes(pid) for pid in self._pids())
+        used = anonymous_bytes([self.pid, *descendants(self.pid)])
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
             return "out-of-memory"
         return "timeout" if time.monotonic() > self.deadline else None
-
-    def _pids(self) -> Iterable[int]:
-        yield self.pid
-        if self.family:
-            with suppress(psutil.Error):
-                yield from (child.pid for child in psutil.Process(self.pid).children(recursive=True))
 
 
 def default_limit() -> int:

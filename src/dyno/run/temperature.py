@@ -11,21 +11,34 @@ from dyno.model import Absent, Phase
 from dyno.run import pagecache
 from dyno.run.tally import Tally
 from dyno.run.usage import Usage
-from dyno.suite import Workload
+from dyno.suite import Job, Workload
 
 COLD_PERCENT = 1.0
 """Of the files, what may be in the page cache."""
 
 
-def chill(workload: Workload, home: Path) -> Mapping[str, Any]:
-    """Closes the engine and evicts its files. Returns their residency, measured afterwards, before it is opened.
+def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
+    """Closes the engine, stops its server and evicts their files. Returns their residency, measured afterwards,
+    before the server is started again and the engine opened.
 
-    All files in `home`, which is the trial's own: those that an engine names are there, and what it left when it
-    was closed. Raises Absent for an engine that keeps nothing in files.
+    All files in the home of the trial: those that an engine names are there, and what it left when it was closed.
+    Raises Absent for an engine that keeps nothing in files, or reads from memory alone, and for a user's own server.
     """
-    if not list(workload.engine().files()):
+    if job.spec.in_memory:
+        raise Absent("reads from memory, whatever it keeps in files, so that it can't be cold")
+    if job.server is None and not list(workload.engine().files()):
         raise Absent("keeps nothing in files, so that it can't be cold")
     workload.release()
+    if job.server is None:
+        return _evicted(job.home)
+    job.server.stop()
+    try:
+        return _evicted(job.home)
+    finally:
+        job.server.start()
+
+
+def _evicted(home: Path) -> Mapping[str, Any]:
     files = [path for path in home.rglob("*") if path.is_file()]
     how, found = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _next_to_nothing(found.resident_bytes, found.file_bytes):

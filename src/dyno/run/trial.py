@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from dyno.model import Caveat, Cell, Sample, Trial
+from dyno.passwords import HIDDEN
 from dyno.results import Attempt, sample
 from dyno.run import strain
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.process import nothing_left
 from dyno.run.resources import INTERVAL, Watch
+from dyno.servers import strays
 
 OUTPUT_KEPT = 4_000
 CLOSING_TIME = 10.0
@@ -33,6 +35,8 @@ class _Story:
     """What a worker has told so far, and how its process ended."""
 
     on_phase: Callable[[str], None]
+    secrets: tuple[str, ...] = ()
+    """Passwords, which an engine may put into what it says."""
     phase: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -50,21 +54,32 @@ class _Story:
             return False
         return True
 
+    def hidden(self, told: Any) -> Any:
+        """What an engine said, without passwords: a text, or texts in lists and by name."""
+        if isinstance(told, dict):
+            return {name: self.hidden(value) for name, value in told.items()}
+        if isinstance(told, list):
+            return [self.hidden(value) for value in told]
+        for secret in self.secrets if isinstance(told, str) else ():
+            told = told.replace(secret, HIDDEN)
+        return told
+
     def _take(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
         if kind == "phase":
             self.phase = event["phase"]
             self.on_phase(event["phase"])
         elif kind == "engine":
-            self.about = event
+            self.about = self.hidden(event)
         elif kind == "loop":
             self.loop = event
         elif kind == "absent":
-            self.absent[event["phase"]] = event["why"]
+            self.absent[event["phase"]] = self.hidden(event["why"])
         elif kind == "sample":
-            self.samples.append(sample(event["sample"]))
+            told = event["sample"]
+            self.samples.append(sample(told | {name: self.hidden(told[name]) for name in ("first_error", "void")}))
         elif kind == "end":
-            self.outcome, self.why, self.resources = event["outcome"], event["why"], event["resources"]
+            self.outcome, self.why, self.resources = event["outcome"], self.hidden(event["why"]), event["resources"]
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Settles the outcome from the watch's verdict and the exit status."""
@@ -93,18 +108,19 @@ def run_trial(
 ) -> Attempt:
     """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
     started, begin = datetime.now(timezone.utc), time.monotonic_ns()
-    story = _Story(on_phase)
+    story = _Story(on_phase, plan.secrets)
     before = strain.counters()
     home.mkdir()
     output = home.with_suffix(".output")
     try:
         with nothing_left(), _worker(home, output, _job(plan, cell, home)) as (process, pipe):
-            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout, int(cell.params["clients"]) > 1)
+            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
             verdict = _listen(process, pipe, watch, story)
             status = process.wait()
         story.conclude(verdict, status, plan, limit)
-        printed = None if story.outcome == "ok" else _tail(output)
+        printed = None if story.outcome == "ok" else story.hidden(_tail(output))
     finally:
+        strays.clear(home)
         shutil.rmtree(home, ignore_errors=True)
         output.unlink(missing_ok=True)
     duration = time.monotonic_ns() - begin
@@ -134,7 +150,7 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
     return {
         "suite": cell.suite,
         "engine": cell.engine,
-        "options": dict(cell.options),
+        "options": plan.options(cell),
         "tier": cell.tier.value,
         "clients": cell.params["clients"],
         "params": params,

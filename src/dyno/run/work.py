@@ -1,4 +1,5 @@
-"""Where engines' data live while they are measured: a directory per run, gone with it, swept up if it was killed."""
+"""Where engines' data live while they are measured: a directory per run, gone with it. What a killed run left, its
+servers too, is swept up."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from dyno.model import UsageError
+from dyno.servers import strays
 
 # Not a name that anyone else would give: what bears it and is not locked is removed.
 PREFIX = "dyno-run-"
@@ -18,11 +22,14 @@ LOCK = ".dyno-run-lock"
 
 
 def default_root() -> Path:
-    """`$DYNO_WORK`, or dyno/work in the user's cache directory: on a disk, where /tmp often is not."""
+    """`$DYNO_WORK`, or dyno/work in the user's cache directory: on a disk, where /tmp often is not.
+
+    That of root is in /var/cache: servers that refuse to run as root can't enter root's home.
+    """
     if named := os.environ.get("DYNO_WORK"):
         return Path(named)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "dyno" / "work"
+    home = Path("/var/cache") if os.geteuid() == 0 else Path.home() / ".cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home) / "dyno" / "work"
 
 
 @contextmanager
@@ -39,6 +46,9 @@ def directory(root: Path) -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Named so that a sweep sees it only now that it is locked.
         path = made.rename(root / made.name.replace("dyno-new-", PREFIX))
+        if os.geteuid() == 0:
+            # A server that root starts runs as another user, who has to come by.
+            path.chmod(0o711)
     except OSError as error:
         raise UsageError(f"can't use {root} as the work directory: {error.strerror}") from None
     with lock:
@@ -49,11 +59,28 @@ def directory(root: Path) -> Iterator[Path]:
 
 
 def sweep(root: Path) -> list[Path]:
-    """Removes the directories whose run is dead, and returns them."""
-    swept = []
+    """Removes the directories whose run is dead, and ends the servers that were left in them; returns them."""
+    swept = list(dead(root))
+    for path in swept:
+        strays.clear(path)
+        shutil.rmtree(path, ignore_errors=True)
+    return swept
+
+
+def dead(root: Path) -> Iterator[Path]:
+    """The directories whose run is no more."""
     for path in root.glob(PREFIX + "*"):
         with suppress(OSError), (path / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-            swept.append(path)
-    return swept
+            yield path
+
+
+def left_behind(root: Path) -> dict[str, list[str]]:
+    """What killed runs left under `root`, for the next run to take away: their directories, and their servers that
+    still run, as 'redis-server 4711'."""
+    directories = list(dead(root))
+    servers: list[str] = []
+    for process in (process for path in directories for process in strays.recorded(path)):
+        with suppress(psutil.Error):
+            servers.append(f"{process.name()} {process.pid}")
+    return {"directories": [str(path) for path in directories], "servers": servers}

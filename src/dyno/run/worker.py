@@ -11,19 +11,24 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from dyno import registry
-from dyno.model import Absent, EngineSpec, Refused, Tier, Wrong
+from dyno.model import Absent, Refused, Tier, Wrong
+from dyno.run.clients import ENDED
 from dyno.run.loops import about, pick
 from dyno.run.measure import Pace
-from dyno.run.phase import sampled
+from dyno.run.phase import sampled, serving
 from dyno.run.process import die_with_parent
 from dyno.run.usage import of_tree, own, peak_resident_bytes
-from dyno.suite import Job, Workload
+from dyno.suite import Job, Suite, Workload
+
+SERVER = "server"
+"""Its directory in the trial's, and the name of the time that it takes to start."""
 
 
 def main() -> None:
@@ -37,13 +42,13 @@ def main() -> None:
         try:
             used = _trial(job, pipe)
         except Wrong as wrong:
-            _end(pipe, "wrong", str(wrong), _used(job))
+            _end(pipe, "wrong", str(wrong), _used())
         except Refused as refused:
-            _end(pipe, "refused", str(refused), _used(job))
+            _end(pipe, "refused", str(refused), _used())
         except MemoryError as error:
-            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used(job))
+            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used())
         except Exception as error:
-            _end(pipe, "error", f"{type(error).__name__}: {error}", _used(job))
+            _end(pipe, "error", f"{type(error).__name__}: {error}", _used())
             # For the trial's output, which is kept where it did not end well.
             traceback.print_exc()
         else:
@@ -54,31 +59,23 @@ def _end(pipe: TextIO, outcome: str, why: str | None, used: Mapping[str, Any]) -
     _tell(pipe, event="end", outcome=outcome, why=why, resources=used)
 
 
-def _used(message: Mapping[str, Any], server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
-    return {"client": _client(message), "server": server}
+def _used(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
+    return {"client": _client(), "server": server}
 
 
-def _client(message: Mapping[str, Any]) -> dict[str, int | None]:
+def _client() -> dict[str, int | None]:
     """What this process and its client processes used, all told. Their memory is that of the largest."""
-    mine, spec = asdict(own()), registry.attempt("engine", message["engine"])
-    if message["clients"] == 1 or not isinstance(spec, EngineSpec) or spec.clients != "processes":
-        # Those of its children that have ended were no clients: an engine's server, perhaps.
-        return {**mine, "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
-    clients = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        **mine,
-        "user_ns": mine["user_ns"] + round(clients.ru_utime * 1e9),
-        "system_ns": mine["system_ns"] + round(clients.ru_stime * 1e9),
-        "voluntary_switches": mine["voluntary_switches"] + clients.ru_nvcsw,
-        "involuntary_switches": mine["involuntary_switches"] + clients.ru_nivcsw,
-        "major_faults": mine["major_faults"] + clients.ru_majflt,
-        "peak_resident_bytes": max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, clients.ru_maxrss) << 10,
-    }
+    mine, clients = asdict(own()), asdict(ENDED)
+    clients["peak_resident_bytes"] = max(
+        clients["peak_resident_bytes"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    )
+    # Its bytes count those of its children that have ended, a server's too.
+    return {**mine, **{name: (mine.get(name) or 0) + clients[name] for name in clients}}
 
 
 def _server(job: Job) -> dict[str, int | None] | None:
     """The same of the processes that serve the engine; None where there are none. Their memory is the sum."""
-    pids = list(job.spec.server(job.home))
+    pids = serving(job)
     if not pids:
         return None
     peaks = [peak_resident_bytes(pid) for pid in pids]
@@ -103,7 +100,42 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
         seed=message["seed"],
         clients=message["clients"],
     )
-    workload = suite.workload(job)
+    with _served(job, pipe) as job, _closed(suite.workload(job)) as workload:
+        _phases(workload, suite, job, message, pipe)
+        _tell(pipe, event="phase", phase="close")
+        # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
+        server = _server(job)
+        used = _used(server)
+    return used if server else _used()
+
+
+@contextmanager
+def _served(job: Job, pipe: TextIO) -> Iterator[Job]:
+    """The job with its server, which runs inside the block."""
+    wanted = job.spec.server
+    server = wanted and wanted(job.home / SERVER, job.tier, job.options, job.clients)
+    if not server:
+        yield job
+        return
+    _tell(pipe, event="phase", phase=SERVER)
+    with closing(server):
+        server.start()
+        yield replace(job, server=server)
+
+
+@contextmanager
+def _closed(workload: Workload) -> Iterator[Workload]:
+    """Closed at the end, in any case: what it has on a user's own server is taken off."""
+    try:
+        yield workload
+    except BaseException:
+        with suppress(Exception):
+            workload.close()
+        raise
+    workload.close()
+
+
+def _phases(workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: TextIO) -> None:
     _tell(pipe, event="phase", phase="conformance")
     workload.conformance()
     pace = Pace(**message["pace"])
@@ -121,14 +153,6 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
             _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace)))
         except Absent as why:
             _tell(pipe, event="absent", phase=phase.name, why=str(why))
-    _tell(pipe, event="phase", phase="close")
-    if server := _server(job):
-        # Before it ends: the kernel adds what it read and wrote to its parent's, which may be this process.
-        used = _used(message, server)
-        workload.close()
-        return used
-    workload.close()
-    return _used(message)
 
 
 def _about(workload: Workload) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
 
     The worst stand first.
     """
-    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _clock, _loop)
+    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _clock, _loop, _left_behind)
     found = [finding for judge in judges for finding in judge(facts)]
     return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
@@ -104,6 +104,16 @@ def _loop(facts: Mapping[str, Any]) -> Iterator[Finding]:
             f"the Python loop measures here: {cost:.0f} ns an operation, several times what the native one takes",
             "install a Rust toolchain (cargo), and Dyno again",
         )
+
+
+def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    directories, servers = (_at(facts, "left_behind", what) or [] for what in ("directories", "servers"))
+    if directories:
+        text = f"killed runs left {len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
+        running = f" and {', '.join(servers)}, which still run{'s' if len(servers) == 1 else ''}" if servers else ""
+        where = ", ".join(directories[:3]) + (", …" if len(directories) > 3 else "")
+        weight: Severity = "warn" if servers else "ok"
+        yield Finding("left-behind", weight, f"{text}{running}: {where}", "the next `dyno run` takes it away")
 
 
 def _others(facts: Mapping[str, Any]) -> Iterator[Finding]:

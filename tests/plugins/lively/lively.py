@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from typing import Any
 
 from dyno.engines import lmdb, memory, sqlite
 from dyno.model import EngineSpec, Setting, Tier, Value, choice, integer
+from dyno.servers.process import Process
 from dyno.suites.records.overlay import Pending
 
 LATE_BYTES = 1 << 20
@@ -119,72 +121,81 @@ class RestlessKeys(memory.Keys):
 
 # -- a server -------------------------------------------------------------------------------------------------
 
-PID = "server.pid"
 PAGES = 1024
 SERVE = """
-import os, sys, time
-burn_ns, data = int(sys.argv[1]) * 1000, os.open(sys.argv[2], os.O_RDONLY)
+import os, socket, sys, time
+burn_ns, path = int(sys.argv[1]) * 1000, sys.argv[2]
+data = os.open(path, os.O_RDONLY)
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("socket")
+listening.listen()
 asked = 0
-while os.read(0, 1):
-    asked += 1
-    os.pread(data, 4096, asked * 389 % 1024 * 4096)
-    until = time.process_time_ns() + burn_ns
-    while time.process_time_ns() < until:
-        pass
-    os.write(1, b"!")
+while True:
+    client, _ = listening.accept()
+    while client.recv(1):
+        asked += 1
+        os.pread(data, 4096, asked * 389 % 1024 * 4096)
+        until = time.process_time_ns() + burn_ns
+        while time.process_time_ns() < until:
+            pass
+        client.send(b"!")
 """
 
 
+class Serving(Process):
+    """For each byte that it is sent, it reads a page of a file and burns CPU time."""
+
+    def __init__(self, home: Path, burn_us: int) -> None:
+        self.data, self.socket = home / "data", home / "socket"
+        words = [sys.executable, "-I", "-S", "-c", SERVE, str(burn_us), str(self.data)]
+        super().__init__(words, home, self.socket.exists)
+
+    def start(self) -> None:
+        self.home.mkdir(exist_ok=True)
+        if not self.data.exists():
+            self.data.write_bytes(os.urandom(PAGES * PAGE))
+        self.socket.unlink(missing_ok=True)
+        super().start()
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Serving:
+    return Serving(home, int(options["burn_us"]))
+
+
 class Served(memory.Memory):
-    """For each get, a child process reads a page of a file and burns CPU time, while the client waits.
+    """For each get it asks its server, and waits.
 
     What it holds is in another file while it is closed.
     """
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Serving) -> None:
         super().__init__(home, tier, options)
-        self._home = home
-        self._server: subprocess.Popen[bytes] | None = None
+        self._home, self._server = home, server
+        self._socket: socket.socket | None = None
         if not is_measured(home):
             return
-        if self.data.exists():
+        if self.kept.exists():
             self.store.update(pickle.loads(self.kept.read_bytes()))
-        else:
-            self.data.write_bytes(os.urandom(PAGES * PAGE))
-        words = [sys.executable, "-I", "-S", "-c", SERVE, str(options["burn_us"]), str(self.data)]
-        self._server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        (home / PID).write_text(str(self._server.pid))
-
-    @property
-    def data(self) -> Path:
-        return self._home / "data"
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(server.socket))
 
     @property
     def kept(self) -> Path:
         return self._home / "kept"
 
     def files(self) -> Iterable[Path]:
-        return (self.data,)
+        return (self._server.data,)
 
     def ask(self) -> None:
-        if self._server is not None:
-            assert self._server.stdin is not None and self._server.stdout is not None
-            os.write(self._server.stdin.fileno(), b"?")
-            os.read(self._server.stdout.fileno(), 1)
+        if self._socket is not None:
+            self._socket.send(b"?")
+            self._socket.recv(1)
 
     def close(self) -> None:
-        if self._server is not None:
-            assert self._server.stdin is not None
-            self._server.stdin.close()
-            self._server.wait()
-            (self._home / PID).unlink()
+        if self._socket is not None:
+            self._socket.close()
             self.kept.write_bytes(pickle.dumps(dict(self.store)))
         super().close()
-
-
-def servers(home: Path) -> list[int]:
-    """Of the store that is open, in the trial's directory or below."""
-    return [int(file.read_text()) for file in home.rglob(PID)]
 
 
 class ServedReads:
@@ -289,5 +300,5 @@ SERVED = declare(
     Served,
     Setting("burn_us", integer(0), 2_000, "CPU time of the server for a get, in microseconds"),
     ports={"ordered-kv": ServedKeys},
-    server=servers,
+    server=serve,
 )

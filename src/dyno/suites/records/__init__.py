@@ -16,9 +16,11 @@ class RecordsSuite:
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
+    engines = ()
     params = PARAMS
     presets = PRESETS
     phases = PHASES
+    layout = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

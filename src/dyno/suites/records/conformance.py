@@ -102,8 +102,9 @@ def atomicity(opened: Opened, tier: Tier) -> None:
         pass
 
     def failing() -> Any:
-        yield record("new1", "2")
-        yield record("new2", "2")
+        # More than an engine hands over at once: what it has sent already must be taken back, too.
+        for number in range(2_500):
+            yield record(f"new{number}", "2")
         raise Planned
 
     with opened("atomicity", True) as port:

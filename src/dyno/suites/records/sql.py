@@ -5,16 +5,29 @@ For clients whose `execute(statement, values)` returns something with `fetchone`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from dyno.suites.records.port import Key, Record
 
 FIELDS = "name, location, stub"
-GET = f"SELECT {FIELDS} FROM records WHERE name = ? AND location = ?"
-SCAN = f"SELECT {FIELDS} FROM records WHERE (name, location) >= (?, ?) ORDER BY name, location LIMIT ?"
-DELETE = "DELETE FROM records WHERE name = ? AND location = ?"
+
+
+class Statements:
+    """The reading statements and the deletion, with a client's mark for a value: '?' or '%s'."""
+
+    def __init__(self, mark: str = "?") -> None:
+        records = f"SELECT {FIELDS} FROM records WHERE"
+        self.get = f"{records} name = {mark} AND location = {mark}"
+        self.scan = f"{records} (name, location) >= ({mark}, {mark}) ORDER BY name, location LIMIT {mark}"
+        self.delete = f"DELETE FROM records WHERE name = {mark} AND location = {mark}"
+        self._find = f"{records} {{}} = {mark}"
+
+    def find(self, what: str) -> str:
+        """By an indexed column or expression."""
+        return self._find.format(what)
 
 
 def record(row: tuple[str, str, str]) -> Record:
@@ -23,17 +36,20 @@ def record(row: tuple[str, str, str]) -> Record:
 
 
 class SqlReader:
-    """Reads on one connection, in whatever transaction it is in."""
+    """Reads on one connection, in whatever transaction it is in. `indexed` has the column or expression of each
+    index that is not a column of its name."""
 
-    def __init__(self, execute: Callable[..., Any], scan: str = SCAN) -> None:
-        self._execute, self._scan = execute, scan
+    def __init__(
+        self, execute: Callable[..., Any], statements: Statements, indexed: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._execute, self._statements, self._indexed = execute, statements, indexed
 
     def get(self, key: Key) -> Record | None:
-        row = self._execute(GET, key).fetchone()
+        row = self._execute(self._statements.get, key).fetchone()
         return None if row is None else record(row)
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        execute, statement = self._execute, f"SELECT {FIELDS} FROM records WHERE {index} = ?"
+        execute, statement = self._execute, self._statements.find(self._indexed.get(index, index))
 
         def find(value: str) -> Record | None:
             row = execute(statement, (value,)).fetchone()
@@ -42,7 +58,7 @@ class SqlReader:
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        execute, statement = self._execute, self._scan
+        execute, statement = self._execute, self._statements.scan
 
         def scan(key: Key) -> list[Record]:
             return [record(row) for row in execute(statement, (*key, count)).fetchall()]

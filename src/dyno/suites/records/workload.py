@@ -3,15 +3,14 @@ true afterwards. The phases' operations are in `work`."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dyno.model import Caveat, Engine, Phase
+from dyno.model import Caveat, Engine, Fact, Phase
 from dyno.suite import Bulk, Job, Operations
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
@@ -67,23 +66,21 @@ class RecordsWorkload:
         def opened(name: str, indexed: bool) -> Iterator[Records]:
             (home / name).mkdir(parents=True, exist_ok=True)
             with (
-                closing(self._open(home / name)) as engine,
+                closing(self._job.open(home / name)) as engine,
                 closing(open_port(self._job, engine, indexed)) as port,
             ):
                 yield port
 
         gaps = frozenset(gap.check for gap in self._job.spec.gaps)
         conformance.brief(opened, self._job.tier, gaps)
-        shutil.rmtree(home, ignore_errors=True)
-
-    def _open(self, home: Path) -> Engine:
-        return self._job.spec.opener(home, self._job.tier, self._job.options)
+        for store in home.iterdir():
+            self._job.remove(store)
 
     def engine(self) -> Engine:
         if self._engine is None:
             if self._store is None:
                 raise RuntimeError("no phase has been prepared")
-            self._engine = self._open(self._store)
+            self._engine = self._job.open(self._store)
         return self._engine
 
     def release(self) -> None:
@@ -93,6 +90,8 @@ class RecordsWorkload:
 
     def close(self) -> None:
         self.release()
+        if self._store is not None:
+            self._job.remove(self._store)
 
     @contextmanager
     def connect(self) -> Iterator[Records]:
@@ -113,7 +112,7 @@ class RecordsWorkload:
     def _start_store(self, name: str, indexed: bool) -> None:
         self.release()
         if self._store is not None:
-            shutil.rmtree(self._store, ignore_errors=True)
+            self._job.remove(self._store)
         self._store, self._indexed = self._job.home / name, indexed
         self._store.mkdir(parents=True)
         self._model.clear()
@@ -140,6 +139,9 @@ class RecordsWorkload:
             records = items // KEYS_PER_RECORD.get(phase.name, 1)
             return round(records * self._dataset.mean_record_bytes)
         return None
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        return {}
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:

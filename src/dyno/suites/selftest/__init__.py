@@ -17,6 +17,7 @@ class SelftestSuite:
     name = "selftest"
     title = "operations that cost what they are told to: for trying out the harness itself"
     ports = ("synthetic",)
+    engines = ()
     params = (
         Setting("operations", integer(1), 20_000, "operations of a round"),
         Setting("work", integer(0), 300, "units of work in each operation: about 10 ns each"),
@@ -29,6 +30,7 @@ class SelftestSuite:
         }
     )
     phases = (Phase("work", "operations of the same cost", "op", False, checked="every answer"),)
+    layout = None
 
     def workload(self, job: Job) -> Workload:
         from dyno.suites.selftest.workload import SelftestWorkload

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.model import Caveat, Engine, Phase, Wrong
+from dyno.model import Caveat, Engine, Fact, Phase, Wrong
 from dyno.suite import Bulk, Failure, Job, Operations
 from dyno.suites.selftest.conformance import CHECKS
 from dyno.suites.selftest.port import Synthetic
@@ -39,7 +39,7 @@ class SelftestWorkload:
 
     def engine(self) -> Engine:
         if self._engine is None:
-            self._engine = self._job.spec.opener(self._job.home, self._job.tier, self._job.options)
+            self._engine = self._job.open(self._job.home)
         return self._engine
 
     def release(self) -> None:
@@ -58,6 +58,9 @@ class SelftestWorkload:
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         return None
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        return {}
 
     def verify(self, phase: Phase) -> int:
         return 0

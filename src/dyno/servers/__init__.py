@@ -1,0 +1,1 @@
+"""Real servers, started, stopped and killed for one trial. What they serve is unknown here."""

@@ -1,0 +1,58 @@
+"""A user's own server, named by its address. Dyno measures it, and neither starts nor stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from dyno.model import Absent, Setting, Value
+from dyno.passwords import concealed
+
+URL = "url"
+
+
+class Foreign:
+    """See `dyno.model.Server`."""
+
+    own = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        raise Absent(f"would stop the server at {concealed(self.url)}, which is your own")
+
+    def kill(self) -> None:
+        self.stop()
+
+    def close(self) -> None:
+        pass
+
+    def pids(self) -> Iterable[int]:
+        return ()
+
+
+def setting(*schemes: str) -> Setting:
+    """The option that names a user's own server: an address of one of these schemes, or nothing."""
+    return Setting(URL, _address(*schemes), "", f"your own server, {schemes[0]}://user:password@host/…", address=True)
+
+
+def _address(*schemes: str) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        if not text:
+            return text
+        try:
+            found = urlsplit(text)
+            # Raises for what is no port; of several hosts, which MongoDB has, each has one.
+            for host in found.netloc.rpartition("@")[2].split(","):
+                urlsplit(f"//{host}").port  # noqa: B018
+        except ValueError as error:
+            raise ValueError(f"{error}; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
+        if found.scheme not in schemes:
+            raise ValueError(f"wants an address that begins with {' or '.join(f'{s}://' for s in schemes)}")
+        return text
+
+    return parse

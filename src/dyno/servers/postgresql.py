@@ -1,0 +1,111 @@
+"""PostgreSQL: a cluster of its own, reached by a socket in its directory, that nobody else may enter.
+
+The settings that decide its speed stand here: what a tier or an option changes is given, the rest is the server's
+default. PostgreSQL Global Development Group, PostgreSQL documentation, "Server Configuration".
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dyno.model import Refused
+from dyno.servers.process import Process, as_user, directory, program, socket, unprivileged
+
+INSTALL = "apt install postgresql"
+# Debian keeps each version's programs apart.
+PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
+USER, DATABASE, PORT = "dyno", "postgres", 5432
+CONNECTIONS = 100
+"""The default of max_connections."""
+SPARE_CONNECTIONS = 10
+
+
+def missing() -> str | None:
+    """What is not here, with the command that installs it; None where all is."""
+    found = program("postgres", places=PLACES) and program("initdb", places=PLACES)
+    return None if found else f"needs a PostgreSQL server: {INSTALL}, or name your own with url="
+
+
+class PostgreSQL:
+    """See `dyno.model.Server`. `settings` are those of postgresql.conf."""
+
+    own = True
+
+    def __init__(self, home: Path, settings: Mapping[str, str], clients: int) -> None:
+        # It refuses to run as root.
+        self._user = unprivileged("postgres")
+        self._home, self.data = home, home / "data"
+        given = {
+            **settings,
+            "listen_addresses": "",
+            # Relative to its data directory.
+            "unix_socket_directories": ".",
+            "max_connections": str(max(CONNECTIONS, clients + SPARE_CONNECTIONS)),
+            # Its segments are files in its directory, and none in /dev/shm that would outlive SIGKILL.
+            "dynamic_shared_memory_type": "mmap",
+        }
+        words = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
+        self._process = Process(
+            [_program("postgres"), "-D", str(self.data), "-p", str(PORT), *words],
+            home,
+            self._answers,
+            self._user,
+            ending=signal.SIGINT,
+            orphaned=signal.SIGQUIT,
+        )
+
+    @property
+    def address(self) -> Mapping[str, str]:
+        """How its client library reaches it."""
+        return {"host": str(self.data), "port": str(PORT), "user": USER, "dbname": DATABASE}
+
+    def start(self) -> None:
+        if not self.data.exists():
+            self._create()
+        # Of a server that was killed: the one still says that it is ready, the other names a process that may seem
+        # to be there, until somebody waits for it.
+        for left in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
+            (self.data / left).unlink(missing_ok=True)
+        self._process.start()
+
+    def _create(self) -> None:
+        directory(self._home, self._user)
+        socket(self.data / f".s.PGSQL.{PORT}")
+        # Who may enter the directory may connect: nobody but its user and root.
+        words = ["-D", str(self.data), "-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"]
+        made = subprocess.run(
+            [_program("initdb"), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
+        )
+        if made.returncode != 0:
+            said = (made.stderr or made.stdout).strip().splitlines()
+            raise Refused(f"initdb failed: {said[-1] if said else 'it said nothing'}")
+
+    def _answers(self) -> bool:
+        # Its last line says so, and is written when it is: pg_isready would take 20 ms of its own.
+        try:
+            return (self.data / "postmaster.pid").read_text().splitlines()[7].strip() == "ready"
+        except (OSError, IndexError):
+            return False
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        # Immediately, without writing a checkpoint first.
+        self._process.stop(signal.SIGQUIT)
+
+    def pids(self) -> Iterable[int]:
+        return self._process.pids()
+
+
+def _program(name: str) -> str:
+    found = program(name, places=PLACES)
+    if found is None:
+        raise Refused(f"{missing()}")
+    return found

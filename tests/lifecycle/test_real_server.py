@@ -1,0 +1,254 @@
+"""A real server's life around a trial: it ends with it, however that ends; it is stopped for a cold phase; a user's
+own is left as it was found, but for what is asked of it; and its password is nowhere.
+
+PostgreSQL, as it is what most machines have. What each server does of its own is tested by its engine's conformance.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from needed import require
+from shell import Shell, small, wait_for
+
+from dyno import registry
+from dyno.model import Tier
+from dyno.servers import foreign, strays
+from dyno.servers.postgresql import PostgreSQL
+
+SPEC = registry.engine("postgresql")
+SECRET = "Tr1cky%2Fw0rd"
+PLAIN = "Tr1cky/w0rd"
+LONG = small(samples=9, phases="mixed", param_records=2_000, param_operations=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def needed() -> None:
+    require(SPEC)
+
+
+def postgres(shell: Shell) -> list[psutil.Process]:
+    return [p for p in map(psutil.Process, shell.alive()) if p.name() == "postgres"]
+
+
+def segments() -> set[str]:
+    """System V shared memory of the machine."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return {line.split()[1] for line in lines}
+
+
+def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> None:
+    before = segments()
+    chosen = small(samples=2, phases="insert-blind-indices,rand-key", param_txn=10)
+    ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert shell.strays() == []
+    assert shell.left() == []
+    assert segments() <= before
+    for attempt in shell.attempts("postgresql"):
+        assert attempt["settings"]["fsync"] == "off"
+        assert attempt["resources"]["server"]["peak_resident_bytes"] > 10 << 20
+        for sample in attempt["samples"]:
+            assert sample["server"] is not None
+            assert sample["client"]["user_ns"] + sample["client"]["system_ns"] > 0
+
+
+def test_a_cold_phase_has_the_server_stopped_and_started(shell: Shell) -> None:
+    chosen = small(samples=1, phases="insert-blind-indices,rand-key-cold", param_records=3_000)
+    ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
+    assert ended.status == 0, ended
+    (attempt,) = shell.attempts("postgresql")
+    cold = attempt["samples"][-1]
+    assert (cold["phase"], cold["temperature"]) == ("rand-key-cold", "cold")
+    assert cold["residency"]["resident_bytes"] * 100 <= cold["residency"]["file_bytes"]
+    assert cold["server"]["read_bytes"] > 0
+    assert cold["void"] is None
+
+
+def test_clients_have_a_connection_each_and_their_server_outlives_the_fork(shell: Shell) -> None:
+    chosen = small(samples=1, phases="insert-blind-indices,rand-key,mixed", clients=3)
+    ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
+    assert ended.status == 0, ended
+    (attempt,) = shell.attempts("postgresql")
+    assert [sample["void"] for sample in attempt["samples"]] == [None] * 3
+    assert attempt["resources"]["client"]["peak_resident_bytes"] > 10 << 20
+    assert shell.strays() == []
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals) -> None:
+    before = segments()
+    with shell.started("run", "records", "-e", "postgresql", *LONG, "-o", shell.file) as run:
+        assert wait_for(lambda: len(postgres(shell)) > 3), "the server is there"
+        os.kill(run.pid, by)
+        run.wait()
+        assert shell.strays() == []
+    assert wait_for(lambda: segments() <= before, seconds=5)
+    left = [path for path in shell.work.iterdir() if path.name != "server.log"]
+    if by is signal.SIGKILL:
+        assert left, "which is what the next run is for"
+        found = shell.dyno("doctor", "--work", shell.work)
+        assert "killed runs left 1 directory" in found.out
+    again = shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.home / "again.json")
+    assert again.status == 0
+    assert list(shell.work.iterdir()) == []
+    assert "left" not in shell.dyno("doctor", "--work", shell.work).out
+
+
+def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: Shell) -> None:
+    """The kernel ends it as a rule: here a process that nobody asked it to end stands in its place."""
+    home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
+    home.mkdir(parents=True)
+    (shell.work / "dyno-run-left" / ".dyno-run-lock").touch()
+    with psutil.Popen(["sleep", "600"]) as left:
+        strays.record(home, left.pid)
+        assert f"sleep {left.pid}, which still runs" in shell.dyno("doctor", "--work", shell.work).out
+        assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
+        assert left.wait(5) == -signal.SIGKILL
+    assert list(shell.work.iterdir()) == []
+
+
+# -- a user's own server ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def url(place: Path) -> Iterator[str]:
+    """A server on a port, whose user has a password."""
+    server = PostgreSQL(place / "own", {"fsync": "off", "listen_addresses": "127.0.0.1"}, 1)
+    server._process.command = [
+        word.replace("listen_addresses=", "listen_addresses=127.0.0.1") if word == "listen_addresses=" else word
+        for word in server._process.command
+    ]
+    port = str(_free_port())
+    server._process.command[server._process.command.index("-p") + 1] = port
+    with closing(server):
+        server.start()
+        import psycopg
+
+        with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE u LOGIN PASSWORD '{PLAIN}'")
+            connection.execute("CREATE DATABASE own OWNER u")
+            connection.execute("CREATE DATABASE other")
+        hba = server.data / "pg_hba.conf"
+        hba.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+        (pid,) = server.pids()
+        os.kill(pid, signal.SIGHUP)
+        yield f"postgresql://u:{SECRET}@127.0.0.1:{port}/own"
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def everything(shell: Shell, said: Any) -> str:
+    """What was said, and whatever was written in the directory of the commands."""
+    files = "".join(path.read_text(errors="replace") for path in shell.home.rglob("*") if path.is_file())
+    return files + said.out + said.err
+
+
+def schemas(url: str) -> list[str]:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'dyno%'").fetchall()
+        return [name for (name,) in rows]
+
+
+def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: str) -> None:
+    chosen = small(samples=1, phases="insert-blind-indices,rand-key,rand-key-cold")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *chosen, "-o", shell.file)
+    assert ended.status == 0, ended
+    (attempt,) = shell.attempts("postgresql")
+    assert [sample["phase"] for sample in attempt["samples"]] == ["insert-blind-indices", "rand-key"]
+    assert [sample["server"] for sample in attempt["samples"]] == [None, None]
+    assert "which is your own" in attempt["absent"]["rand-key-cold"]
+    assert "declared" in [caveat["code"] for caveat in attempt["caveats"]]
+    assert schemas(url) == []
+    # And what was said of it, wherever.
+    report = shell.dyno("report", shell.file, "-o", shell.home / "r.html")
+    assert report.status == 0, report
+    for command in (("show", shell.file), ("show", shell.file, "--json"), ("show", shell.file, "--csv")):
+        said = shell.dyno(*command)
+        assert "u:***@127.0.0.1" in said.out
+        assert SECRET not in said.out + said.err
+    for secret in (SECRET, PLAIN):
+        assert secret not in everything(shell, ended)
+
+
+def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(shell: Shell, url: str) -> None:
+    words = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=2), "-o", shell.file)
+    assert shell.dyno(*words, "--blocks", "1").status == 0
+    resumed = shell.dyno(*words, "--resume")
+    assert resumed.status == 0, resumed
+    assert len(shell.attempts("postgresql")) == 2
+    assert SECRET not in everything(shell, resumed)
+
+
+def test_a_process_list_does_not_have_it(shell: Shell, url: str) -> None:
+    with shell.started("run", "records", "-e", f"postgresql:url={url}", *LONG, "-o", shell.file):
+        assert wait_for(shell.file.exists)
+        seen = [word for pid in shell.alive() for word in psutil.Process(pid).cmdline()]
+    assert any("u:****" in word for word in seen), seen
+    assert [word for word in seen if SECRET in word] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ((SECRET, "wr0ng-Secret"), "password authentication failed"),
+        (("/own", "/nowhere"), 'database "nowhere" does not exist'),
+        (("postgresql://", "mysql://"), "wants an address that begins with postgresql:// or postgres://"),
+        (("/own", "/own+client"), "options are written postgresql:option=value"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said_without_the_password(
+    shell: Shell, url: str, change: tuple[str, str], said: str
+) -> None:
+    wrong = url.replace(*change)
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={wrong}", *small(samples=1), "-o", shell.file)
+    assert ended.status in (1, 2, 3), ended
+    assert said in ended.out + ended.err
+    for secret in (SECRET, PLAIN, "wr0ng-Secret"):
+        assert secret not in everything(shell, ended)
+
+
+def test_a_tier_that_its_settings_do_not_give_is_refused(shell: Shell, url: str) -> None:
+    words = ("-e", f"postgresql:url={url}", "--tier", "power", *small(samples=1), "-o", shell.file)
+    ended = shell.dyno("run", "records", *words)
+    assert ended.status == 3, ended
+    assert "the server has fsync=off, so that it can't give tier power" in ended.out
+
+
+def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: str) -> None:
+    words = ("run", "records", "-e", f"postgresql:url={url}")
+    with shell.started(*words, *LONG, "-o", shell.file) as run:
+        assert wait_for(lambda: schemas(url))
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        assert shell.strays() == []
+    assert schemas(url) != []
+    assert shell.dyno(*words, *small(samples=1), "-o", shell.home / "again.json").status == 0
+    assert schemas(url) == []
+
+
+def test_its_address_is_read_before_anything_is_started() -> None:
+    setting = foreign.setting("postgresql")
+    assert setting.address
+    assert setting.parse("") == ""
+    with pytest.raises(ValueError, match="wants an address"):
+        setting.parse("localhost:5432")
+    with pytest.raises(ValueError, match="%2F"):
+        setting.parse("postgresql://u:a/b@h:5432/x")
+    assert Tier.POWER in SPEC.tiers

@@ -1,0 +1,185 @@
+"""Guards the record of a server's process: one that a killed run left is found and ended with all that it started and
+its shared memory, and nobody else is: neither a process that bears its number now, nor who uses such memory still."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dyno.servers import strays
+
+FAMILY = """
+import subprocess, sys
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+SEGMENT = """
+import ctypes, sys
+print(ctypes.CDLL(None).shmget(0, 4096, 0o1600), flush=True)
+sys.stdin.read()
+"""
+IPC_RMID = 0
+Start = Callable[..., "tuple[subprocess.Popen[str], int]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a program, and gives it with the number that it prints."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(program: str) -> tuple[subprocess.Popen[str], int]:
+        words = [sys.executable, "-c", program]
+        started.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        out = started[-1].stdout
+        assert out is not None
+        return started[-1], int(out.readline())
+
+    yield run
+    for process in started:
+        strays.kill(strays.family(process.pid))
+        with process:
+            pass
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "run" / "trial" / "server"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_a_recorded_server_is_found_and_ended_with_what_it_started(home: Path, tmp_path: Path, start: Start) -> None:
+    server, child = start(FAMILY)
+    strays.record(home, server.pid)
+    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
+    strays.clear(tmp_path)
+    assert server.wait(30) == -signal.SIGKILL
+    assert not strays.running(child)
+    assert list(home.iterdir()) == []
+
+
+def test_a_server_that_is_forgotten_is_left_alone(home: Path, tmp_path: Path, start: Start) -> None:
+    server, _ = start(FAMILY)
+    strays.record(home, server.pid)
+    strays.forget(home)
+    strays.forget(home)
+    assert strays.recorded(tmp_path) == []
+    strays.clear(tmp_path)
+    assert server.poll() is None
+
+
+@pytest.mark.parametrize("later", [-100.0, 100.0])
+def test_a_process_that_bears_its_number_now_is_left_alone(
+    home: Path, tmp_path: Path, start: Start, later: float
+) -> None:
+    process, child = start(FAMILY)
+    strays.record(home, process.pid)
+    told = json.loads((home / strays.RECORD).read_text())
+    (home / strays.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
+    assert strays.recorded(tmp_path) == []
+    strays.clear(tmp_path)
+    assert process.poll() is None and strays.running(child)
+    assert list(home.iterdir()) == [], "which is of no use any more"
+
+
+def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: Start) -> None:
+    server, _ = start(FAMILY)
+    strays.record(home, server.pid)
+    strays.kill(strays.family(server.pid))
+    server.wait()
+    assert strays.recorded(tmp_path) == []
+    # Again, of no process at all: nothing to do, and nothing to write.
+    strays.kill(strays.family(server.pid))
+    strays.clear(tmp_path)
+    strays.record(home, server.pid)
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"pid": "x", "born": 1}', '{"pid": 1}', '{"pid": null}'])
+def test_a_record_that_is_none_hides_no_other(home: Path, tmp_path: Path, start: Start, text: str) -> None:
+    """As of a run that was killed while it wrote it."""
+    for name in ("a", "z"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / strays.RECORD).write_text(text)
+    server, _ = start(FAMILY)
+    strays.record(home, server.pid)
+    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
+    strays.clear(tmp_path)
+    assert server.wait(30) == -signal.SIGKILL
+    assert list(tmp_path.rglob(strays.RECORD)) == []
+
+
+def test_a_process_that_ended_does_not_run_though_nobody_waited_for_it(start: Start) -> None:
+    process, child = start(FAMILY)
+    assert strays.running(process.pid)
+    strays.kill(strays.family(child))
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert psutil.pid_exists(process.pid)
+    assert not strays.running(process.pid)
+    process.wait()
+    assert not strays.running(process.pid)
+
+
+# -- shared memory ----------------------------------------------------------------------------------------------
+
+
+def there(segment: int) -> bool:
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return str(segment) in {line.split()[1] for line in lines}
+
+
+@pytest.fixture
+def system_v(start: Start) -> Iterator[Start]:
+    """Starts a process that makes a segment of shared memory; those that are left are removed."""
+    if not Path("/proc/sysvipc/shm").exists():
+        pytest.skip("this kernel does not tell of shared memory")
+    made: list[int] = []
+
+    def run(program: str = SEGMENT) -> tuple[subprocess.Popen[str], int]:
+        process, segment = start(program)
+        assert segment >= 0 and there(segment)
+        made.append(segment)
+        return process, segment
+
+    yield run
+    for segment in made:
+        ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["running", "gone"])
+def test_a_servers_shared_memory_goes_with_it(home: Path, tmp_path: Path, system_v: Start, gone: bool) -> None:
+    """Which outlives SIGKILL. Another's stays."""
+    server, segment = system_v()
+    _, others = system_v()
+    strays.record(home, server.pid)
+    if gone:
+        server.kill()
+        server.wait()
+        assert there(segment)
+    strays.clear(tmp_path)
+    assert not there(segment)
+    assert there(others)
+
+
+def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, system_v: Start) -> None:
+    library = ctypes.CDLL(None)
+    library.shmat.restype = ctypes.c_void_p
+    server, segment = system_v()
+    address = library.shmat(segment, None, 0)
+    strays.record(home, server.pid)
+    strays.clear(tmp_path)
+    assert server.wait(30) == -signal.SIGKILL
+    # Removed, it would go with its last user.
+    library.shmdt(ctypes.c_void_p(address))
+    assert there(segment)
