@@ -1,0 +1,173 @@
+"""A store in InnoDB, on a MariaDB or a MySQL server: what an engine's opener gives, alike for both.
+
+What a suite stores may not be put here: that is `mysqltable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.engines._shared import mysqlclient
+from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
+from dyno.model import Caveat, Refused, Server, Setting, Tier, Value, choice, integer
+from dyno.passwords import concealed
+from dyno.servers import foreign, namespace
+from dyno.servers.foreign import URL, Foreign
+from dyno.servers.mariadb import MARIADB, MYSQL, MariaDB, missing
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A commit returns before its log leaves the server's memory: that is written and flushed about once a second.
+    Tier.VOLATILE: {"innodb_flush_log_at_trx_commit": 0, "innodb_doublewrite": "OFF"},
+    # The log is handed to the kernel at each commit, and flushed about once a second, by a thread of the server's.
+    # The doublewrite stays: SIGKILL may cut the write of a page of 16 KiB in two.
+    Tier.PROCESS: {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"},
+    # The log is written at each commit, past the page cache where MariaDB's default is left, and flushed (fdatasync).
+    Tier.POWER: {"innodb_flush_log_at_trx_commit": 1, "innodb_doublewrite": "ON"},
+}
+SHOWN = (
+    *("innodb_flush_log_at_trx_commit", "innodb_flush_log_at_timeout", "innodb_doublewrite", "innodb_flush_method"),
+    *("innodb_log_file_buffering", "innodb_log_file_size", "innodb_redo_log_capacity", "innodb_log_buffer_size"),
+    *("innodb_buffer_pool_size", "innodb_page_size", "innodb_use_native_aio", "log_bin", "sync_binlog"),
+    *("max_allowed_packet", "performance_schema", "query_cache_type", "transaction_isolation", "version_comment"),
+)
+"""What decides speed or durability; each server has most of them."""
+FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
+"""At a commit, by the value of innodb_flush_log_at_trx_commit."""
+DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
+NO_FLUSH = ("nosync", "littlesync")
+
+
+class InnoDB:
+    """One database on the server; every client has a connection of its own."""
+
+    def __init__(self, wanted: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._wanted, self._tier, self._server, self._options = wanted, tier, server, options
+        self._database = namespace.of(home)
+        self._connection = self._connected()
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _connected(self) -> Client:
+        return connect(self._server, str(self._options["client"]))
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        if self._server.own:
+            execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
+            return
+        if why := weaker(self._tier, self._variables()):
+            raise Refused(f"the server has {why}, so that it can't give tier {self._tier.value}")
+        try:
+            names = [name for (name,) in execute("SHOW DATABASES").fetchall()]
+            for name in namespace.abandoned(names):
+                execute(f"DROP DATABASE IF EXISTS {name}")
+            execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
+        except Exception as error:
+            # Of either library.
+            raise Refused(f"can't make a database at {concealed(self._server.url)}: {said(error)}") from None
+
+    def connect(self) -> Client:
+        """A connection whose statements are about this store."""
+        found = self._connected()
+        found.execute(f"USE {self._database}")
+        return found
+
+    def _variables(self) -> dict[str, str]:
+        return dict(self._connection.execute("SHOW GLOBAL VARIABLES").fetchall())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _named(self) -> tuple[str, str]:
+        """Which server it is, and its version."""
+        (told,) = self._connection.execute("SELECT VERSION()").fetchone() or ("",)
+        return (MARIADB, told.split("-")[0]) if MARIADB in told else (MYSQL, told)
+
+    def version(self) -> str:
+        return f"{' '.join(self._named())} ({self._connection.library})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        found = self._variables()
+        told: dict[str, Value | None] = {name: found[name] for name in SHOWN if name in found}
+        (_, cipher) = self._connection.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'").fetchone()
+        told |= {"client": self._options["client"], "transport": "socket" if self._server.own else "url"}
+        return {**told, "tls": cipher or "no"}
+
+    def files(self) -> Iterable[Path]:
+        """Of its tables and indexes: the logs are beside them, and of a size that depends on other things."""
+        return (self._server.data / self._database).iterdir() if self._server.own else ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
+        kind, _ = self._named()
+        if kind != self._wanted:
+            yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")
+        if self._server.own:
+            yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
+        else:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:
+    """The setting of a user's own server by which it can't give the tier; None where it can."""
+    log, doublewrite = found["innodb_flush_log_at_trx_commit"], found["innodb_doublewrite"]
+    if log not in {Tier.VOLATILE: EVERY, Tier.PROCESS: HANDED_OVER, Tier.POWER: FLUSHED}[tier]:
+        return f"innodb_flush_log_at_trx_commit={log}"
+    if tier is not Tier.VOLATILE and doublewrite in DOUBLEWRITE_OFF:
+        return f"innodb_doublewrite={doublewrite}"
+    if tier is Tier.POWER and found["innodb_flush_method"] in NO_FLUSH:
+        return f"innodb_flush_method={found['innodb_flush_method']}"
+    # What is not in the binary log after a loss of power is rolled back, though InnoDB has it.
+    if tier is Tier.POWER and found["log_bin"] == "ON" and found["sync_binlog"] != "1":
+        return f"log_bin=ON and sync_binlog={found['sync_binlog']}"
+    return None
+
+
+def opener(wanted: str) -> Callable[..., InnoDB]:
+    """An engine's opener, for a server of the kind that it is about."""
+
+    def opened(home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> InnoDB:
+        return InnoDB(wanted, home, tier, options, server)
+
+    return opened
+
+
+def server(wanted: str) -> Callable[[Path, Tier, Mapping[str, Value], int], Server]:
+    """What starts an engine's server, of that kind."""
+
+    def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+        if options[URL]:
+            return Foreign(str(options[URL]))
+        settings = {name: str(value) for name, value in TIERS[tier].items()}
+        return MariaDB(wanted, home, {**settings, "innodb_buffer_pool_size": f"{options['cache_mib']}M"}, clients)
+
+    return serve
+
+
+def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
+    """What tells what is missing here: a server of that kind, or a client's library."""
+
+    def lacking(options: Mapping[str, Value]) -> str | None:
+        return mysqlclient.missing(str(options["client"])) or (None if options[URL] else missing(wanted))
+
+    return lacking
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    connection = connect(server, str(options["client"]))
+    connection.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}")
+    connection.close()
+
+
+def options(*schemes: str) -> tuple[Setting, ...]:
+    """Those of an engine; addresses begin with one of `schemes`."""
+    return (
+        foreign.setting(*schemes),
+        Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
+        Setting("cache_mib", integer(5), 64, "buffer pool of a server of Dyno's own, in MiB"),
+    )

@@ -1,0 +1,27 @@
+"""MariaDB by PyMySQL: a server of Dyno's own, or a user's by its address. What it shares with MySQL is in
+`dyno.engines._shared.innodb` and `dyno.engines._shared.mysqltable`."""
+
+from __future__ import annotations
+
+from dyno.engines._shared import innodb
+from dyno.engines._shared.mysqltable import Table
+from dyno.model import EngineSpec, Tier
+from dyno.servers.mariadb import MARIADB
+from dyno.suites.records.table import opener
+
+ENGINE = EngineSpec(
+    name="mariadb",
+    title="MariaDB, a SQL server (PyMySQL)",
+    opener=innodb.opener(MARIADB),
+    ports={"records": opener(Table)},
+    tiers=innodb.TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("pymysql",),
+    install="pip install PyMySQL",
+    options=innodb.options("mariadb", "mysql"),
+    server=innodb.server(MARIADB),
+    remove=innodb.remove,
+    needs=innodb.needs(MARIADB),
+    clients="processes",
+    by_default=False,
+)

@@ -1,0 +1,28 @@
+"""MySQL by PyMySQL: a server of Dyno's own, or a user's by its address. What it shares with MariaDB is in
+`dyno.engines._shared.innodb` and `dyno.engines._shared.mysqltable`."""
+
+from __future__ import annotations
+
+from dyno.engines._shared import innodb
+from dyno.engines._shared.mysqltable import Table
+from dyno.model import EngineSpec, Tier
+from dyno.servers.mariadb import MYSQL
+from dyno.suites.records.table import opener
+
+ENGINE = EngineSpec(
+    name="mysql",
+    title="MySQL, a SQL server (PyMySQL)",
+    opener=innodb.opener(MYSQL),
+    ports={"records": opener(Table)},
+    tiers=innodb.TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("pymysql",),
+    install="pip install PyMySQL",
+    options=innodb.options("mysql"),
+    server=innodb.server(MYSQL),
+    remove=innodb.remove,
+    needs=innodb.needs(MYSQL),
+    clients="processes",
+    by_default=False,
+    untested="no MySQL server could be had to run it on; it was run on MariaDB, which the row then names",
+)

@@ -1,0 +1,322 @@
+"""Guards what is particular to MariaDB and MySQL: which of the two is there is told, a scan reads no more of the
+table than it returns, both clients say the same, whatever the characters and however large, and a user's own server
+is looked at, used and left as it was. What all engines must do is in `test_records` and `test_durability`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from needed import require, unavailable
+from shell import DISK
+
+from dyno import registry
+from dyno.engines._shared import innodb
+from dyno.engines._shared.mysqlclient import CLIENTS, address_of, connect
+from dyno.engines._shared.mysqltable import SCAN
+from dyno.model import Refused, Tier, UsageError
+from dyno.servers import mariadb, namespace
+from dyno.servers.foreign import Foreign
+from dyno.suite import Job
+from dyno.suites.records.port import Key, Record
+
+SPEC = registry.engine("mariadb")
+SECRET, PLAIN = "Tr1cky%2Fw%40rd%27", "Tr1cky/w@rd'"
+PACKET = 1 << 16
+every_client = pytest.mark.parametrize("client", CLIENTS)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    """One for all tests here, which listens on a port too, and has a user with a password."""
+    require(SPEC)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    listening = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        made = mariadb.MariaDB(mariadb.MARIADB, Path(place) / "server", listening, 1)
+        with closing(made):
+            made.start()
+            with asked(made) as execute:
+                execute("CREATE USER u@'127.0.0.1' IDENTIFIED BY %s", (PLAIN,))
+                execute("GRANT ALL ON *.* TO u@'127.0.0.1'")
+                execute("CREATE DATABASE own")
+            yield made, f"mysql://u:{SECRET}@127.0.0.1:{port}/own"
+
+
+@contextmanager
+def asked(server: Any) -> Iterator[Any]:
+    """What executes statements on the server."""
+    with closing(connect(server, CLIENTS[0])) as connection:
+        yield connection.execute
+
+
+@contextmanager
+def changed(server: Any, name: str, value: int | str) -> Iterator[None]:
+    """A variable of the server's, set otherwise for a while."""
+    with asked(server) as execute:
+        (before,) = execute(f"SELECT @@GLOBAL.{name}").fetchone()
+        execute(f"SET GLOBAL {name} = %s", (value,))
+        yield
+        execute(f"SET GLOBAL {name} = %s", (before,))
+
+
+def job(home: Path, server: Any, tier: Tier = Tier.PROCESS, engine: str = "mariadb", **given: str) -> Job:
+    spec = registry.engine(engine)
+    if lacking := spec.needs(spec.resolve(given)):
+        unavailable(f"engine {engine} {lacking}")
+    home.mkdir(exist_ok=True)
+    return Job(spec, home, tier, spec.resolve(given), {}, seed=1, clients=1, server=server)
+
+
+@contextmanager
+def opened(asked: Job) -> Iterator[Any]:
+    """The port on a store, which is taken off the server at the end."""
+    with closing(asked.open(asked.home)) as engine, closing(asked.spec.ports["records"](engine, True)) as port:
+        yield port
+    asked.remove(asked.home)
+
+
+def databases(server: Any) -> set[str]:
+    with asked(server) as execute:
+        return {name for (name,) in execute("SHOW DATABASES").fetchall()}
+
+
+def record(name: str, location: str = "l", stub: str = "x") -> Record:
+    return {"name": name, "location": location, "stub": stub}
+
+
+def key(one: Record) -> Key:
+    return one["name"], one["location"]
+
+
+# -- which server it is ------------------------------------------------------------------------------------------
+
+
+@every_client
+def test_the_row_names_the_server_that_is_there_and_says_where_it_is_another(
+    server: Any, tmp_path: Path, client: str
+) -> None:
+    own, _ = server
+    for engine in ("mariadb", "mysql"):
+        with closing(job(tmp_path, own, engine=engine, client=client).open(tmp_path)) as found:
+            assert found.version().startswith("MariaDB 1"), "and not the 5.5.5 that it greets old programs with"
+            codes = [caveat.code for caveat in found.caveats()]
+            assert ("not-mysql" in codes) == (engine == "mysql")
+            assert "not-mariadb" not in codes
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)", mariadb.MYSQL),
+        ("mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", mariadb.MARIADB),
+    ],
+)
+def test_a_program_is_what_it_says_and_not_what_it_is_called(
+    said: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require(SPEC)
+    program = tmp_path / "mysqld"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    there = {wanted: mariadb.find(wanted) for wanted in (mariadb.MARIADB, mariadb.MYSQL)}
+    assert {wanted: found.kind for wanted, found in there.items() if found} == {
+        mariadb.MARIADB: mariadb.MARIADB,
+        mariadb.MYSQL: kind,
+    }
+
+
+# -- its directory -----------------------------------------------------------------------------------------------
+
+
+def test_all_that_it_has_open_is_in_its_directory_and_nothing_is_kept_in_its_cache(server: Any) -> None:
+    own, _ = server
+    (pid,) = own.pids()
+    paths = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    ours = own.data.parent
+    assert [path for path in paths if path.startswith(f"{ours}/")]
+    assert [p for p in paths if p.startswith("/") and not p.startswith((f"{ours}/", "/dev/"))] == []
+    with asked(own) as execute:
+        kept = execute("SHOW GLOBAL VARIABLES LIKE %s", ("innodb_buffer_pool_%_at_%",)).fetchall()
+    assert len(kept) == 2
+    assert {value for _, value in kept} == {"OFF"}, "else a phase after a start would not be cold"
+
+
+# -- the table ---------------------------------------------------------------------------------------------------
+
+
+def test_a_scan_reads_no_more_of_the_table_than_it_returns(server: Any, tmp_path: Path) -> None:
+    own, _ = server
+    asked_for = job(tmp_path, own)
+    with opened(asked_for) as port:
+        port.insert(record(f"n{number:04}", f"l{place}") for number in range(500) for place in range(4))
+        with closing(connect(own, CLIENTS[0])) as connection:
+            connection.execute(f"USE {namespace.of(tmp_path)}")
+            for name, place in (("n0000", "l0"), ("n0250", "l2"), ("n0498", "l3")):
+                connection.execute("FLUSH STATUS")
+                rows = connection.execute(SCAN, (name, place, name, 5)).fetchall()
+                assert [row[:2] for row in rows][:2] == [(name, place), following(name, place)]
+                told = connection.execute("SHOW SESSION STATUS LIKE %s", ("Handler_read%",)).fetchall()
+                assert sum(int(count) for _, count in told) <= len(rows) + 2
+                (plan,) = connection.execute(f"EXPLAIN {SCAN}", (name, place, name, 5)).fetchall()
+                assert "range" in plan
+                assert "PRIMARY" in plan
+                assert "filesort" not in str(plan)
+
+
+def following(name: str, place: str) -> Key:
+    return (name, f"l{int(place[1:]) + 1}") if place != "l3" else (f"n{int(name[1:]) + 1:04}", "l0")
+
+
+STRANGE = ["a", "a ", "a\x01", "a\0", "A", "é", "e\u0301", "\U0001f40c", "'", '"', "\\", "\\'", "%", "%s", "a\nb", ""]
+
+
+@every_client
+def test_every_string_is_a_key_of_its_own_whatever_its_characters(server: Any, tmp_path: Path, client: str) -> None:
+    own, _ = server
+    wanted = sorted(
+        (record(n, m, n + m) for n in STRANGE for m in STRANGE), key=lambda one: [p.encode() for p in key(one)]
+    )
+    with opened(job(tmp_path, own, client=client)) as port:
+        assert port.replace(wanted[::2]) == [None] * len(wanted[::2])
+        for one in wanted[1::2]:
+            port.insert([one])
+        reader = port.reader()
+        assert reader.scanner(1_000)(("", "")) == wanted
+        assert [reader.get(key(one)) for one in wanted] == wanted
+        found = reader.finder("rev_name")
+        assert {found(name[::-1])["name"] for name in STRANGE} == set(STRANGE)
+        assert port.delete([key(one) for one in wanted]) == [True] * len(wanted)
+
+
+@every_client
+def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
+    server: Any, tmp_path: Path, client: str
+) -> None:
+    own, _ = server
+    large = [record(f"n{number:03}", stub="'" * (PACKET // 20)) for number in range(60)]
+    # With the same variable on both sides of the connection: what a session has was set when it began.
+    with changed(own, "max_allowed_packet", PACKET), opened(job(tmp_path, own, client=client)) as port:
+        port.insert(large)
+        newer = [{**one, "stub": one["stub"].upper() + "!"} for one in large]
+        assert port.replace(newer) == large
+        assert port.reader().scanner(1_000)(("", "")) == newer
+
+
+# -- a user's own server -----------------------------------------------------------------------------------------
+
+
+@every_client
+def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Path, client: str) -> None:
+    own, url = server
+    before = databases(own)
+    mine = namespace.of(job(tmp_path / "left", own).home)
+    # That of a process that is no more: none has so high a number.
+    left = mine.replace(f"_{os.getpid()}_", "_4194999_")
+    assert left != mine
+    with asked(own) as execute:
+        execute(f"CREATE DATABASE {left}")
+    one = record("n")
+    with opened(job(tmp_path / "store", Foreign(url), url=url, client=client)) as port:
+        assert left not in databases(own)
+        assert len(databases(own) - before) == 1
+        assert port.replace([one]) == [None]
+        assert port.reader().get(key(one)) == one
+    assert databases(own) == before
+
+
+@pytest.mark.parametrize(
+    ("tier", "name", "value"),
+    [
+        (Tier.PROCESS, "innodb_flush_log_at_trx_commit", 0),
+        (Tier.POWER, "innodb_flush_log_at_trx_commit", 0),
+        (Tier.POWER, "innodb_flush_log_at_trx_commit", 2),
+    ],
+)
+def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
+    server: Any, tmp_path: Path, tier: Tier, name: str, value: int
+) -> None:
+    own, url = server
+    before = databases(own)
+    with changed(own, name, value), pytest.raises(Refused) as refused:
+        job(tmp_path, Foreign(url), tier, url=url).open(tmp_path)
+    assert str(refused.value) == f"the server has {name}={value}, so that it can't give tier {tier.value}"
+    assert databases(own) == before
+    with changed(own, name, value), opened(job(tmp_path, Foreign(url), Tier.VOLATILE, url=url)):
+        pass
+
+
+SOUND = {
+    "innodb_flush_log_at_trx_commit": "1",
+    "innodb_doublewrite": "ON",
+    "innodb_flush_method": "O_DIRECT",
+    "log_bin": "ON",
+    "sync_binlog": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "gives"),
+    [
+        ({}, set(Tier)),
+        ({"sync_binlog": "0"}, {Tier.VOLATILE, Tier.PROCESS}),
+        ({"sync_binlog": "0", "log_bin": "OFF"}, set(Tier)),
+        ({"innodb_flush_method": "nosync"}, {Tier.VOLATILE, Tier.PROCESS}),
+        ({"innodb_flush_log_at_trx_commit": "2"}, {Tier.VOLATILE, Tier.PROCESS}),
+        ({"innodb_flush_log_at_trx_commit": "0"}, {Tier.VOLATILE}),
+        ({"innodb_doublewrite": "OFF"}, {Tier.VOLATILE}),
+        ({"innodb_doublewrite": "DETECT_ONLY"}, {Tier.VOLATILE}),
+        ({"innodb_doublewrite": "DETECT_AND_RECOVER"}, set(Tier)),
+    ],
+)
+def test_what_settings_give(changes: dict[str, str], gives: set[Tier]) -> None:
+    assert {tier for tier in Tier if innodb.weaker(tier, {**SOUND, **changes}) is None} == gives
+
+
+@every_client
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ((SECRET, "wr0ng-Secret"), "Access denied for user 'u'"),
+        (("/own", "/nowhere"), "Unknown database 'nowhere'"),
+        (("/own", "/own?wanted=1"), "wanted is not known; there are: unix_socket, ssl_ca"),
+        # In a directory that nobody has.
+        (("/own", "/own?unix_socket=/nowhere/s"), "can't connect to mysql://u:***@127.0.0.1:"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
+    server: Any, tmp_path: Path, client: str, change: tuple[str, str], said: str
+) -> None:
+    _, url = server
+    wrong = url.replace(*change)
+    with pytest.raises(Refused) as refused:
+        job(tmp_path, Foreign(wrong), url=wrong, client=client).open(tmp_path)
+    told = str(refused.value)
+    assert said in told
+    assert "\n" not in told
+    assert [secret for secret in (SECRET, PLAIN, "wr0ng-Secret") if secret in told] == []
+
+
+def test_an_address_is_taken_apart() -> None:
+    assert address_of("mysql://u:p%2F@h:33/d") == {
+        "host": "h",
+        "port": 33,
+        "user": "u",
+        "password": "p/",
+        "database": "d",
+    }
+    assert address_of("mariadb://h") == {"host": "h", "port": 3306}
+    assert address_of("mysql://root@localhost/?unix_socket=/run/s") == {"unix_socket": "/run/s", "user": "root"}
+    with pytest.raises(UsageError, match="wants an address that begins with mysql://"):
+        registry.engine("mysql").resolve({"url": "postgresql://u:p@h"})
