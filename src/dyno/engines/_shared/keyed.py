@@ -1,0 +1,180 @@
+"""The `records` port over keys and sorted sets, as Redis and Valkey have them: for clients as `resp` has them.
+
+A record is a string, by msgpack, under its own key. A sorted set whose members all have the same score has the keys
+in the order of their bytes; another one for each index has the indexed value and the record's key as one member. A
+record's indexed values follow from its key, so that a replacement moves no entry and a deletion need not read the
+record. Every transaction is one MULTI and EXEC, every read of one record one round trip; a scan is two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from dyno.model import Caveat
+from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.layer import pack
+from dyno.suites.records.port import INDEXES, Key, Reader, Record
+from dyno.suites.records.table import batches
+
+_MSGPACK = ENCODERS["msgpack"]
+CAVEATS = (Caveat("msgpack", "encodes a record by msgpack: the encoder parameter is not used"),)
+
+BATCH = 1_000
+"""Records of one command."""
+
+# The record of the first entry from ARGV[1] on that begins with it. By two calls it would be slower, with either
+# client, and a record might be deleted between them.
+FIND = """
+local found = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+if not found or string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return false end
+return redis.call('GET', ARGV[2] .. string.sub(found, #ARGV[1] + 1))
+"""
+
+
+class KeyedReader:
+    """Each read sees what is there when it is done: there is no transaction to read in."""
+
+    def __init__(self, client: Any, prefix: bytes, found: Any) -> None:
+        self._execute, self._prefix, self._find = client.execute, prefix, found
+
+    def get(self, key: Key) -> Record | None:
+        value = self._execute(b"GET", self._prefix + pack(*key))
+        return None if value is None else _MSGPACK.decode(value)
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
+
+        def find(value: str) -> Record | None:
+            found = execute(b"EVALSHA", script, 1, entries, pack(value), prefix)
+            return None if found is None else _MSGPACK.decode(found)
+
+        return find
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        # Not by a script: the server is busy far longer with one that handles a hundred strings.
+        execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
+
+        def scan(key: Key) -> list[Record]:
+            keys = execute(b"ZRANGE", order, b"[" + pack(*key), b"+", b"BYLEX", b"LIMIT", 0, count)
+            values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
+            # One that another client deleted in between is no more.
+            return [_MSGPACK.decode(value) for value in values if value is not None]
+
+        return scan
+
+
+class KeyedRecords:
+    """See `dyno.suites.records.port.Records`."""
+
+    def __init__(self, engine: Any, indexed: bool) -> None:
+        self._client = client = engine.connect()
+        self._prefix = prefix = engine.prefix
+        self._order = _order(prefix)
+        self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
+        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND))
+        # Commands for each batch: one that answers for its records, the change, and one for each sorted set.
+        self._commands = 3 + len(self._indexes)
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        return nullcontext(self._reader)
+
+    def reader(self) -> Reader:
+        return self._reader
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self._client.transaction(command for batch in batches(records, BATCH) for command in self._store(batch))
+
+    def _store(self, records: list[Record]) -> Iterator[tuple[Any, ...]]:
+        packed = [_packed(record) for record in records]
+        yield (b"MSET", *_pairs((self._prefix + key for key in packed), map(_MSGPACK.encode, records)))
+        yield from self._entries(records, packed)
+
+    def _entries(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[Any, ...]]:
+        yield (b"ZADD", self._order, *_pairs((0 for _ in packed), packed))
+        for name, members in self._members(records, packed):
+            yield (b"ZADD", name, *_pairs((0 for _ in members), members))
+
+    def _members(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+        for name, value in self._indexes:
+            yield name, [pack(value(record)) + key for record, key in zip(records, packed, strict=True)]
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        earlier: list[list[Record | None]] = []
+
+        def commands() -> Iterator[tuple[Any, ...]]:
+            for batch in batches(records, BATCH):
+                packed = [_packed(record) for record in batch]
+                earlier.append([place if place is None else batch[place] for place in _earlier(packed)])
+                if len(batch) == 1:
+                    yield (b"SET", self._prefix + packed[0], _MSGPACK.encode(batch[0]), b"GET")
+                    yield from self._entries(batch, packed)
+                else:
+                    yield (b"MGET", *[self._prefix + key for key in packed])
+                    yield from self._store(batch)
+
+        olds: list[Record | None] = []
+        for same, answer in zip(earlier, self._answers(commands()), strict=True):
+            values = answer if isinstance(answer, list) else [answer]
+            # Stored earlier in the same batch, it was not there yet when the server looked.
+            olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]
+        return olds
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        earlier: list[list[int | None]] = []
+
+        def commands() -> Iterator[tuple[Any, ...]]:
+            for batch in batches(keys, BATCH):
+                packed = [pack(*key) for key in batch]
+                earlier.append(_earlier(packed))
+                if len(batch) > 1:
+                    yield (b"ZMSCORE", self._order, *packed)
+                yield (b"DEL", *[self._prefix + key for key in packed])
+                yield (b"ZREM", self._order, *packed)
+                records = [{"name": name, "location": location, "stub": ""} for name, location in batch]
+                for name, members in self._members(records, packed):
+                    yield (b"ZREM", name, *members)
+
+        there: list[bool] = []
+        for same, answer in zip(earlier, self._answers(commands()), strict=True):
+            found = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
+            # Only the first mention of a key finds it.
+            there += [yes and place is None for yes, place in zip(found, same, strict=True)]
+        return there
+
+    def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """For each batch, the answer about its records. The last may have a command less: it may be of one record."""
+        answers: list[Any] = self._client.transaction(commands)
+        return answers[:: self._commands]
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _order(prefix: bytes) -> bytes:
+    # No record's key: in those are NULs.
+    return prefix + b"order"
+
+
+def _index(prefix: bytes, name: str) -> bytes:
+    return prefix + name.encode()
+
+
+def _packed(record: Record) -> bytes:
+    return pack(record["name"], record["location"])
+
+
+def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:
+    for pair in zip(first, second, strict=True):
+        yield from pair
+
+
+def _earlier(packed: list[bytes]) -> list[int | None]:
+    """For each key, where it was mentioned last before; None for its first mention."""
+    latest: dict[bytes, int] = {}
+    found = []
+    for place, key in enumerate(packed):
+        found.append(latest.get(key))
+        latest[key] = place
+    return found

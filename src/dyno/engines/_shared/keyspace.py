@@ -1,0 +1,227 @@
+"""The engine that Redis and Valkey are: keys of one prefix on a server that speaks RESP, at the tiers of its log.
+
+What a suite keeps under those keys may not be put here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dyno.engines._shared.resp import CLIENTS, Client, connect, library
+from dyno.model import Caveat, EngineSpec, Refused, Server, Setting, Tier, Value, choice
+from dyno.servers import foreign, namespace
+from dyno.servers.foreign import URL, Foreign
+from dyno.servers.redis import Program, Redis
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"appendonly": "no"},
+    # What a round of its event loop changed is written to the log before any of it is answered: by write(2), so that
+    # the kernel has it, which flushes it when it likes.
+    Tier.PROCESS: {"appendonly": "yes", "appendfsync": "no"},
+    # The same, and fdatasync(2) after the write: one flush for all that came in the same round.
+    Tier.POWER: {"appendonly": "yes", "appendfsync": "always"},
+}
+# With everysec, a write waits in the server's memory while a flush is under way, for up to 2 s.
+ENOUGH: Mapping[Tier, Mapping[str, tuple[str, ...]]] = {
+    Tier.VOLATILE: {},
+    Tier.PROCESS: {"appendonly": ("yes",), "appendfsync": ("no", "always")},
+    Tier.POWER: {"appendonly": ("yes",), "appendfsync": ("always",), "no-appendfsync-on-rewrite": ("no",)},
+}
+SHOWN = (
+    "appendonly",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "auto-aof-rewrite-percentage",
+    "auto-aof-rewrite-min-size",
+    "save",
+    "maxmemory",
+    "maxmemory-policy",
+    "io-threads",
+)
+STORES = "dyno_stores"
+"""A set, on a user's own server, of the names of the stores that are there."""
+SHORT = 8
+"""How much of its name a store needs on a server of Dyno's own: what of it was drawn at random."""
+BATCH, REWRITE_SECONDS = 1_000, 60.0
+
+
+class Keyspace:
+    """The keys of one store; every client has a connection of its own."""
+
+    def __init__(
+        self,
+        home: Path,
+        tier: Tier,
+        options: Mapping[str, Value],
+        server: Any,
+        caveats: tuple[Caveat, ...] = (),
+    ) -> None:
+        self._tier, self._server, self.options, self._caveats = tier, server, options, caveats
+        self.prefix = _prefix(home, server)
+        self._client = library(server)
+        try:
+            if not server.own:
+                self._prepare(namespace.of(home))
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, name: str) -> None:
+        from redis import RedisError
+
+        try:
+            self._refuse()
+            for gone in namespace.abandoned([found.decode() for found in self._client.smembers(STORES)]):
+                _drop(self._client, gone)
+            self._client.sadd(STORES, name)
+        except RedisError as error:
+            raise Refused(f"the server refused: {error}") from None
+
+    def _refuse(self) -> None:
+        """A user's own server is left as it is set: what it must at least give is looked at."""
+        if self._client.info("cluster").get("cluster_enabled"):
+            raise Refused("the server is a node of a cluster; Dyno measures single servers")
+        for name, enough in ENOUGH[self._tier].items():
+            found = self._config(name)
+            if found is None:
+                raise Refused(f"the server does not tell its {name}, so that tier {self._tier.value} can't be known")
+            if found not in enough:
+                raise Refused(f"the server has {name}={found}, so that it can't give tier {self._tier.value}")
+
+    def _config(self, name: str) -> str | None:
+        """A setting; None where the server has none of that name, or does not let everybody read it."""
+        from redis import ResponseError
+
+        try:
+            found = self._client.config_get(name).get(name)
+        except ResponseError:
+            return None
+        return None if found is None else str(found)
+
+    def connect(self) -> Client:
+        return connect(self._server, str(self.options["client"]))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def version(self) -> str:
+        told = self._client.info("server")
+        valkey = told.get("valkey_version")
+        server = f"Valkey {valkey}" if valkey else f"Redis {told['redis_version']}"
+        by = ("hiredis",) if self.options["client"] == "hiredis" else ("redis", "hiredis")
+        named = {"redis": "redis-py"}
+        return f"{server} ({', '.join(f'{named.get(name, name)} {version(name)}' for name in by)})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        told: dict[str, Value | None] = {name: self._config(name) for name in SHOWN}
+        told["mem_allocator"] = self._client.info("memory").get("mem_allocator")
+        # redis-py takes its parser where it is installed, which it is here.
+        return {**told, "client": self.options["client"], "parser": "hiredis", "transport": self._transport()}
+
+    def _transport(self) -> str:
+        return "socket" if self._server.own else "url"
+
+    def files(self) -> Iterable[Path]:
+        """Of its log: there are no others. At tier volatile there is none."""
+        if self._server.own and self._tier is not Tier.VOLATILE:
+            yield from self._server.log.iterdir()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield from self._caveats
+        if self._server.own and self._tier is not Tier.VOLATILE:
+            yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
+        if not self._server.own:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+def _prefix(home: Path, server: Any) -> bytes:
+    name = namespace.of(home)
+    return f"{name[-SHORT:] if server.own else name}:".encode()
+
+
+def _drop(client: Any, name: str) -> None:
+    """Takes a store off a user's own server."""
+    _unlink(client, f"{name}:".encode())
+    client.srem(STORES, name)
+
+
+def _unlink(client: Any, prefix: bytes) -> None:
+    cursor = None
+    while cursor != 0:
+        cursor, keys = client.scan(cursor or 0, match=prefix + b"*", count=BATCH)
+        if keys:
+            client.unlink(*keys)
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    with library(server) as client:
+        if server.own:
+            _unlink(client, _prefix(home, server))
+            _rewrite(client)
+        else:
+            _drop(client, namespace.of(home))
+
+
+def _rewrite(client: Any) -> None:
+    """Begins the log anew: else the size of the next store's would be that of all stores before it, too."""
+    if not client.info("persistence")["aof_enabled"]:
+        return
+    client.bgrewriteaof()
+    deadline = time.monotonic() + REWRITE_SECONDS
+    while _rewriting(client.info("persistence")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _rewriting(told: Mapping[str, Any]) -> bool:
+    return bool(told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
+
+
+def declared(
+    name: str,
+    title: str,
+    program: Program,
+    ports: Mapping[str, Callable[..., Any]],
+    caveats: tuple[Caveat, ...] = (),
+) -> EngineSpec:
+    """The declaration of an engine whose server is that program, with the caveats of its ports."""
+
+    def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+        if options[URL]:
+            return Foreign(str(options[URL]))
+        return Redis(program, home, {setting: str(value) for setting, value in TIERS[tier].items()})
+
+    return EngineSpec(
+        name=name,
+        title=title,
+        opener=partial(Keyspace, caveats=caveats),
+        ports=ports,
+        tiers=TIERS,
+        default_tier=Tier.PROCESS,
+        modules=("redis", "hiredis"),
+        install="pip install 'redis[hiredis]'",
+        options=(
+            foreign.setting(*dict.fromkeys((name, "redis", "rediss", "unix"))),
+            Setting("client", choice(*CLIENTS), CLIENTS[0], CLIENT_HELP),
+        ),
+        refuse=_refused,
+        server=serve,
+        remove=remove,
+        needs=lambda options: None if options[URL] else program.missing(),
+        clients="processes",
+        in_memory=True,
+        by_default=False,
+    )
+
+
+CLIENT_HELP = "single: redis-py on one connection, without its pool; hiredis: a plain socket and hiredis alone"
+
+
+def _refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    if options["client"] == "hiredis" and str(options[URL]).startswith("rediss://"):
+        return "client=hiredis does not encrypt, which rediss:// asks for: take client=redis-py"
+    return None

