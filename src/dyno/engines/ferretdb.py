@@ -1,0 +1,93 @@
+"""FerretDB 1.24, MongoDB's protocol over SQLite, by pymongo: a server of Dyno's own, or a user's by its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from dyno.engines._shared.documents import COLLECTION, COLUMNS, DocumentRecords
+from dyno.model import Caveat, EngineSpec, Gap, Server, Setting, Tier, Value, integer
+from dyno.servers import foreign, mongo, namespace
+from dyno.servers.ferretdb import FerretDB, missing
+from dyno.servers.foreign import URL, Foreign
+
+# A commit hands its pages to the kernel in any case. Cheaper would be a rollback journal in memory, but with any of
+# those a reader shuts a writer out, and FerretDB reads what it is about to write on another connection.
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"journal_mode": "wal", "synchronous": "off"},
+    Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
+    # The log is flushed at each commit. It is what FerretDB does where it is told nothing.
+    Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
+}
+# FerretDB holds one of its 100 connections to SQLite for each document that a message replaces, until the message is
+# done, and waits for ever where there is none left: so one document a message, whatever the number of clients.
+REPLACED = 1
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    return FerretDB(home, _pragmas(tier, options))
+
+
+def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
+    settings = {name: str(value) for name, value in TIERS[tier].items()}
+    # Negative: in KiB, and not in pages.
+    return {**settings, "cache_size": str(-int(options["cache_mib"]) << 10)}
+
+
+class Ferret:
+    """One database on the server, which is one file of SQLite's; every client process has a client of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._tier, self._options, self._server = tier, options, server
+        self._name = namespace.of(home)
+        self._client = mongo.connect(server)
+        self.collection = self._client[self._name][COLLECTION]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def version(self) -> str:
+        return mongo.version(self._client)
+
+    def settings(self) -> Mapping[str, Value | None]:
+        """It does not tell SQLite's: they are as they were given."""
+        given = _pragmas(self._tier, self._options) if self._server.own else {}
+        return {**given, "transport": "socket" if self._server.own else "url", "bson": mongo.bson_code()}
+
+    def files(self) -> Iterable[Path]:
+        return self._server.data.glob(f"{self._name}.sqlite*") if self._server.own else ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield COLUMNS
+        yield Caveat("scans", "reads the whole collection for each record that it finds, indexes or not")
+        yield Caveat("not-atomic", "has no transactions: one of several records is written message by message")
+        if not self._server.own:
+            yield Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
+
+
+ENGINE = EngineSpec(
+    name="ferretdb",
+    title="FerretDB 1.24, a document server over SQLite (pymongo)",
+    opener=Ferret,
+    ports={"records": lambda engine, indexed: DocumentRecords(engine.collection, indexed, nullcontext, REPLACED)},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("pymongo",),
+    install="pip install pymongo",
+    options=(
+        foreign.setting("mongodb", "mongodb+srv"),
+        Setting(
+            "cache_mib", integer(1), 64, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
+        ),
+    ),
+    server=serve,
+    remove=lambda home, options, server: mongo.remove(home, server),
+    needs=lambda options: None if options[URL] else missing(),
+    clients="processes",
+    gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
+    by_default=False,
+)

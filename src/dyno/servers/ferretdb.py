@@ -1,0 +1,101 @@
+"""FerretDB 1.24 over its SQLite backend, reached by a socket in its directory, that nobody else may enter.
+
+One database of FerretDB's is one file of SQLite's. How SQLite writes it is said in the address of the directory, as
+pragmas of every connection; without them, FerretDB 1.24 has journal_mode=wal and SQLite's own synchronous=full.
+FerretDB Inc., FerretDB 1.24 documentation, "Configuration flags", and its `internal/backends/sqlite`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as Socket
+
+from dyno.model import Refused
+from dyno.servers.mongo import socket_address
+from dyno.servers.process import Process, directory, program, socket
+
+VERSION = "1.24.0"
+INSTALL = "build it by the script tools/ferretdb of Dyno's source"
+BUSY_MS = 10_000
+"""How long a connection waits for another's write lock: FerretDB's own default."""
+
+
+def places() -> list[Path]:
+    """Where `tools/ferretdb` puts the program."""
+    programs = os.environ.get("DYNO_PROGRAMS") or Path.home() / ".cache" / "dyno" / "programs"
+    return [Path(programs) / "ferretdb"]
+
+
+def missing() -> str | None:
+    """What is not here, and what to do; None where all is."""
+    return (
+        None
+        if program("ferretdb", places=places())
+        else f"needs FerretDB {VERSION}: {INSTALL}, or name your own with url="
+    )
+
+
+class FerretDB:
+    """See `dyno.model.Server`. `pragmas` are SQLite's, of every connection."""
+
+    own = True
+
+    def __init__(self, home: Path, pragmas: Mapping[str, str]) -> None:
+        found = program("ferretdb", places=places())
+        if found is None:
+            raise Refused(f"{missing()}")
+        self._home, self.data = home, home / "data"
+        self.path = socket(home / "ferretdb.sock")
+        # The wait for a lock comes first: changing the journal mode takes one.
+        every = {"busy_timeout": str(BUSY_MS), **pragmas}
+        query = "&".join(f"_pragma={name}({value})" for name, value in every.items())
+        self._process = Process(
+            [
+                found,
+                "--handler=sqlite",
+                # Paths are relative to its directory: an address has characters that a path may not have.
+                f"--sqlite-url=file:data/?{query}",
+                "--listen-addr=",
+                f"--listen-unix={self.path}",
+                "--state-dir=.",
+                "--telemetry=disable",
+                "--debug-addr=-",
+                "--log-level=WARN",
+            ],
+            home,
+            self._answers,
+        )
+
+    @property
+    def address(self) -> str:
+        """How its client library reaches it."""
+        return socket_address(self.path)
+
+    def start(self) -> None:
+        directory(self._home, None)
+        self.data.mkdir(exist_ok=True)
+        # That of a server which was killed is still there, and can't be listened on again.
+        self.path.unlink(missing_ok=True)
+        self._process.start()
+
+    def _answers(self) -> bool:
+        with suppress(OSError), closing(Socket(AF_UNIX)) as probe:
+            probe.connect(str(self.path))
+            return True
+        return False
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.kill()
+
+    def pids(self) -> Iterable[int]:
+        return self._process.pids()

@@ -1,0 +1,76 @@
+"""What is the same for all servers with MongoDB's protocol: how pymongo connects to one, and what is really there.
+
+What a server is started with stands in its own file; what is stored, in the suites.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dyno.model import Refused
+from dyno.passwords import concealed
+from dyno.servers import namespace
+
+PATIENCE_MS = 5_000
+"""How long the client looks for a server that answers. Its default is 30 s."""
+
+
+def socket_address(path: object) -> str:
+    """The address of a server that listens on this Unix socket, and of no other member of its replica set."""
+    return f"mongodb://{quote(str(path), safe='')}/?directConnection=true"
+
+
+def connect(server: Any, **settings: Any) -> Any:
+    """A client of the server, which has answered. Raises Refused where it does not.
+
+    Nothing is tried again behind the caller's back: an operation that fails is counted as one that failed.
+    """
+    from pymongo import MongoClient
+    from pymongo.errors import PyMongoError
+
+    address, client = (server.address if server.own else server.url), None
+    try:
+        client = MongoClient(
+            address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=PATIENCE_MS, **settings
+        )
+        client.admin.command("ping")
+        if not server.own:
+            for name in namespace.abandoned(client.list_database_names()):
+                client.drop_database(name)
+    except PyMongoError as error:
+        if client is not None:
+            client.close()
+        where = "its server" if server.own else concealed(server.url)
+        raise Refused(f"can't connect to {where}: {said(error)}") from None
+    return client
+
+
+def said(error: Exception) -> str:
+    """What pymongo says of an error, in one line and without its description of the topology."""
+    return concealed(" ".join(str(error).split()).partition(" (configured timeouts")[0].partition(", Timeout:")[0])
+
+
+def version(client: Any) -> str:
+    """The server that is really there, and the client."""
+    import pymongo
+
+    told = client.server_info()
+    ferretdb = told.get("ferretdbVersion")
+    name = f"FerretDB {ferretdb.lstrip('v')}" if ferretdb else f"MongoDB {told['version']}"
+    return f"{name} (pymongo {pymongo.version})"
+
+
+def bson_code() -> str:
+    """Whether the client turns documents into bytes by its extension in C, or by Python."""
+    import bson
+
+    return "C" if bson.has_c() else "Python"
+
+
+def remove(home: Path, server: Any) -> None:
+    """Takes the database of the store in `home` off the server."""
+    client = connect(server)
+    client.drop_database(namespace.of(home))
+    client.close()

@@ -1,0 +1,374 @@
+"""Guards what is particular to servers with MongoDB's protocol: keys keep their order in one string, FerretDB loses
+nothing that it acknowledged and takes a replacement of any size, MongoDB is sent transactions where it must be, and a
+user's own server is looked at, used and left as it was. What all engines must do is in `test_records`.
+
+There is no mongod to test with. Its engine runs against FerretDB here, without transactions, which FerretDB lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from needed import require
+
+from dyno import registry
+from dyno.engines import mongodb as mongodb_engine
+from dyno.engines._shared.documents import DocumentRecords, identity
+from dyno.model import Absent, Refused, Tier, UsageError
+from dyno.servers import ferretdb, mongo, mongodb, namespace
+from dyno.suite import Job
+from dyno.suites.records.conformance import CHECKS
+from dyno.suites.records.port import Key, Record
+
+BUILD = Path(__file__).parents[2] / "tools" / "ferretdb"
+
+
+def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:
+    """A store in `home`, with its server, which has not been started."""
+    require(registry.engine("ferretdb"))
+    spec = registry.engine(engine)
+    options = spec.resolve(given)
+    assert spec.server is not None
+    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
+    home.mkdir(parents=True, exist_ok=True)
+    return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
+
+
+@contextmanager
+def served(asked: Job) -> Iterator[Any]:
+    """Its server: whatever a job has, typed as what it is."""
+    server: Any = asked.server
+    with closing(server):
+        server.start()
+        yield server
+
+
+@contextmanager
+def opened(asked: Job) -> Iterator[Any]:
+    """The port on the job's store, whose server runs."""
+    with (
+        closing(asked.open(asked.home)) as engine,
+        closing(asked.spec.ports["records"](engine, True)) as port,
+    ):
+        yield port
+
+
+@pytest.fixture
+def own(place: Path) -> Iterator[Any]:
+    """FerretDB as a user would have it: Dyno is told its address."""
+    with served(job(place / "own")) as server:
+        yield server
+
+
+def everything(port: Any) -> list[Record]:
+    found: list[Record] = port.reader().scanner(100_000)(("", ""))
+    return found
+
+
+def record(number: int, stub: str = "x") -> Record:
+    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
+
+
+def key(one: Record) -> Key:
+    return one["name"], one["location"]
+
+
+# -- the port ---------------------------------------------------------------------------------------------
+
+part = st.text(st.sampled_from("\0\1\2aé\uffff\U0010ffff"), max_size=4)
+
+
+@given(st.tuples(part, part), st.tuples(part, part))
+def test_the_order_of_identities_is_that_of_the_keys(one: Key, other: Key) -> None:
+    def packed(key: Key) -> tuple[bytes, ...]:
+        return tuple(each.encode() for each in key)
+
+    assert (identity(*one).encode() < identity(*other).encode()) == (packed(one) < packed(other))
+    assert (identity(*one) == identity(*other)) == (one == other)
+
+
+def test_keys_of_unusual_characters_are_kept_and_ordered(place: Path) -> None:
+    # As JSON, in which FerretDB stores them, each of these is written in a way of its own.
+    names = ["", "\0", "a\0", "a\1", "a", 'q"', "back\\slash", "<&>", "\u2028", "é", "\U0001f98a"]
+    every = [{"name": name, "location": place, "stub": "s"} for name in names for place in ("", "\0", "L")]
+    asked = job(place / "store")
+    with served(asked), opened(asked) as port:
+        port.insert(every)
+        wanted = sorted(every, key=lambda one: (one["name"].encode(), one["location"].encode()))
+        assert everything(port) == wanted
+        for one in every:
+            assert port.reader().get(key(one)) == one
+            assert port.delete([key(one)]) == [True]
+
+
+def test_a_replacement_of_many_records_ends_and_is_right(place: Path) -> None:
+    """FerretDB has 100 connections to SQLite, and a message that replaces more documents would never be answered."""
+    numbers = [*range(240), *range(100, 140), 7]
+    truth = {key(record(number)): record(number, "old") for number in range(0, 260, 2)}
+    asked = job(place / "store")
+    answers: list[list[Record | None]] = []
+    with served(asked) as server, opened(asked) as port:
+        port.insert(truth.values())
+        news = [record(number, f"v{place}") for place, number in enumerate(numbers)]
+        wanted = []
+        for new in news:
+            wanted.append(truth.get(key(new)))
+            truth[key(new)] = new
+        asking = Thread(target=lambda: answers.append(port.replace(iter(news))), daemon=True)
+        asking.start()
+        asking.join(60)
+        if asking.is_alive():
+            server.kill()
+        assert answers == [wanted]
+        assert everything(port) == [truth[k] for k in sorted(truth)]
+        keys = [key(record(number)) for number in [*numbers, 261, 263]]
+        assert port.delete(iter(keys)) == [truth.pop(k, None) is not None for k in keys]
+        assert everything(port) == [truth[k] for k in sorted(truth)] != []
+
+
+@pytest.mark.parametrize("tier", [Tier.PROCESS, Tier.POWER], ids=lambda tier: tier.value)
+def test_what_was_acknowledged_outlives_the_server(tier: Tier, place: Path) -> None:
+    """Whatever it was killed in: a transaction that it was busy with is there in part."""
+    asked = job(place / "store", tier=tier)
+    with served(asked) as server:
+        for start in (0, 50):
+            with opened(asked) as port:
+                port.insert([record(number) for number in range(start, start + 40)])
+                port.delete([key(record(start))])
+                port.replace([record(start + 1, "new")])
+            server.kill()
+            assert list(server.pids()) == []
+            server.start()
+        with opened(asked) as port:
+            kept = {one["name"]: one["stub"] for one in everything(port)}
+            assert sorted(kept) == [record(n)["name"] for n in (*range(1, 40), *range(51, 90))]
+            assert [name for name, stub in kept.items() if stub == "new"] == ["n000001", "n000051"]
+            assert port.reader().finder("rev_name")("980000n") == record(89)
+
+
+def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what concerns one is not. FerretDB takes no transaction: what is looked at is what it was sent."""
+    from pymongo import monitoring
+    from pymongo.errors import OperationFailure
+
+    class Sent(monitoring.CommandListener):
+        def __init__(self) -> None:
+            self.found: list[tuple[str, bool]] = []
+
+        def started(self, event: monitoring.CommandStartedEvent) -> None:
+            self.found.append((event.command_name, event.command.get("autocommit") is False))
+
+        def succeeded(self, event: Any) -> None: ...
+
+        failed = succeeded
+
+    sent = Sent()
+    monkeypatch.setattr(mongo, "connect", partial(mongo.connect, event_listeners=[sent]))
+    asked = job(place / "store", "mongodb", url="mongodb://unused")
+    with (
+        served(job(place / "other")) as server,
+        closing(mongodb_engine.Mongo(asked.home, asked.tier, asked.options, server)) as engine,
+    ):
+        port = DocumentRecords(engine.collection, True, engine.transaction)
+
+        def read() -> None:
+            with port.reading() as reader:
+                reader.get(key(record(1)))
+                reader.finder("rev_name")("x")
+                reader.scanner(2)(key(record(1)))
+
+        alone: dict[str, Callable[[], Any]] = {
+            "insert": lambda: port.insert([record(1)]),
+            "findAndModify": lambda: port.replace([record(1, "new")]),
+            "find": lambda: port.reader().get(key(record(1))),
+            "delete": lambda: port.delete([key(record(1))]),
+        }
+        for name, call in alone.items():
+            sent.found.clear()
+            call()
+            assert sent.found == [(name, False)]
+        port.insert([record(1)])
+        several: list[tuple[set[str], Callable[[], Any]]] = [
+            ({"find"}, read),
+            ({"insert"}, lambda: port.insert([record(2), record(3)])),
+            ({"find", "insert"}, lambda: port.replace([record(2), record(3)])),
+            ({"find", "update"}, lambda: port.replace([record(1), record(1, "new")])),
+            ({"find", "delete"}, lambda: port.delete([key(record(1)), key(record(2))])),
+        ]
+        for names, call in several:
+            sent.found.clear()
+            with pytest.raises(OperationFailure, match=r"autocommit|startTransaction|commitTransaction"):
+                call()
+            assert {name for name, inside in sent.found if inside} - {
+                "commitTransaction",
+                "abortTransaction",
+            } == names
+            assert all(inside for _, inside in sent.found)
+
+
+# -- a server of Dyno's own -------------------------------------------------------------------------------
+
+
+def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None:
+    asked = job(place / "store")
+    with served(asked) as server:
+        (pid,) = server.pids()
+        assert psutil.Process(pid).net_connections("inet") == []
+        assert psutil.Process(pid).net_connections("unix") != []
+        assert stat.S_IMODE((place / "store-server").stat().st_mode) == 0o700
+        with opened(asked) as port:
+            port.insert([record(1)])
+        with closing(asked.open(asked.home)) as engine:
+            assert engine.version().startswith(f"FerretDB {ferretdb.VERSION} (pymongo ")
+            assert {caveat.code for caveat in engine.caveats()} == {"columns", "scans", "not-atomic"}
+            assert [path.suffix for path in engine.files()].count(".sqlite") == 1
+        asked.remove(asked.home)
+        assert list(server.data.glob("dyno_*.sqlite")) == []
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("server", [ferretdb, mongodb], ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_program_that_is_missing_is_named_with_what_to_do(
+    server: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setenv("DYNO_PROGRAMS", str(place))
+    if server.missing() is None:
+        pytest.skip("it is where the administrator's programs are")
+    assert "tools/ferretdb" in server.missing() or "vendor's packages" in server.missing()
+    assert server.missing().endswith("or name your own with url=")
+    with pytest.raises(Refused, match=r"^needs "):
+        server.MongoDB(place, 256) if server is mongodb else server.FerretDB(place, {})
+
+
+def test_the_build_leaves_a_program_that_is_built_and_says_what_it_needs(place: Path) -> None:
+    require(registry.engine("ferretdb"))
+    built = ferretdb.program("ferretdb", places=ferretdb.places())
+    assert built is not None
+    (place / "ferretdb").mkdir()
+    (place / "ferretdb" / "ferretdb").symlink_to(built)
+    (place / "tools").mkdir()
+    for name in ("sh", "sed", "cat"):
+        (place / "tools" / name).symlink_to(Path("/bin") / name)
+
+    def build(programs: Path) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(place / "tools"), "DYNO_PROGRAMS": str(programs), "HOME": os.devnull}
+        return subprocess.run(["/bin/sh", str(BUILD)], env=environment, capture_output=True, text=True)
+
+    again = build(place)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    without = build(place / "elsewhere")
+    assert without.returncode == 1
+    assert without.stderr.startswith("not built: FerretDB v1.24.0 needs Go") and without.stderr.count("\n") == 1
+    assert not (place / "elsewhere").exists()
+
+
+# -- a user's own -----------------------------------------------------------------------------------------
+
+
+def url(server: Any, user: str = "") -> str:
+    return f"mongodb://{user}{quote(str(server.path), safe='')}/?directConnection=true"
+
+
+def theirs(place: Path, server: Any, engine: str = "ferretdb", tier: Tier = Tier.VOLATILE, **given: str) -> Job:
+    return job(place / f"of-{engine}", engine, tier, url=url(server), **given)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: Any, place: Path) -> None:
+    asked = theirs(place, own, "mongodb", transactions="no")
+
+    @contextmanager
+    def each(name: str, indexed: bool) -> Iterator[Any]:
+        one = replace(asked, home=place / name)
+        one.home.mkdir(exist_ok=True)
+        with (
+            closing(one.open(one.home)) as engine,
+            closing(one.spec.ports["records"](engine, indexed)) as port,
+        ):
+            yield port
+
+    # What needs a server's transactions can't be had from this one, whatever the client does.
+    if check != "atomicity":
+        CHECKS[check](each, Tier.VOLATILE)
+
+
+def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) -> None:
+    gone = subprocess.run(["/bin/sh", "-c", "echo $$"], capture_output=True, text=True).stdout.strip()
+    left = f"dyno_{namespace._machine()}_{gone}_01234567"
+    with closing(mongo.connect(own)) as client:
+        for name in ("mine", "dyno_mine", left):
+            client[name].things.insert_one({"_id": 1})
+    asked = theirs(place, own)
+    server: Any = asked.server
+    with opened(asked) as port:
+        port.insert([record(1), record(2)])
+    with closing(mongo.connect(own)) as client:
+        assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
+    with closing(asked.open(asked.home)) as engine:
+        assert {caveat.code for caveat in engine.caveats()} == {"columns", "scans", "not-atomic", "declared"}
+        assert list(engine.files()) == list(server.pids()) == []
+    for refused in (server.stop, server.kill):
+        with pytest.raises(Absent, match="your own"):
+            refused()
+    asked.remove(asked.home)
+    with closing(mongo.connect(own)) as client:
+        assert set(client.list_database_names()) == {"mine", "dyno_mine"}
+
+
+@pytest.mark.parametrize(
+    ("tier", "transactions", "why"),
+    [
+        (Tier.VOLATILE, "no", None),
+        (Tier.VOLATILE, "yes", "in no replica set, so that it has no transactions; try transactions=no"),
+        (Tier.PROCESS, "no", "does not say that it keeps a journal, so that it can't give tier process"),
+        (Tier.POWER, "no", "so that it can't give tier power"),
+    ],
+)
+def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
+    tier: Tier, transactions: str, why: str | None, own: Any, place: Path
+) -> None:
+    asked = theirs(place, own, "mongodb", tier, transactions=transactions)
+    if why is None:
+        with closing(asked.open(asked.home)) as engine:
+            assert engine.settings()["journal"] is False
+            assert engine.version().startswith("FerretDB ")
+            assert {caveat.code for caveat in engine.caveats()} == {"columns", "not-atomic", "declared"}
+    else:
+        with pytest.raises(Refused, match=why):
+            asked.open(asked.home)
+
+
+@pytest.mark.parametrize("engine", ["mongodb", "ferretdb"])
+def test_a_server_that_does_not_answer_is_one_line_without_a_password(
+    engine: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mongo, "PATIENCE_MS", 100)
+    address = f"mongodb://me:s3cr%3At@{quote(str(place / 'none.sock'), safe='')}/"
+    asked = job(place / "store", engine, url=address)
+    with pytest.raises(Refused, match=r"^can't connect to mongodb://me:\*\*\*@.*No such file") as refused:
+        asked.open(asked.home)
+    assert "s3cr" not in str(refused.value) and "\n" not in str(refused.value)
+    assert "Topology" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["http://host/", "localhost", "mongodb://host:port/"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(UsageError):
+        registry.engine("mongodb").resolve({"url": address})
