@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,40 +17,14 @@ from typing import Any
 from stores import Store
 
 from dyno import registry
-from dyno.engines import null
-from dyno.model import EngineSpec, Tier
+from dyno.model import Tier
 from dyno.suites.records.port import Key, Record, Records
 
 ENOUGH = 100_000
 SIZES = (1, 2, 40)
-BEGIN, END = "/dyno-marker-begin", "/dyno-marker-end"
 
 Step = tuple[str, list[Any]]
 """A method of the port that writes, and its argument."""
-
-
-class Forgetful(null.Records):
-    """Acknowledges what it has put into a buffer, and never writes the buffer."""
-
-    def __init__(self, engine: Any, indexed: bool) -> None:
-        super().__init__(engine, indexed)
-        self.buffer: list[Record] = []
-
-    def insert(self, records: Iterable[Record]) -> None:
-        self.buffer.extend(records)
-
-
-FORGETFUL = replace(
-    null.ENGINE,
-    name="forgetful",
-    ports={"records": Forgetful},
-    tiers={Tier.PROCESS: {"sync": False}, Tier.POWER: {"sync": True}},
-    floor=False,
-)
-
-
-def engine(name: str) -> EngineSpec:
-    return FORGETFUL if name == FORGETFUL.name else registry.engine(name)
 
 
 def record(number: int, version: int = 0) -> Record:
@@ -103,23 +76,10 @@ def commit(port: Records, start: int, acks: int) -> None:
         os.write(acks, b"%d\n" % number)
 
 
-def commit_marked(port: Records, count: int) -> None:
-    """So many transactions of one record, between two system calls that a tracer recognises."""
-    # What the first transaction does once only (a table, a log file) is not counted.
-    port.insert([record(0)])
-    os.access(BEGIN, os.F_OK)
-    for number in range(1, count + 1):
-        port.insert([record(number)])
-    os.access(END, os.F_OK)
-
-
 def main(job: Mapping[str, Any], acks: int) -> None:
-    store = Store(engine(job["engine"]), Tier(job["tier"]), job["given"])
+    store = Store(registry.engine(job["engine"]), Tier(job["tier"]), job["given"])
     with store.open(Path(job["home"])) as port:
-        if job["marked"]:
-            commit_marked(port, job["marked"])
-        else:
-            commit(port, job["start"], acks)
+        commit(port, job["start"], acks)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.model import EngineSpec, Setting
+from dyno.model import EngineSpec, Setting, Tier
 from dyno.report import units
 from dyno.suite import Suite
+
+DECLARED = "†"
+"""The sign of a tier that nobody has run against the real thing."""
 
 
 def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
@@ -40,7 +43,7 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Sequence[str]], co
     console.print()
     table = _table("engine", "what it is", "suites", "tiers", "clients", "here")
     for spec in found:
-        tiers = (f"{tier.value}*" if tier is spec.default_tier else tier.value for tier in spec.tiers)
+        tiers = (_tier(spec, tier) for tier in spec.tiers)
         state, style = _state(spec)
         table.add_row(
             spec.name,
@@ -52,15 +55,27 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Sequence[str]], co
         )
     console.print(table)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
+    if any(DECLARED in _tier(spec, tier) for spec in found for tier in spec.tiers):
+        console.print(
+            Text(f"{DECLARED} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
+        )
     for spec in found if whole else ():
         if spec.options:
             console.print(Text(f"\n{spec.name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
             console.print(_settings(spec.options))
 
 
+def _tier(spec: EngineSpec, tier: Tier) -> str:
+    """Its name and signs. Tier volatile promises nothing that could be proven."""
+    declared = DECLARED if spec.untested and tier is not Tier.VOLATILE else ""
+    return f"{tier.value}{'*' if tier is spec.default_tier else ''}{declared}"
+
+
 def _state(spec: EngineSpec) -> tuple[str, str]:
-    if missing := spec.missing():
-        return spec.install or f"needs {', '.join(missing)}", "yellow"
+    if spec.missing():
+        return spec.install, "yellow"
+    if lacking := spec.lacking():
+        return lacking, "yellow"
     if spec.untested:
         return f"untested: {spec.untested}", "yellow"
     return "ready", "green"

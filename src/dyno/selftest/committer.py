@@ -1,0 +1,71 @@
+"""The process that is traced: commits to one engine, each commit between two marks.
+
+Started under strace as `python -m dyno.selftest.committer ANSWER`. Its job, a line of JSON, comes on standard input;
+what it has to tell goes into the file ANSWER. What is committed is what the suite's first phase that writes times, in
+transactions of one record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from dyno import registry
+from dyno.model import Refused, Server, Tier
+from dyno.run.process import die_with_parent
+from dyno.selftest.trace import BEGIN, END, mark
+from dyno.suite import Job, Operations, Suite
+
+
+def main() -> None:
+    """Does the job. A refusal is told; anything else that goes wrong is a traceback and an exit status."""
+    die_with_parent(os.getppid())
+    job = json.loads(sys.stdin.readline())
+    try:
+        told = _commit(job)
+    except Refused as refused:
+        told = {"refused": str(refused)}
+    Path(sys.argv[1]).write_text(json.dumps(told))
+
+
+def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
+    suite, spec = registry.suite(message["suite"]), registry.engine(message["engine"])
+    home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
+    with ExitStack() as open_:
+        server: Server | None = None
+        if spec.server is not None and (server := spec.server(home / "server", tier, options, 1)):
+            if not server.own:
+                return {"refused": "it is your own server, which can't be traced"}
+            open_.callback(server.close)
+            server.start()
+        job = Job(spec, home, tier, options, message["params"], seed=1, clients=1, server=server)
+        return _marked(suite, job, message["commits"])
+
+
+def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
+    phase = next(phase for phase in suite.phases if phase.writes)
+    with closing(suite.workload(job)) as workload:
+        workload.prepare(phase)
+        engine = workload.engine()
+        told = {"version": engine.version(), "settings": dict(engine.settings())}
+        with workload.connect() as port:
+            work = next(workload.work(phase, port, 0, 1, 0))
+            assert isinstance(work, Operations) and len(work.arguments) > commits
+            with work.around() as given:
+                (call,) = work.calls(given)
+                # What the first commit does once only (a file that is made) is not counted.
+                call(work.arguments[0])
+                for number, argument in enumerate(work.arguments[1 : commits + 1], 1):
+                    mark(number, BEGIN)
+                    call(argument)
+                    mark(number, END)
+    return told
+
+
+if __name__ == "__main__":
+    main()

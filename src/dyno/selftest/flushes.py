@@ -1,0 +1,212 @@
+"""Durability tiers, proven: an engine commits under strace, and its flushes are held against what the tier promises.
+
+What strace wrote is read in `trace`; how a proof is shown may not be put here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dyno import registry
+from dyno.model import Cell, EngineSpec, Tier, UsageError, Value, nearest, unknown
+from dyno.passwords import concealed
+from dyno.run import plan
+from dyno.run.plan import Asked
+from dyno.run.process import die_with_parent, nothing_left
+from dyno.selftest import trace
+from dyno.selftest.trace import Seen
+
+COMMITS = 100
+SUITE = "records"
+TIMEOUT_SECONDS = 300
+PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A tier that an engine says to give."""
+
+    spec: EngineSpec
+    engine: str
+    """As it was asked for."""
+    tier: Tier
+    cell: Cell | None
+    """What is to be traced; None where it can't run here."""
+    lacking: str = ""
+    """Why it can't."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a claim is worth, by what was seen of its commits."""
+
+    engine: str
+    tier: str
+    verdict: str
+    why: str
+    settings: Mapping[str, Value | None]
+    """Those that give the tier, read back from the engine where it ran and tells them."""
+    version: str | None = None
+    seen: Seen | None = None
+    """None where no trace could be made."""
+
+    def data(self) -> dict[str, Any]:
+        """As plain JSON, with counts in place of the commits."""
+        seen = self.seen or Seen()
+        known = self.seen is not None
+        return {
+            **{name: value for name, value in asdict(self).items() if name != "seen"},
+            "commits": len(seen.commits) if known else None,
+            "flushed": seen.flushed if known else None,
+            "written": seen.written if known else None,
+            "flushes": dict(seen.flushes) if known else None,
+            "writes": dict(seen.writes) if known else None,
+            "mapped": list(seen.mapped),
+            "unseen": list(seen.unseen),
+        }
+
+
+# -- which claims there are --------------------------------------------------------------------------------
+
+
+def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
+    """Each tier of each engine that was asked for; for none, of all that can take part. Raises UsageError."""
+    if tier is not None and tier not in [known.value for known in Tier]:
+        raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
+    able = registry.engines_for(registry.suite(SUITE))
+    if not engines:
+        every = [claim for spec in able if not spec.floor for claim in _claims(spec, spec.name, {})]
+        return [claim for claim in every if tier in (None, claim.tier.value)]
+    found: list[Claim] = []
+    for text in dict.fromkeys(engines):
+        name, given = plan.split_engine(text)
+        spec = registry.engine(name)
+        if registry.port_of(registry.suite(SUITE), spec) is None:
+            raise UsageError(f"engine {name} has no port of suite {SUITE}; {nearest(name, [s.name for s in able])}")
+        found += _claims(spec, text, given, tier)
+    return found
+
+
+def _claims(spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None) -> Iterator[Claim]:
+    """Those of one engine: at the tier that was asked for, or at all that it gives with these options."""
+    options = spec.resolve(given)
+    lacking = spec.lacking() if not given else _lacking(spec, options)
+    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refuse(t, options) is None]
+    for each in tiers:
+        if lacking and each in spec.tiers:
+            yield Claim(spec, concealed(text), each, None, lacking)
+            continue
+        params = {"records": [str(COMMITS + 1)], "txn": ["1"]}
+        made = plan.make(Asked(SUITE, [text], params, samples=1, tier=each.value))
+        cell = next(cell for cell in made.cells if cell.engine == spec.name)
+        yield Claim(spec, cell.asked, each, cell)
+
+
+def _lacking(spec: EngineSpec, options: Mapping[str, Value]) -> str | None:
+    return f"needs {', '.join(spec.missing())}: {spec.install}" if spec.missing() else spec.needs(options)
+
+
+# -- the proof ---------------------------------------------------------------------------------------------
+
+
+def proofs(wanted: Iterable[Claim], work: Path) -> Iterator[Proof]:
+    """Traces one claim after the other, each in a process and a directory of its own below `work`."""
+    unavailable = trace.unavailable()
+    for claim in wanted:
+        if claim.cell is None or unavailable:
+            yield _declared(claim, claim.lacking or unavailable or "")
+        else:
+            with tempfile.TemporaryDirectory(dir=work) as place:
+                # A server may run as a user who must get through here.
+                Path(place).chmod(0o755)
+                yield _proof(claim, claim.cell, Path(place))
+
+
+def _declared(claim: Claim, why: str) -> Proof:
+    return Proof(claim.engine, claim.tier.value, DECLARED, why, claim.spec.tiers[claim.tier])
+
+
+def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
+    home, lines, answer = place / "home", place / "trace", place / "answer"
+    home.mkdir()
+    job = {
+        "suite": cell.suite,
+        "engine": cell.engine,
+        "tier": cell.tier.value,
+        "options": dict(cell.options),
+        "params": dict(cell.params),
+        "home": str(home.resolve()),
+        "commits": COMMITS,
+    }
+    failed = _traced(job, lines, answer)
+    told = json.loads(answer.read_text()) if answer.exists() else {}
+    if why := failed or told.get("refused"):
+        return _declared(claim, why)
+    with lines.open(errors="replace") as text:
+        seen = trace.seen(text, home)
+    verdict, why = judged(claim.tier, seen)
+    if verdict == PROVEN and claim.spec.untested:
+        # What ran here may be something else that answers like it.
+        verdict, why = DECLARED, claim.spec.untested
+    declared = claim.spec.tiers[claim.tier]
+    read = {name: value for name, value in told["settings"].items() if name in declared and value is not None}
+    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, told["version"], seen)
+
+
+def _traced(job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
+    """Has the job done under strace; returns why it was not, in one line."""
+    words = [sys.executable, "-m", "dyno.selftest.committer", str(answer)]
+    parent = os.getpid()
+    with nothing_left():
+        try:
+            done = subprocess.run(
+                trace.command(lines, words),
+                input=json.dumps(job) + "\n",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_SECONDS,
+                start_new_session=True,
+                preexec_fn=lambda: die_with_parent(parent),
+            )
+        except subprocess.TimeoutExpired:
+            return f"not done after {TIMEOUT_SECONDS} s"
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        return f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}"
+    return None
+
+
+def judged(tier: Tier, seen: Seen) -> tuple[str, str]:
+    """The verdict on a tier by what its commits were seen to do, and the reason for it."""
+    count, mapped = len(seen.commits), ", ".join(Path(name).name for name in seen.mapped)
+    if tier is Tier.VOLATILE:
+        return (
+            NOTHING,
+            f"no trace shows what it stores in its mapping of {mapped}" if mapped and not seen.written else "",
+        )
+    if count != COMMITS:
+        return DECLARED, f"the trace shows {count} of {COMMITS} commits"
+    if tier is Tier.POWER:
+        if seen.flushed == count:
+            return PROVEN, ""
+        if seen.unseen:
+            return DECLARED, f"it uses {', '.join(seen.unseen)}, whose flushes no trace shows"
+        return BROKEN, f"{count - seen.flushed} of {count} commits were acknowledged before they were flushed"
+    # What was flushed has reached the kernel, be it through a mapping.
+    silent = sum(not commit.written and not commit.flushed for commit in seen.commits)
+    if not silent:
+        costly = sum(seen.flushes.values()) >= count
+        return PROVEN, "it flushes as often as it commits, which costs more than is promised" if costly else ""
+    if mapped or seen.unseen:
+        how = ", ".join([*([f"its mapping of {mapped}"] if mapped else []), *seen.unseen])
+        return DECLARED, f"no trace shows what it writes through {how}"
+    return BROKEN, f"{silent} of {count} commits were acknowledged before anything was written"

@@ -1,0 +1,147 @@
+"""Guards the batches on every engine of the port `ordered-kv`: each passes the suite's checks, and each packer does
+on one engine. And guards the checks: each fails on a store that is broken in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import require
+
+from dyno import registry
+from dyno.model import EngineSpec, Tier, Wrong
+from dyno.suites.compression.batches import Batches
+from dyno.suites.compression.conformance import CHECKS, Opened, brief
+from dyno.suites.compression.packers import KINDS, open_packer
+
+ENGINES = [spec for spec in registry.engines() if "ordered-kv" in spec.ports and not spec.floor]
+EVERY = [(spec, tier, "zlib") for spec in ENGINES for tier in spec.tiers]
+PACKED = [(registry.engine("lmdb"), Tier.PROCESS, packer) for packer in KINDS]
+
+
+def opened(spec: EngineSpec, tier: Tier, home: Path, packer: str = "zlib") -> Opened:
+    @contextmanager
+    def opened(name: str, size: int) -> Iterator[Batches]:
+        (home / name).mkdir(parents=True, exist_ok=True)
+        with (
+            closing(spec.opener(home / name, tier, spec.resolve({}))) as engine,
+            closing(Batches(spec.ports["ordered-kv"](engine), open_packer(packer), size)) as port,
+        ):
+            yield port
+
+    return opened
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    ("spec", "tier", "packer"), [*EVERY, *PACKED], ids=lambda value: getattr(value, "name", value)
+)
+def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, packer: str, check: str, tmp_path: Path) -> None:
+    require(spec)
+    CHECKS[check](opened(spec, tier, tmp_path, packer), tier)
+
+
+# -- the checks themselves --------------------------------------------------------------------------------
+
+
+class Store:
+    """A correct store over a dict, which is what the broken ones are made of."""
+
+    kept: dict[Path, dict[bytes, bytes]]
+
+    def __init__(self, home: Path, tier: Tier, options: Any) -> None:
+        self.entries = self.kept.setdefault(home, {})
+
+    def close(self) -> None:
+        pass
+
+
+class Keys:
+    def __init__(self, engine: Store) -> None:
+        self.entries = engine.entries
+        self.waiting: dict[bytes, bytes] = {}
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, self.entries[found]) for found in sorted(self.entries) if found >= key])
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        yield self
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        self.waiting = {}
+        yield self
+        self.entries.update(self.waiting)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.waiting[key] = value
+
+    def close(self) -> None:
+        pass
+
+
+class Forgets(Store):
+    def close(self) -> None:
+        self.entries.clear()
+
+
+class SeeksBeyond(Keys):
+    """Passes over an entry of just the key that it seeks."""
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, self.entries[found]) for found in sorted(self.entries) if found > key])
+
+
+class SeeksBefore(Keys):
+    """Begins with the entry before, where there is one."""
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        keys = sorted(self.entries)
+        first = max(sum(found < key for found in keys) - 1, 0)
+        return iter([(found, self.entries[found]) for found in keys[first:]])
+
+
+class KeepsInsertionOrder(Keys):
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, value) for found, value in self.entries.items() if found >= key])
+
+
+class WritesAtOnce(Keys):
+    def put(self, key: bytes, value: bytes) -> None:
+        self.entries[key] = value
+
+
+def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
+    made: Any = type("Opener", (opener,), {"kept": {}})
+    return EngineSpec("fake", "a fake", made, {"ordered-kv": port}, {Tier.PROCESS: {}}, Tier.PROCESS)
+
+
+@pytest.mark.parametrize(
+    ("check", "broken"),
+    [
+        ("lookups", spec(SeeksBeyond)),
+        ("lookups", spec(SeeksBefore)),
+        ("order", spec(KeepsInsertionOrder)),
+        ("atomicity", spec(WritesAtOnce)),
+        ("persistence", spec(opener=Forgets)),
+    ],
+    ids=str,
+)
+def test_the_check_passes_a_correct_store_and_fails_a_broken_one(
+    check: str, broken: EngineSpec, tmp_path: Path
+) -> None:
+    CHECKS[check](opened(spec(), Tier.PROCESS, tmp_path / "correct"), Tier.PROCESS)
+    with pytest.raises(Wrong):
+        CHECKS[check](opened(broken, Tier.PROCESS, tmp_path / "broken"), Tier.PROCESS)
+
+
+def test_every_check_is_broken_above_and_brief_names_it_and_leaves_gaps_out(tmp_path: Path) -> None:
+    assert set(CHECKS) == {"lookups", "order", "atomicity", "persistence"}
+    with pytest.raises(Wrong, match="conformance, atomicity: all after a failed transaction"):
+        brief(opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "a"), Tier.PROCESS)
+    brief(opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "b"), Tier.PROCESS, frozenset({"atomicity"}))

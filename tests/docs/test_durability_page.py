@@ -1,0 +1,103 @@
+"""The page on durability has every tier of every engine in the table of the proof, and what it says was seen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from facts import command
+from pages import named, read, rows, sections
+
+from dyno import registry
+from dyno.model import EngineSpec, Tier
+from dyno.report.tiers import COLUMNS
+from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, SUITE, Proof
+from dyno.selftest.trace import Seen
+
+REMADE = "the block is made by: dyno selftest --tiers --markdown"
+
+
+def block(name: str) -> str:
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", read("durability.md"), re.DOTALL)
+    assert found, name
+    return found[1]
+
+
+def table(name: str) -> list[dict[str, str]]:
+    text = block(name).replace("\N{NO-BREAK SPACE}", " ")
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows(text)]
+
+
+def ours() -> Iterator[EngineSpec]:
+    """Those of the suite that come with Dyno; of plug-ins that happen to be installed nothing is said."""
+    able = registry.engines_for(registry.suite(SUITE))
+    return (spec for spec in able if not spec.floor and spec.opener.__module__.startswith("dyno."))
+
+
+def test_every_tier_of_every_engine_stands_in_the_table() -> None:
+    told = [(row["engine"], row["tier"]) for row in table("tiers")]
+    assert sorted(told) == sorted((spec.name, tier.value) for spec in ours() for tier in spec.tiers), REMADE
+
+
+def test_the_settings_in_the_table_are_those_of_the_engines() -> None:
+    told = {(row["engine"], row["tier"]): set(row["settings"].split()) for row in table("tiers")}
+    for spec in ours():
+        for tier, settings in spec.tiers.items():
+            shown = (f"{name}={_word(value)}" for name, value in settings.items())
+            assert set(" ".join(shown).split()) == told[spec.name, tier.value], f"{spec.name} {tier.value}: {REMADE}"
+
+
+def _word(value: object) -> object:
+    return ("yes" if value else "no") if isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize("name", ["tiers", "journals"])
+def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -> None:
+    for row in table(name):
+        verdict, _, why = row["verdict"].partition(": ")
+        assert verdict in (PROVEN, NOTHING) or (verdict == DECLARED and why), row
+        assert (verdict == NOTHING) <= (row["tier"] == Tier.VOLATILE.value), row
+        if verdict == PROVEN:
+            assert "100 of 100" in (row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]), row
+
+
+def test_every_journal_of_sqlite_stands_in_the_other_table_at_every_tier_that_it_gives() -> None:
+    spec = registry.engine("sqlite")
+    said = named(sections(sections(read("engines.md"))["sqlite"], 3)["Options"])["journal_mode"][2]
+    modes = set(re.findall(r"`(\w+)`", said)) - {tier.value for tier in Tier}
+    assert len(modes) == 5
+    wanted = {
+        (f"sqlite:journal_mode={mode}", tier.value)
+        for mode in modes
+        for tier in spec.tiers
+        if spec.refuse(tier, spec.resolve({"journal_mode": mode})) is None
+    }
+    assert {(row["engine"], row["tier"]) for row in table("journals")} == wanted
+
+
+def test_the_versions_are_told_of_every_engine_that_ran() -> None:
+    told = re.findall(r"^- ([\w-]+): .*\d", block("tiers"), re.MULTILINE)
+    assert set(told) == {row["engine"] for row in table("tiers") if not row["verdict"].startswith(DECLARED)}
+
+
+def test_the_keys_of_the_json_are_documented() -> None:
+    found = Proof("e", "power", PROVEN, "", {}, None, Seen()).data()
+    assert json.loads(json.dumps(found)) == found
+    assert list(named(sections(read("durability.md"))["As JSON"])) == list(found)
+
+
+def test_calls_that_are_traced_are_documented() -> None:
+    from dyno.selftest import trace
+
+    said = set(re.findall(r"`(\w+)`", sections(read("durability.md"))["How it is proven"]))
+    counted = {*trace._FLUSHES, *trace._WRITES, *trace._CUTS, *trace._NAMES, "io_uring_setup"}
+    assert counted <= said
+
+
+def test_the_command_that_makes_the_proof_is_there() -> None:
+    assert {"--tiers", "--markdown"} <= {
+        o for p in command("selftest").params if isinstance(p, click.Option) for o in p.opts
+    }

@@ -1,0 +1,126 @@
+"""A test engine, not a real one, that says to give every tier, and writes and flushes as its option `how` says.
+
+It has a log, and finds nothing in it. Nothing here may be of use to a measurement.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dyno.engines import null
+from dyno.model import Setting, Tier, Value, choice
+from dyno.suites.records.port import Record
+
+BUFFER = "buffer"
+
+
+class Log:
+    """One file in its home, and another that holds nothing of what is stored."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], *server: Any) -> None:
+        self.how = str(options["how"])
+        self.log = os.open(home / "log", os.O_RDWR | os.O_CREAT)
+        self.synchronous = os.open(home / "log", os.O_RDWR | os.O_DSYNC)
+        self.other = os.open(home / "other", os.O_RDWR | os.O_CREAT)
+        self.outside = os.open(home.parents[1] / "outside", os.O_RDWR | os.O_CREAT)
+        os.truncate(self.log, mmap.PAGESIZE)
+        self.map = mmap.mmap(self.log, mmap.PAGESIZE) if self.how.startswith("mapped") else None
+
+    def close(self) -> None:
+        for descriptor in (self.log, self.synchronous, self.other, self.outside):
+            os.close(descriptor)
+
+    def version(self) -> str:
+        return "forgets"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"how": self.how}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Any]:
+        return ()
+
+
+def _write(log: Log) -> None:
+    os.write(log.log, b"x")
+
+
+def _then(*steps: Callable[[Log], object]) -> Callable[[Log, int], None]:
+    def commit(log: Log, number: int) -> None:
+        for step in steps:
+            step(log)
+
+    return commit
+
+
+def _every_other(log: Log, number: int) -> None:
+    _write(log)
+    if number % 2:
+        os.fsync(log.log)
+
+
+def _store(log: Log) -> None:
+    assert log.map is not None
+    log.map[0] = 1
+
+
+def _flush_map(log: Log) -> None:
+    assert log.map is not None
+    log.map.flush()
+
+
+HOW: Mapping[str, Callable[[Log, int], None]] = {
+    BUFFER: _then(),
+    "written": _then(_write),
+    "flushed": _then(_write, lambda log: os.fdatasync(log.log)),
+    "synchronous": _then(lambda log: os.write(log.synchronous, b"x")),
+    "all-at-once": _then(_write, lambda log: os.sync()),
+    "every-other": _every_other,
+    # Of the commit before.
+    "before": _then(lambda log: os.fsync(log.log), _write),
+    "in-part": _then(_write, lambda log: os.fsync(log.log), _write),
+    "other-file": _then(_write, lambda log: os.fsync(log.other)),
+    "outside": _then(lambda log: os.write(log.outside, b"x"), lambda log: os.fsync(log.outside)),
+    "mapped": _then(_store),
+    "mapped-flushed": _then(_store, _flush_map),
+    "slow": _then(_write, lambda log: time.sleep(1)),
+    "raises": _then(lambda log: log.nothing),  # type: ignore[attr-defined]
+    "dies": _then(lambda log: os.kill(os.getpid(), signal.SIGKILL)),
+}
+
+
+class Records(null.Records):
+    """The `records` port."""
+
+    def __init__(self, engine: Log, indexed: bool) -> None:
+        self._log, self._commit, self._number = engine, HOW[engine.how], 0
+
+    def insert(self, records: Iterable[Record]) -> None:
+        self._number += 1
+        self._commit(self._log, self._number)
+
+
+ENGINE = replace(
+    null.ENGINE,
+    name="forgetful",
+    title="Forgets what it acknowledged",
+    opener=Log,
+    ports={"records": Records},
+    tiers={tier: {"how": "?"} for tier in Tier},
+    options=(Setting("how", choice(*HOW), BUFFER, "what it does at a commit"),),
+    floor=False,
+    by_default=False,
+)
+UNTESTED = replace(ENGINE, name="forgetful-untested", untested="nobody has it")
+ELSEWHERE = replace(
+    ENGINE, name="forgetful-elsewhere", modules=("dyno_no_such_module",), install="pip install dyno-no-such-module"
+)

@@ -1,0 +1,226 @@
+"""`dyno selftest --tiers` shows what each tier was proven to be worth, through the shell. What is proven of the real
+engines is in tests/conformance/test_durability.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, is_one_line, wait_for
+
+NOT_TRACED = ("commits", "flushed", "written", "flushes", "writes")
+KEYS = {"engine", "tier", "verdict", "why", "settings", "version", *NOT_TRACED, "mapped", "unseen"}
+NO_STRACE = "strace is not installed: apt-get install strace"
+
+needs_strace = pytest.mark.skipif(
+    shutil.which("strace") is None and os.environ.get("CI") != "true", reason="strace is not installed"
+)
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    shell.plugins = [TESTS / "plugins" / "forgetful"]
+    return shell
+
+
+def tiers(shell: Shell, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
+    """The exit status, and what each tier was told to be worth."""
+    status, out, err = shell.dyno("selftest", "--tiers", "--json", *arguments)
+    assert err == "" and shell.left() == []
+    told = json.loads(out)
+    assert set(told) == {"tiers"} and all(set(each) == KEYS for each in told["tiers"])
+    return status, told["tiers"]
+
+
+def without_strace(shell: Shell, instead: str | None = None) -> None:
+    """A PATH on which there is no strace, or another one."""
+    place = shell.home / "bin"
+    place.mkdir()
+    if instead is not None:
+        (place / "strace").write_text(f"#!/bin/sh\n{instead}\n")
+        (place / "strace").chmod(0o755)
+    shell.given["PATH"] = str(place)
+
+
+# -- what can be traced ---------------------------------------------------------------------------------------
+
+
+@needs_strace
+def test_counts_are_told_by_kind_with_the_settings_and_the_version(shell: Shell) -> None:
+    status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
+    assert status == 0
+    assert found["version"].startswith("SQLite 3.")
+    assert {name: found[name] for name in ("engine", "tier", "verdict", "why", "settings")} == {
+        "engine": "sqlite",
+        "tier": "power",
+        "verdict": "proven",
+        "why": "",
+        "settings": {"journal_mode": "wal", "synchronous": "full"},
+    }
+    assert (found["commits"], found["flushed"], found["written"]) == (100, 100, 100)
+    assert found["flushes"]["fdatasync"] >= 100 and found["writes"]["pwrite64"] >= 100
+
+
+@needs_strace
+def test_a_broken_tier_is_the_exit_status_and_holds_up_no_other(shell: Shell) -> None:
+    status, found = tiers(shell, "-e", "forgetful:how=written,memory")
+    assert status == 1
+    assert [(each["engine"], each["tier"], each["verdict"]) for each in found] == [
+        ("forgetful:how=written", "volatile", "nothing promised"),
+        ("forgetful:how=written", "process", "proven"),
+        ("forgetful:how=written", "power", "broken"),
+        ("memory", "volatile", "nothing promised"),
+    ]
+    # Without it the status is 0.
+    assert tiers(shell, "-e", "forgetful:how=written", "--tier", "process")[0] == 0
+
+
+@needs_strace
+def test_the_table_and_the_markdown_say_the_same(shell: Shell) -> None:
+    asked = ("selftest", "--tiers", "-e", "forgetful:how=written", "--tier", "power")
+    cells = ["forgetful:how=written", "power", "how=written", "none", "0 of 100", "write 100", "100 of 100"]
+    cells.append("broken: 100 of 100 commits were acknowledged before they were flushed")
+    status, out, err = shell.dyno(*asked)
+    assert (status, err) == (1, "")
+    row = next(line for line in out.splitlines() if line.startswith("forgetful:"))
+    assert [cell for cell in map(str.strip, row.split("  ")) if cell] == cells
+    assert out.endswith("forgetful: forgets\n1 broken\n")
+    status, out, err = shell.dyno(*asked, "--markdown")
+    assert (status, err) == (1, "")
+    row = next(line for line in out.splitlines() if line.startswith("| forgetful:"))
+    assert [cell.strip().replace("\N{NO-BREAK SPACE}", " ") for cell in row.strip("| ").split("|")] == cells
+    assert out.endswith("- forgetful: forgets\n\n1 broken.\n")
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("raises", "it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'"),
+        ("dies", "it ended with status -9"),
+    ],
+)
+def test_an_engine_that_fails_is_declared_and_not_proven(shell: Shell, how: str, why: str) -> None:
+    status, (found,) = tiers(shell, "-e", f"forgetful:how={how}", "--tier", "power")
+    assert (status, found["verdict"]) == (0, "declared, not proven")
+    assert found["why"].startswith(why)
+
+
+@needs_strace
+def test_what_nobody_has_run_against_the_real_thing_is_declared_whatever_is_seen(shell: Shell) -> None:
+    _, (found,) = tiers(shell, "-e", "forgetful-untested:how=flushed", "--tier", "power")
+    assert (found["verdict"], found["why"], found["flushed"]) == ("declared, not proven", "nobody has it", 100)
+    status, (found,) = tiers(shell, "-e", "forgetful-untested:how=written", "--tier", "power")
+    assert (status, found["verdict"]) == (1, "broken")
+
+
+# -- what can't -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("instead", "why"),
+    [
+        (None, NO_STRACE),
+        ('echo "strace: ptrace(PTRACE_TRACEME): Operation not permitted" >&2; exit 1',
+         "strace may not trace here: ptrace(PTRACE_TRACEME): Operation not permitted"),
+        ("exit 3", "strace may not trace here: it ended with status 3"),
+    ],
+)  # fmt: skip
+def test_without_a_trace_a_tier_is_declared_and_not_proven(shell: Shell, instead: str | None, why: str) -> None:
+    without_strace(shell, instead)
+    status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
+    assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", why)
+    assert all(found[name] is None for name in (*NOT_TRACED, "version"))
+    # As it is declared.
+    assert found["settings"] == {"journal_mode": "wal", "synchronous": "full"}
+
+
+def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can_not_run_here(shell: Shell) -> None:
+    without_strace(shell)
+    _, found = tiers(shell)
+    told = {(each["engine"], each["tier"]): each for each in found}
+    assert len(told) == len(found)
+    assert {("lmdb", "power"), ("sqlite", "volatile"), ("forgetful-elsewhere", "process")} <= set(told)
+    assert (
+        told["forgetful-elsewhere", "process"]["why"] == "needs dyno_no_such_module: pip install dyno-no-such-module"
+    )
+    assert {each["verdict"] for each in found} == {"declared, not proven"}
+    # A floor promises nothing, and what is of another suite can't be asked.
+    assert not {"null", "nullkv", "synthetic"} & {each["engine"] for each in found}
+    assert {tier for _, tier in told} == {"volatile", "process", "power"}
+    assert {each["tier"] for each in tiers(shell, "--tier", "power")[1]} == {"power"}
+
+
+def test_a_tier_that_the_options_can_not_give_is_not_claimed(shell: Shell) -> None:
+    without_strace(shell)
+    _, found = tiers(shell, "-e", "sqlite:journal_mode=memory")
+    assert [each["tier"] for each in found] == ["volatile"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--tiers -e lmbd", "engine lmbd is not known; did you mean lmdb?"),
+        ("--tiers -e synthetic", "engine synthetic has no port of suite records; "),
+        ("--tiers -e memory --tier power", "engine memory can't give tier power; it gives: volatile"),
+        (
+            "--tiers -e sqlite:journal_mode=memory --tier power",
+            "engine sqlite: journal_mode=memory can't give tier power",
+        ),
+        ("--tiers --tier strong", "tier strong is not known; there are: power, process, volatile"),
+        ("--tiers --only clock", "--only and --tiers exclude each other"),
+        ("--tiers --json --markdown", "--json and --markdown exclude each other"),
+        ("-e sqlite", "-e wants --tiers"),
+        ("--tier power", "--tier wants --tiers"),
+        ("--markdown", "--markdown wants --tiers"),
+    ],
+)
+def test_what_can_not_be_asked_is_one_line(shell: Shell, asked: str, said: str) -> None:
+    status, out, err = shell.dyno("selftest", *asked.split())
+    assert (status, out) == (2, "") and is_one_line(err)
+    assert err.startswith(f"dyno: {said}")
+
+
+@needs_strace
+def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> None:
+    def commits() -> bool:
+        return any((place / "home").exists() for place in shell.work.glob("*/*"))
+
+    with shell.started("selftest", "--tiers", "-e", "forgetful:how=slow", "--tier", "power") as process:
+        assert wait_for(lambda: commits() and len(shell.alive()) == 3), "the command, strace and the committer"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        assert (process.returncode, out, err) == (130, "", "dyno: interrupted\n")
+        assert shell.strays() == []
+        assert shell.left() == []
+
+
+@needs_strace
+def test_a_killed_command_leaves_no_process(shell: Shell) -> None:
+    with shell.started("selftest", "--tiers", "-e", "forgetful:how=slow", "--tier", "power") as process:
+        assert wait_for(lambda: len(shell.alive()) == 3), "the command, strace and the committer"
+        process.kill()
+        assert shell.strays() == []
+
+
+# -- the list -------------------------------------------------------------------------------------------------
+
+
+def listed(shell: Shell, engine: str) -> str:
+    status, out, _ = shell.dyno("list", "engines")
+    assert status == 0
+    return next(line for line in out.splitlines() if line.startswith(f"{engine} "))
+
+
+def test_the_list_marks_tiers_that_are_only_declared(shell: Shell) -> None:
+    assert "volatile*, process†, power† " in listed(shell, "forgetful-untested")
+    assert "volatile*, process, power " in listed(shell, "forgetful")
+    foot = "† declared, not proven. `dyno selftest --tiers` proves tiers, where it can.\n"
+    assert foot in shell.dyno("list").out
+    shell.plugins = []
+    marked = [line for line in shell.dyno("list").out.splitlines() if "untested: " in line]
+    assert (foot in shell.dyno("list").out) is bool(marked)

@@ -1,0 +1,234 @@
+"""Guards the reading of traces: which writes and flushes are a commit's own, and were done when it was acknowledged.
+
+The lines are strace's, as it prints them with -f -y -s 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dyno.selftest.trace import Seen, seen
+
+HOME = Path("/srv/dyno/home")
+A, B = f"3<{HOME}/a>", f"4<{HOME}/b>"
+NOT_THERE = "-1 ENOENT (No such file or directory)"
+WRITE, FLUSH = f'7 write({A}, ""..., 9) = 9', f"7 fsync({A}) = 0"
+
+
+def begin(number: int = 1) -> str:
+    return f'7 access("/dyno-mark/{number}/begin", F_OK) = {NOT_THERE}'
+
+
+def end(number: int = 1) -> str:
+    return f'7 access("/dyno-mark/{number}/end", F_OK) = {NOT_THERE}'
+
+
+def opened(flags: str, name: str = "a", descriptor: int = 3, pid: int = 7) -> str:
+    return f'{pid} openat(AT_FDCWD</>, "{name}", {flags}, 0644) = {descriptor}<{HOME}/{name}>'
+
+
+def read(*lines: str) -> Seen:
+    return seen("\n".join(lines).splitlines(keepends=True), HOME)
+
+
+def flushes(*lines: str) -> dict[str, int]:
+    """Of one commit, with a flush before and after it that is none of it."""
+    return dict(read(FLUSH, begin(), *lines, end(), FLUSH).flushes)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([], {}),
+        ([FLUSH, f"8 fdatasync({B}) = 0"], {"fsync": 1, "fdatasync": 1}),
+        ([f"7 fsync({A}) = -1 EIO (Input/output error)"], {}),
+        ([f"7 fsync({A}(deleted)) = 0"], {"fsync": 1}),
+        ([f"7 fsync(3<{HOME}>) = 0"], {"fsync": 1}),
+        (["7 fsync(3</srv/dyno/homer/a>) = 0", "7 fsync(3</srv/other>) = 0", "7 fsync(3) = 0"], {}),
+        (["7 sync() = 0", f"7 syncfs({A}) = 0", "7 syncfs(3</srv/other>) = 0"], {"sync": 1, "syncfs": 1}),
+        ([f"7 sync_file_range({A}, 0, 0, SYNC_FILE_RANGE_WRITE) = 0"], {}),
+        ([f'7 pwrite64({A}, ""..., 4096, 0) = 4096'], {}),
+        ([f"7 fdatasync({A} <unfinished ...>", f"8 fsync({B}) = 0", "7 <... fdatasync resumed>) = 0"],
+         {"fdatasync": 1, "fsync": 1}),
+        ([f"7 fdatasync({A} <unfinished ...>"], {}),
+        ([f"7 pwritev2({A}, [...], 1, 0, RWF_DSYNC) = 1"], {"pwritev2 RWF_DSYNC": 1}),
+        ([f"7 pwritev2({A}, [...], 1, 0, RWF_HIPRI) = 1"], {}),
+    ],
+)  # fmt: skip
+def test_flushes_of_files_below_the_home_are_counted_by_kind(lines: list[str], found: dict[str, int]) -> None:
+    assert flushes(*lines) == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ([opened("O_RDWR|O_DSYNC|O_CLOEXEC")], "write O_DSYNC"),
+        ([opened("O_RDWR|O_SYNC")], "write O_SYNC"),
+        ([opened("O_RDWR|O_DIRECT")], None),
+        ([opened("O_RDWR", "O_DSYNC")], None),
+        ([opened("O_RDWR|O_DSYNC"), f"7 close({A}) = 0"], None),
+        ([opened("O_RDWR|O_DSYNC"), f"7 close({B}) = 0"], "write O_DSYNC"),
+        ([opened("O_RDWR|O_DSYNC"), opened("O_RDWR")], None),
+        # Another process has descriptors of its own.
+        ([opened("O_RDWR|O_DSYNC", pid=8)], None),
+        ([opened("O_RDWR|O_DSYNC"), "7 fork() = 8", f"8 close({A}) = 0"], "write O_DSYNC"),
+        ([opened("O_RDWR|O_DSYNC", pid=6), "6 clone(child_stack=NULL, flags=SIGCHLD) = 7"], "write O_DSYNC"),
+        # The child is seen before the call that made it has ended.
+        ([opened("O_RDWR|O_DSYNC", pid=6), "6 vfork( <unfinished ...>", begin(0), end(0),
+          "6 <... vfork resumed>) = 7"], "write O_DSYNC"),
+        # A thread shares them.
+        (["6 clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD} => {parent_tid=[7]}, 88) = 7", f"7 close({B}) = 0",
+          opened("O_RDWR|O_DSYNC", pid=6)], "write O_DSYNC"),
+    ],
+)  # fmt: skip
+def test_a_write_flushes_if_the_process_opened_its_file_for_that(lines: list[str], kind: str | None) -> None:
+    found = read(*lines, begin(), WRITE, end())
+    assert dict(found.flushes) == ({kind: 1} if kind else {})
+    assert dict(found.writes) == {kind or "write": 1}
+    assert found.commits[-1].flushed is bool(kind)
+
+
+def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
+    def mapped(protection: str, flags: str, file: str = A) -> str:
+        return f"7 mmap(NULL, 8192, {protection}, {flags}, {file}, 0) = 0x7f0000001000"
+
+    def flush(address: int, flags: str = "MS_SYNC") -> str:
+        return f"7 msync({address:#x}, 4096, {flags}) = 0"
+
+    inside, outside = 0x7F0000002000, 0x7F0000003000
+    shared = mapped("PROT_READ|PROT_WRITE", "MAP_SHARED")
+    assert read(shared).mapped == ("a",)
+    assert read(mapped("PROT_READ|PROT_WRITE", "MAP_SHARED_VALIDATE|MAP_SYNC")).mapped == ("a",)
+    for other in (
+        mapped("PROT_READ", "MAP_SHARED"),
+        mapped("PROT_READ|PROT_WRITE", "MAP_PRIVATE"),
+        mapped("PROT_READ|PROT_WRITE", "MAP_SHARED", "3</srv/other>"),
+        "7 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED|MAP_ANONYMOUS, -1, 0) = 0x7f0000001000",
+    ):
+        found = read(other, begin(), flush(inside), end())
+        assert found.mapped == () and not found.flushes, other
+    found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
+    assert dict(found.flushes) == {"msync": 1}
+    # A mapping in the place of another.
+    found = read(shared, mapped("PROT_READ|PROT_WRITE", "MAP_SHARED", B), begin(), flush(inside), WRITE, end())
+    assert found.mapped == ("a", "b") and found.flushed == 1
+    found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
+    # What was stored, no trace shows; that it was flushed, it does.
+    assert [(commit.written, commit.flushed) for commit in found.commits] == [(False, True)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "flushed"),
+    [
+        ([], False),
+        ([FLUSH], False),
+        ([WRITE], False),
+        ([WRITE, FLUSH], True),
+        ([FLUSH, WRITE], False),
+        ([WRITE, f"7 fsync({B}) = 0"], False),
+        ([WRITE, f"8 write({B}, \"\"..., 1) = 1", FLUSH], True),
+        ([WRITE, FLUSH, WRITE], False),
+        ([WRITE, FLUSH, WRITE, FLUSH], True),
+        ([WRITE, "7 sync() = 0"], True),
+        ([WRITE, f"7 syncfs({B}) = 0"], True),
+        # LMDB without metasync: the pages are flushed, and the root that makes them count is not.
+        ([opened("O_RDWR|O_DSYNC", descriptor=5), WRITE, FLUSH, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], True),
+        ([opened("O_RDWR", descriptor=5), WRITE, FLUSH, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], False),
+        # It carries itself to the device, and nothing that was written before.
+        ([opened("O_RDWR|O_DSYNC", descriptor=5), WRITE, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], False),
+        # Begun before the write had ended.
+        ([f"8 fsync({A} <unfinished ...>", WRITE, "8 <... fsync resumed>) = 0"], False),
+        ([f'8 write({A}, ""..., 9 <unfinished ...>', FLUSH, "8 <... write resumed>) = 9"], False),
+        ([f"8 fsync({A} <unfinished ...>", WRITE, "8 <... fsync resumed>) = 0", f"8 fsync({A}) = 0"], True),
+    ],
+)  # fmt: skip
+def test_a_commit_is_flushed_if_what_it_wrote_is(lines: list[str], flushed: bool) -> None:
+    (commit,) = read(begin(), *lines, end()).commits
+    assert commit.flushed is flushed
+
+
+REMOVED, CUT = f'7 unlink("{HOME}/b") = 0', f"7 ftruncate({B}, 0) = 0"
+FLUSH_B, FLUSH_HOME = f"7 fdatasync({B}) = 0", f"7 fdatasync(5<{HOME}>) = 0"
+JOURNAL = [f'7 pwrite64({B}, ""..., 512, 0) = 512', FLUSH_B, FLUSH_HOME, WRITE, FLUSH]
+
+
+@pytest.mark.parametrize(
+    ("lines", "flushed"),
+    [
+        # SQLite's journals: the commit is that the journal is gone, be it removed, cut or overwritten.
+        ([*JOURNAL, REMOVED, FLUSH_HOME], True),
+        ([*JOURNAL, REMOVED], False),
+        ([*JOURNAL, f'7 unlinkat(AT_FDCWD<{HOME}>, "b", 0) = 0'], False),
+        ([*JOURNAL, f'7 unlinkat(6<{HOME}>, "b", 0) = 0', FLUSH_HOME], True),
+        ([*JOURNAL, CUT, FLUSH_B], True),
+        ([*JOURNAL, CUT], False),
+        ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28', FLUSH_B], True),
+        ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28'], False),
+        # A file that takes the place of another: its name is flushed, and it is not.
+        ([WRITE, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], False),
+        ([WRITE, FLUSH, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], True),
+        ([FLUSH_HOME, WRITE, FLUSH, f'7 renameat2(AT_FDCWD</>, "{HOME}/a", AT_FDCWD</>, "{HOME}/b", 0) = 0'], False),
+        # Of others no order is asked for.
+        ([WRITE, FLUSH, REMOVED, CUT, '7 unlink("/srv/other") = 0', '7 unlink("pipe") = 0'], True),
+    ],
+)  # fmt: skip
+def test_a_change_of_what_was_flushed_must_be_flushed_too(lines: list[str], flushed: bool) -> None:
+    found = read(begin(), *lines, end())
+    assert [commit.flushed for commit in found.commits] == [flushed]
+    assert set(found.writes) <= {"write", "pwrite64"}
+
+
+def test_writes_and_flushes_belong_to_the_commit_in_which_they_ended() -> None:
+    found = read(begin(1), WRITE, FLUSH, end(1), begin(2), WRITE, end(2), FLUSH, begin(3), end(3), WRITE)
+    assert [(commit.written, commit.flushed) for commit in found.commits] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    assert (found.written, found.flushed) == (2, 1)
+    # Counted from the first mark to the last.
+    assert (dict(found.flushes), dict(found.writes)) == ({"fsync": 2}, {"write": 2})
+
+
+def test_what_ends_while_the_acknowledgement_is_told_comes_too_late() -> None:
+    mark = end().split(" = ")[0].removesuffix(")")
+    found = read(
+        begin(), WRITE, f"{mark} <unfinished ...>", f"8 fsync({A}) = 0", f"7 <... access resumed>) = {NOT_THERE}"
+    )
+    assert [commit.flushed for commit in found.commits] == [False]
+    later = f"7 <... access resumed>) = {NOT_THERE}"
+    found = read(
+        begin(), WRITE, f"{mark} <unfinished ...>", f"8 fsync({A}) = 0", later, begin(2), WRITE, FLUSH, end(2)
+    )
+    assert [commit.flushed for commit in found.commits] == [False, True]
+    assert dict(found.flushes) == {"fsync": 2}, "counted all the same"
+
+
+def test_marks_are_seen_whatever_call_asks_for_them() -> None:
+    for call in (
+        'access("%s", F_OK)',
+        'faccessat(AT_FDCWD</>, "%s", F_OK)',
+        'faccessat2(AT_FDCWD</>, "%s", F_OK, 0)',
+    ):
+        lines = [f"7 {call % f'/dyno-mark/1/{which}'} = {NOT_THERE}" for which in ("begin", "end")]
+        assert len(read(*lines).commits) == 1
+    assert read('7 access("/etc/ld.so.preload", R_OK) = 0').commits == ()
+
+
+def test_ways_of_flushing_that_no_trace_shows_are_told() -> None:
+    assert read("7 io_uring_setup(256, {flags=0}) = 5<anon_inode:[io_uring]>").unseen == ("io_uring",)
+    assert read("7 io_uring_setup(256, {flags=0}) = -1 EPERM (Operation not permitted)").unseen == ()
+
+
+def test_a_home_whose_name_strace_escapes_is_known_again() -> None:
+    home = Path('/srv/a>b <c ü\n"d')
+    file = r"3</srv/a\76b \74c \303\274\n\"d/log>"
+    found = seen([begin(), f'7 write({file}, ""..., 9) = 9', f"7 fsync({file}) = 0", end()], home)
+    assert found.flushed == 1
+
+
+def test_asynchronous_writes_are_writes_of_the_files_that_they_name() -> None:
+    submitted = f"io_submit(0x7f0, 1, [{{aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes={A}, aio_nbytes=512}}]) = 1"
+    assert dict(read(begin(), f"7 {submitted}", end()).writes) == {"io_submit": 1}
