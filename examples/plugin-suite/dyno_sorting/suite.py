@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dyno.model import Caveat, Engine, Phase, Preset, Setting, Wrong, integer
+from dyno.model import Caveat, Engine, Fact, Phase, Preset, Setting, Wrong, integer
 from dyno.suite import Failure, Job, Operations, Workload
 from dyno_sorting.port import Sorter
 
@@ -75,6 +75,9 @@ class SortingWorkload:
         # Nothing is stored.
         return None
 
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        return {}
+
     def verify(self, phase: Phase) -> int:
         return 0
 
@@ -91,6 +94,7 @@ class SortingSuite:
     name = "sorting"
     title = "lists of whole numbers, sorted"
     ports = ("sorting",)
+    engines = ()
     params = (
         Setting("length", integer(1), 1_000, "numbers in a list"),
         Setting("lists", integer(1), 1_000, "lists to sort, all clients together"),
@@ -102,6 +106,7 @@ class SortingSuite:
     phases = (
         Phase("sort", "sort every list into a new one", unit="number", writes=False, checked="every list, exactly"),
     )
+    layout = None
 
     def workload(self, job: Job) -> Workload:
         return SortingWorkload(job)

@@ -25,6 +25,7 @@ ROWS = ("json", "csv", "parquet")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV, a line for each cell and phase.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="Parquet, the columns of the CSV. Wants -o.")
+@click.option("--by-phase", is_flag=True, help="Tables by phase, also where the suite has one of its own.")
 @click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
 @click.option(
     "-o",
@@ -34,7 +35,7 @@ ROWS = ("json", "csv", "parquet")
     metavar="FILE",
     help="A file to write instead; its ending says the form, where no flag does.",
 )
-def command(run: Path, samples: bool, path: Path | None, **flags: bool) -> None:
+def command(run: Path, samples: bool, by_phase: bool, path: Path | None, **flags: bool) -> None:
     """Print the run file RUN, complete or not.
 
     \b
@@ -45,9 +46,11 @@ def command(run: Path, samples: bool, path: Path | None, **flags: bool) -> None:
     form = _form([name.removeprefix("as_") for name, given in flags.items() if given], path)
     if samples and form not in ROWS:
         raise UsageError("--samples wants --json, --csv or --parquet")
+    if by_phase and form is not None:
+        raise UsageError("--by-phase is for the terminal: the other forms have all phases")
     loaded = results.load(run)
     if form is None:
-        text.render(loaded, output())
+        text.render(loaded, output(), by_phase)
     elif path is None:
         sys.stdout.write(_content(loaded, form, samples).decode())
     else:

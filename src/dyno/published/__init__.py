@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -30,6 +30,16 @@ class PublishedRow:
 
 
 @dataclass(frozen=True)
+class PublishedLine:
+    """One line of a published table that has figures of several phases."""
+
+    params: Mapping[str, str | int]
+    """Of our cell that does the same."""
+    figures: Mapping[str, str | float]
+    """By the titles of the suite's own table; as they were printed where they have a unit."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published experiment."""
 
@@ -40,6 +50,8 @@ class Experiment:
     machine: str
     notes: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
+    """Of a table with a phase in each line; there are either these or `lines`."""
+    lines: tuple[PublishedLine, ...]
     plan: Mapping[str, Any]
     """As in a plan file."""
 
@@ -59,5 +71,12 @@ def experiment(name: str) -> Experiment:
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
     data = tomllib.loads((files(__package__) / f"{name}.toml").read_text())
-    rows = tuple(PublishedRow(*row) for row in data.pop("rows"))
-    return Experiment(name=name, rows=rows, notes=tuple(data.pop("notes")), **data)
+    rows = tuple(PublishedRow(*row) for row in data.pop("rows", ()))
+    params, columns = data.pop("params", ()), data.pop("columns", ())
+    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in data.pop("lines", ()))
+    return Experiment(name=name, rows=rows, lines=lines, notes=tuple(data.pop("notes")), **data)
+
+
+def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:
+    figures = {name: value for name, value in cells.items() if name not in params}
+    return PublishedLine({name: cells[name] for name in params}, figures)

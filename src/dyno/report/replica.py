@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import units
+from dyno.report import units, widereplica
 from dyno.results import Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize
@@ -29,6 +29,16 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
     """The published figures on the left, this run's on the right: medians over trials."""
     console.print(Text(experiment.citation, "bold"))
     console.print(f"published on: {experiment.machine}")
+    if experiment.lines:
+        widereplica.render(experiment, run, console)
+    else:
+        _rows(experiment, run, console)
+    console.print()
+    for note in experiment.notes:
+        console.print(Text(f"  {note}"), soft_wrap=True)
+
+
+def _rows(experiment: Experiment, run: Run, console: Console) -> None:
     ours = {(row.cell.engine, row.phase): row for row in summarize(run)}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("published", "mode"):
@@ -49,9 +59,6 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
         table.add_row(*_published(row), *_ours(row, found), remarks)
     console.print()
     console.print(table)
-    console.print()
-    for note in experiment.notes:
-        console.print(Text(f"  {note}"), soft_wrap=True)
 
 
 def _published(row: PublishedRow) -> list[str]:

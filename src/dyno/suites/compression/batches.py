@@ -1,0 +1,131 @@
+"""Records in batches over an ordered key-value store: the layer that every engine is measured through.
+
+A batch of consecutive records is one entry. Its key is that of its last record, so that a seek for a record's key
+ends at the batch that would hold it. Its value is what the packer makes of the batch: of a single record its JSON;
+of several a directory, and the JSON of each. The directory has the number of records, their keys, and where each
+begins and the last one ends, so that one is picked out without decoding the others.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+from dyno.suites.compression.dataset import KEY_BYTES, Record, encode
+from dyno.suites.compression.packers import Packer
+from dyno.suites.compression.port import KVReader, KVWriter, OrderedKV
+
+Batch = Sequence[tuple[bytes, Record]]
+"""Keys and records, in key order."""
+
+FIRST = bytes(KEY_BYTES)
+"""No key is smaller."""
+_COUNT, _PLACE = struct.Struct(">I"), struct.Struct(">II")
+_PLACE_BYTES = 4
+_decode = json.JSONDecoder().decode
+
+
+def body(keys: Sequence[bytes], texts: Sequence[bytes], size: int) -> bytes:
+    """A batch before it is compressed; of a store with batches of `size`."""
+    if size == 1:
+        return texts[0]
+    start = _COUNT.size + len(keys) * KEY_BYTES + (len(texts) + 1) * _PLACE_BYTES
+    places = [start]
+    for text in texts:
+        places.append(places[-1] + len(text))
+    return b"".join([_COUNT.pack(len(keys)), *keys, struct.pack(f">{len(places)}I", *places), *texts])
+
+
+def _record(text: bytes) -> Record:
+    found: Record = _decode(text.decode("ascii"))
+    return found
+
+
+def _pick(content: bytes, key: bytes) -> Record | None:
+    """The record of that key out of a batch."""
+    (count,) = _COUNT.unpack_from(content)
+    end = _COUNT.size + count * KEY_BYTES
+    numbers = struct.unpack_from(f">{count}Q", content, _COUNT.size)
+    wanted = int.from_bytes(key, "big")
+    at = bisect_left(numbers, wanted)
+    if at == count or numbers[at] != wanted:
+        return None
+    first, last = _PLACE.unpack_from(content, end + at * _PLACE_BYTES)
+    return _record(content[first:last])
+
+
+def _all(content: bytes) -> Iterator[Record]:
+    """Every record of a batch."""
+    (count,) = _COUNT.unpack_from(content)
+    places = struct.unpack_from(f">{count + 1}I", content, _COUNT.size + count * KEY_BYTES)
+    return (_record(content[first:last]) for first, last in pairwise(places))
+
+
+class BatchReader:
+    """Records out of a key-value reader."""
+
+    def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
+        self._seek, self._decompress = kv.seek, packer.decompress
+        self.get, self.iterate = (self._get_single, self._each) if size == 1 else (self._get, self._every)
+
+    def _get(self, key: bytes) -> Record | None:
+        for _, value in self._seek(key):
+            return _pick(self._decompress(value), key)
+        return None
+
+    def _get_single(self, key: bytes) -> Record | None:
+        for found, value in self._seek(key):
+            return _record(self._decompress(value)) if found == key else None
+        return None
+
+    def _every(self, start: bytes) -> list[Record]:
+        """All records of the batches from `start` on, in key order."""
+        decompress = self._decompress
+        return [record for _, value in self._seek(start) for record in _all(decompress(value))]
+
+    def _each(self, start: bytes) -> list[Record]:
+        decompress = self._decompress
+        return [_record(decompress(value)) for _, value in self._seek(start)]
+
+
+class Batches:
+    """What one client works with."""
+
+    def __init__(self, kv: OrderedKV, packer: Packer, size: int) -> None:
+        self._kv, self._packer, self._size = kv, packer, size
+
+    @contextmanager
+    def reading(self) -> Iterator[BatchReader]:
+        """A read transaction that holds many reads."""
+        with self._kv.reading() as reader:
+            yield BatchReader(reader, self._packer, self._size)
+
+    @contextmanager
+    def entries(self) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+        """What is stored, as it is."""
+        with self._kv.reading() as reader:
+            yield reader.seek(FIRST)
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[Batch], object]]:
+        """A write transaction: a callable that encodes, compresses and stores one batch."""
+        compress, size = self._packer.compress, self._size
+        with self._kv.writing() as writer:
+            yield _storing(writer, compress, size)
+
+    def close(self) -> None:
+        self._kv.close()
+
+
+def _storing(writer: KVWriter, compress: Callable[[bytes], bytes], size: int) -> Callable[[Batch], object]:
+    put = writer.put
+
+    def store(batch: Batch) -> object:
+        keys = [key for key, _ in batch]
+        return put(keys[-1], compress(body(keys, [encode(record) for _, record in batch], size)))
+
+    return store

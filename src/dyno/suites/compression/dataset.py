@@ -1,0 +1,135 @@
+"""The records: items of news feeds with summaries in HTML, seeded, the same for every engine and every packer.
+
+After the records of acid's benchmark of batch compression (David Wilson, 2013), of which is published how large they
+were and how small each packer made them. Their text is not, so this one is drawn, such that it compresses alike:
+words by Zipf's law out of a vocabulary, addresses and names that items of one feed share, and random digits.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cached_property
+from itertools import accumulate
+
+Record = dict[str, object]
+
+KEY_BYTES = 8
+# Numbers between two keys: so many are absent.
+GAP = 1_000_003
+
+FEEDS, VOCABULARY, WORDS = 100, 6_000, 108
+"""Feeds, different words, and words of a mean summary."""
+# Rank r has a weight of 1 / (r + SHIFT) ** EXPONENT: Zipf's law as Mandelbrot has it.
+EXPONENT, SHIFT = 0.85, 2.7
+VOWELS, VOWEL_WEIGHTS = "aeiou", (8.1, 12.0, 7.3, 7.7, 2.9)
+CONSONANTS = "tnshrdlcmfwygpbvkxqjz"
+CONSONANT_WEIGHTS = (9.1, 7, 6.3, 5.9, 6, 4.3, 4, 2.7, 2.6, 2.3, 2.1, 2, 2, 1.8, 1.5, 1.1, 0.7, 0.2, 0.1, 0.1, 0.1)
+CLOSED = 0.35
+"""The share of syllables that end in a consonant."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def encode(record: Record) -> bytes:
+    """ASCII, so that a byte is a character."""
+    return _encode(record).encode("ascii")
+
+
+class Dataset:
+    """`records` of them in key order, each by its number and the seed alone."""
+
+    def __init__(self, records: int, seed: int) -> None:
+        writer = _Writer(seed)
+        self.keys = [key_of(number) for number in range(records)]
+        self.records = [writer.record(number) for number in range(records)]
+
+    @cached_property
+    def encoded(self) -> list[bytes]:
+        return [encode(record) for record in self.records]
+
+    @cached_property
+    def plain_bytes(self) -> int:
+        """Keys and values, each record an entry of its own and not compressed."""
+        return sum(map(len, self.encoded)) + KEY_BYTES * len(self.keys)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def key_of(number: int) -> bytes:
+    """Of record `number`, in the order of numbers. Those between two are nobody's."""
+    return (number * GAP).to_bytes(KEY_BYTES, "big")
+
+
+class _Writer:
+    """Makes up the records of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        draw = random.Random(f"{seed}:words")
+        self._vocabulary = _vocabulary(draw)
+        self._weights = list(accumulate((rank + SHIFT) ** -EXPONENT for rank in range(VOCABULARY)))
+        self._feeds = [self._feed(draw) for _ in range(FEEDS)]
+
+    def _words(self, draw: random.Random, count: int) -> list[str]:
+        return draw.choices(self._vocabulary, cum_weights=self._weights, k=count)
+
+    def _feed(self, draw: random.Random) -> tuple[str, str, list[str], list[str]]:
+        """Host, name, authors and tags."""
+        host = "".join(self._words(draw, 2))[:14] + draw.choice((".com", ".org", ".net", ".co.uk"))
+        names = [" ".join(self._words(draw, count)).title() for count in (3, 2, 2, 2, 2)]
+        return host, names[0], names[1:], self._words(draw, 12)
+
+    def record(self, number: int) -> Record:
+        draw = random.Random(f"{self._seed}:{number}")
+        host, feed, authors, tags = draw.choice(self._feeds)
+        hexadecimal, title = f"{draw.getrandbits(64):016x}", self._words(draw, draw.randint(5, 10))
+        month, day = draw.randint(1, 12), draw.randint(1, 28)
+        time = f"{draw.randint(0, 23):02}:{draw.randint(0, 59):02}:{draw.randint(0, 59):02}"
+        return {
+            "id": key_of(number).hex(),
+            "feed": feed,
+            "url": f"http://{host}/2013/{month:02}/{'-'.join(title)}.html",
+            "title": " ".join(title).capitalize(),
+            "author": draw.choice(authors),
+            "published": f"2013-{month:02}-{day:02}T{time}Z",
+            "tags": draw.sample(tags, 3),
+            "summary": self._summary(draw, host, hexadecimal),
+            "guid": f"{draw.getrandbits(256):064x}",
+        }
+
+    def _summary(self, draw: random.Random, host: str, hexadecimal: str) -> str:
+        """Paragraphs, some with a link, and what a feed puts under each of its items."""
+        paragraphs, left = [], int(WORDS * draw.uniform(0.6, 1.4))
+        while left > 0:
+            count = min(left, draw.randint(20, 45))
+            left -= count
+            words = self._words(draw, count)
+            if draw.random() < 0.5:
+                there, where = draw.choice(self._feeds)[0], "-".join(self._words(draw, 3))
+                words[count // 2] = f'<a href="http://{there}/{where}">{words[count // 2]}</a>'
+            text = " ".join(words)
+            paragraphs.append(f"<p>{text[0].upper()}{text[1:]}.</p>")
+        links = " ".join(
+            f'<a href="http://feeds.{host}/~ff/{hexadecimal}?d={word}">{word}</a>'
+            for word in ("mail", "save", "like")
+        )
+        pixel = f'<img src="http://feeds.{host}/~r/{hexadecimal}" height="1" width="1" alt=""/>'
+        return "\n".join(paragraphs) + f'<div class="share">{links}</div>{pixel}'
+
+
+def _vocabulary(draw: random.Random) -> list[str]:
+    """Pronounceable words, the frequent ones short."""
+    found: dict[str, None] = {}
+    while len(found) < VOCABULARY:
+        rank = len(found)
+        syllables = 1 + (rank > 40) + (rank > 300 and draw.random() < 0.5) + (rank > 1_000 and draw.random() < 0.3)
+        found["".join(_syllable(draw) for _ in range(syllables))] = None
+    return list(found)
+
+
+def _syllable(draw: random.Random) -> str:
+    first, last = draw.choices(CONSONANTS, CONSONANT_WEIGHTS, k=2)
+    (vowel,) = draw.choices(VOWELS, VOWEL_WEIGHTS)
+    return first + vowel + (last if draw.random() < CLOSED else "")

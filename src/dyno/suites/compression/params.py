@@ -1,0 +1,70 @@
+"""The parameters, presets, phases and the table of the compression suite."""
+
+from __future__ import annotations
+
+from dyno.model import Phase, Preset, Setting, integer
+from dyno.suite import Column, Layout
+from dyno.suites.compression import packers
+
+PARAMS = (
+    Setting("packer", packers.parse, "zlib", f"{', '.join(packers.KINDS)}; a level, where it has some: zlib:9"),
+    Setting("batch", integer(1, 100_000), 1, "records in a batch, which is compressed and stored as one entry"),
+    Setting("records", integer(1), 777, "records in the collection, of about 1.5 kB each"),
+    Setting("gets", integer(1), 4_000, "lookups of the phase gets"),
+    Setting("iterations", integer(1), 20, "iterations of the phase iterate"),
+)
+
+PACKERS = tuple(packers.KINDS)
+# Without the one that takes seconds at its library's default level.
+QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
+# Those of the published table.
+BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
+
+PRESETS = {
+    "quick": Preset(
+        {"packer": QUICK_PACKERS, "batch": (1, 16), "gets": 2_000, "iterations": 5}, samples=3, budget=1, timeout=60
+    ),
+    "standard": Preset({"packer": PACKERS, "batch": BATCHES}, samples=5, budget=20, timeout=300),
+    "full": Preset(
+        {"packer": PACKERS, "batch": BATCHES, "records": 20_000, "gets": 20_000},
+        samples=10,
+        budget=120,
+        timeout=3_600,
+    ),
+}
+
+PHASES = (
+    Phase(
+        "insert",
+        "encode, compress and store all records, batch by batch, in one transaction",
+        unit="record",
+        writes=True,
+        checked="every record and the number of entries, by reading the store",
+    ),
+    Phase("gets", "get records by key: seek, decompress, pick, decode", "op", False, "hot", "every record"),
+    Phase(
+        "iterate", "read all records in key order, again and again", "record", False, "hot", "every record, in order"
+    ),
+)
+
+# The columns of the published table, in its order, and what compression costs.
+LAYOUT = Layout(
+    columns=(
+        Column("packer", "param", "packer"),
+        Column("size", "fact", "stored_bytes", "bytes"),
+        Column("count", "fact", "entries", "count"),
+        Column("ratio", "fact", "ratio", "ratio"),
+        Column("batch", "param", "batch"),
+        Column("gets/s", "rate", "gets", "rate"),
+        Column("iters/s", "operations", "iterate", "rate"),
+        Column("records/s", "rate", "iterate", "rate"),
+        Column("compress/MB", "fact", "compress_cpu_ns_per_mb", "ns"),
+        Column("decompress/MB", "fact", "decompress_cpu_ns_per_mb", "ns"),
+    ),
+    legend=(
+        "size, count: what is stored, keys and values, and its entries; ratio: what it takes plain and in batches of"
+        " 1, divided by that",
+        "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
+        "compress/MB, decompress/MB: CPU time of the packer alone for each MB (10^6 bytes) of what is not compressed",
+    ),
+)

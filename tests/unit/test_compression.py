@@ -1,0 +1,347 @@
+"""Guards what the compression suite says it does: records that compress as those of the published table, batches from
+which the right record is picked, all cells asked alike, wrong answers found, and facts that are true of the store.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno import published, registry
+from dyno.model import EngineSpec, Tier, UsageError, Wrong
+from dyno.run import plan
+from dyno.run.plan import Asked
+from dyno.suite import Failure, Job, Operations
+from dyno.suites.compression.batches import body
+from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
+from dyno.suites.compression.packers import KINDS, open_packer
+from dyno.suites.compression.workload import CompressionWorkload
+
+SUITE = registry.suite("compression")
+PHASES = {phase.name: phase for phase in SUITE.phases}
+PUBLISHED = published.experiment("acid-batch-2013")
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return Dataset(777, 1)
+
+
+# -- records and packers ----------------------------------------------------------------------------------
+
+
+def test_records_are_those_of_the_seed_however_many_there_are(dataset: Dataset) -> None:
+    assert Dataset(20, 1).records == dataset.records[:20]
+    assert Dataset(20, 2).records != dataset.records[:20]
+    assert dataset.keys == sorted(set(dataset.keys)) and {len(key) for key in dataset.keys} == {KEY_BYTES}
+
+
+def test_a_record_takes_as_much_as_the_published_ones(dataset: Dataset) -> None:
+    # "777 1.51kb records"
+    assert sum(map(len, dataset.encoded)) / 777 == pytest.approx(1510, rel=0.03)
+
+
+@pytest.mark.parametrize("packer", ["zlib", "snappy", "lz4"])
+@pytest.mark.parametrize("seed", [1, 7])
+def test_records_compress_as_the_published_ones_in_batches_of_any_size(packer: str, seed: int) -> None:
+    dataset, compress = Dataset(777, seed), open_packer(packer).compress
+    for line in PUBLISHED.lines:
+        if line.params["packer"] == packer:
+            size = int(line.params["batch"])
+            parts = [slice(at, at + size) for at in range(0, 777, size)]
+            stored = sum(KEY_BYTES + len(compress(body(dataset.keys[p], dataset.encoded[p], size))) for p in parts)
+            assert dataset.plain_bytes / stored == pytest.approx(float(line.figures["ratio"]), rel=0.05), size
+
+
+@pytest.mark.parametrize(
+    "name", [*KINDS, *(f"{name}:{level}" for name, k in KINDS.items() for level in k.levels[:1])]
+)
+def test_a_packer_gives_back_what_it_was_given(name: str, dataset: Dataset) -> None:
+    packer, texts = open_packer(name), [b"", b"\0", dataset.encoded[0], b"".join(dataset.encoded[:64])]
+    for text in texts:
+        assert packer.decompress(packer.compress(text)) == text
+        assert type(packer.compress(text)) is type(packer.decompress(packer.compress(text))) is bytes
+    assert (len(packer.compress(texts[-1])) < len(texts[-1])) == (packer.library is not None)
+
+
+def test_a_level_is_taken(dataset: Dataset) -> None:
+    text = b"".join(dataset.encoded[:64])
+    for name, kind in KINDS.items():
+        if kind.levels:
+            least, most = (len(open_packer(f"{name}:{level}").compress(text)) for level in (1, kind.levels[-1]))
+            assert most < least, name
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("xz", "packer=xz: is not known; there are: brotli, lz4, plain, snappy, zlib, zstd"),
+        ("snapy", "packer=snapy: is not known; did you mean snappy?"),
+        ("snappy:3", "packer=snappy:3: snappy has no levels"),
+        ("zlib:10", "packer=zlib:10: wants zlib, or zlib:LEVEL from 1 to 9"),
+        ("zstd:", "packer=zstd:: wants zstd, or zstd:LEVEL from 1 to 22"),
+    ],
+)
+def test_a_packer_that_is_not_there_is_refused_in_a_line(given: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        made(packer=[given])
+    assert str(refused.value).endswith(said)
+
+
+@pytest.mark.parametrize("asked", [{"packer": ["lz4"]}, {}], ids=["named", "of the preset"])
+def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_installs_it(
+    asked: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    with pytest.raises(UsageError, match=r"packer=lz4: needs lz4, .*: pip install 'dyno\[compression\]'$"):
+        made(**asked)
+    assert made(packer=["zlib", "plain"]).cells
+
+
+def test_a_plan_imports_no_library_of_a_packer() -> None:
+    import subprocess
+
+    libraries = sorted({kind.module for kind in KINDS.values()} - set(sys.stdlib_module_names))
+    program = (
+        "import sys; from dyno.run import plan; plan.make(plan.Asked('compression', preset='standard'));"
+        f"print([name for name in {libraries} if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.strip() == "[]", ended.stderr
+
+
+# -- the plan ---------------------------------------------------------------------------------------------
+
+
+def made(**params: Sequence[Any]) -> plan.Plan:
+    return plan.make(Asked("compression", params=params))
+
+
+def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
+    cells = plan.make(Asked("compression", preset="standard")).cells
+    sizes = {line.params["batch"] for line in PUBLISHED.lines}
+    assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
+    for floor in (False, True):
+        found = [(cell.params["packer"], cell.params["batch"]) for cell in cells if cell.floor == floor]
+        assert found == [(packer, size) for packer in KINDS for size in sorted(sizes)]
+
+
+def test_what_is_asked_for_stands_in_place_of_a_presets_values() -> None:
+    cells = plan.make(Asked("compression", preset="standard", params={"packer": ["zlib:9"]})).cells
+    assert {cell.params["packer"] for cell in cells} == {"zlib:9"}
+    assert len({cell.params["batch"] for cell in cells}) == 8
+
+
+def test_lmdb_takes_part_by_itself_and_others_where_they_are_named() -> None:
+    assert {cell.engine for cell in made().cells} == {"lmdb", "nullkv"}
+    named = plan.make(Asked("compression", engines=["memory"])).cells
+    assert {cell.engine for cell in named} == {"memory", "nullkv"}
+
+
+def test_the_layout_travels_beside_the_plan() -> None:
+    whole = made()
+    assert "layout" not in whole.data()
+    assert whole.layout is not None and json.loads(json.dumps(whole.layout))["columns"][0]["name"] == "packer"
+
+
+# -- a trial ----------------------------------------------------------------------------------------------
+
+
+class Store:
+    """An engine over a dict, which may be spoilt."""
+
+    entries: dict[bytes, bytes]
+
+    def __init__(self, home: Path, tier: Tier, options: Any) -> None:
+        self.entries = {}
+
+    def close(self) -> None:
+        pass
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+class Keys:
+    def __init__(self, engine: Store) -> None:
+        self.entries = engine.entries
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, self.entries[found]) for found in sorted(self.entries) if found >= key])
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.entries[key] = value
+
+    def __enter__(self) -> Keys:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def reading(self) -> Keys:
+        return self
+
+    writing = reading
+
+    def close(self) -> None:
+        pass
+
+
+def spec(floor: bool = False) -> EngineSpec:
+    opener: Any = Store
+    tiers: Mapping[Tier, Mapping[str, Any]] = {Tier.PROCESS: {}}
+    return EngineSpec("fake", "a fake", opener, {"ordered-kv": Keys}, tiers, Tier.PROCESS, floor=floor)
+
+
+def trial(home: Path, engine: EngineSpec | None = None, **params: Any) -> CompressionWorkload:
+    whole = {"packer": "zlib", "batch": 8, "records": 60, "gets": 300, "iterations": 2, **params}
+    return CompressionWorkload(Job(engine or spec(), home, Tier.PROCESS, {}, whole, seed=1, clients=1))
+
+
+def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: int = 1, round: int = 0) -> list[Any]:
+    """Carries a client's share out and checks it; what was asked for."""
+    asked: list[Any] = []
+    with workload.connect() as port:
+        for work in workload.work(PHASES[phase], port, client, clients, round):
+            assert isinstance(work, Operations)
+            with work.around() as yielded:
+                (call,) = work.calls(yielded)
+                answers = [call(argument) for argument in work.arguments]
+            work.check(answers)
+            asked += work.arguments
+    return asked
+
+
+def loaded(home: Path, **params: Any) -> CompressionWorkload:
+    workload = trial(home, **params)
+    workload.prepare(PHASES["insert"])
+    done(workload, "insert")
+    return workload
+
+
+def test_all_phases_of_a_trial_are_right(tmp_path: Path) -> None:
+    for batch in (1, 7, 60, 100):
+        workload = loaded(tmp_path / str(batch), batch=batch)
+        assert workload.verify(PHASES["insert"]) == 60
+        for phase in ("gets", "iterate"):
+            workload.prepare(PHASES[phase])
+            assert done(workload, phase)
+        assert workload.facts(PHASES["gets"])["entries"] == -(-60 // batch)
+
+
+def test_every_cell_is_asked_for_the_same_records_and_a_further_round_for_others(tmp_path: Path) -> None:
+    first = done(loaded(tmp_path / "a", batch=1, packer="plain"), "gets")
+    second = loaded(tmp_path / "b", batch=16, packer="zlib")
+    assert done(second, "gets") == first
+    assert done(second, "gets", round=1) != first
+    assert len(first) == 300 and len(set(first)) > 40
+
+
+def test_clients_share_batches_lookups_and_iterations(tmp_path: Path) -> None:
+    workload = trial(tmp_path)
+    workload.prepare(PHASES["insert"])
+    parts = [done(workload, "insert", client, 3) for client in range(3)]
+    keys = [key for part in parts for batch in part for key, _ in batch]
+    assert sorted(keys) == [key_of(number) for number in range(60)]
+    assert workload.verify(PHASES["insert"]) == 60
+    for phase, whole in (("gets", 300), ("iterate", 2)):
+        assert sum(len(done(workload, phase, client, 3)) for client in range(3)) == whole
+
+
+def test_what_insert_left_out_is_brought_in(tmp_path: Path) -> None:
+    workload = trial(tmp_path)
+    workload.prepare(PHASES["insert"])
+    with workload.connect() as port:
+        (work,) = workload.work(PHASES["insert"], port, 0, 1, 0)
+        assert isinstance(work, Operations)
+        with work.around() as store:
+            stored = [store(argument) for argument in work.arguments[:3]]
+        # The budget ended it after three; one of them raised.
+        work.check([*stored[:2], Failure("full")])
+    del workload.engine().entries[work.arguments[2][-1][0]]  # type: ignore[attr-defined]
+    assert workload.verify(PHASES["insert"]) == 16
+    assert workload.facts(PHASES["insert"]) == {}, "of a store that is not whole"
+    workload.prepare(PHASES["gets"])
+    assert done(workload, "iterate") and workload.facts(PHASES["gets"])["entries"] == 8
+
+
+def change(workload: CompressionWorkload, number: int) -> None:
+    """Puts another record in the place of one of the store's, in the batch of its own."""
+    store: Any = workload.engine()
+    key, value = sorted(store.entries.items())[number]
+    text = open_packer("zlib").decompress(value)
+    store.entries[key] = open_packer("zlib").compress(text.replace(b"</p>", b"<_p>", 1))
+
+
+@pytest.mark.parametrize("phase", ["gets", "iterate"])
+def test_one_wrong_record_voids_the_phase(phase: str, tmp_path: Path) -> None:
+    workload = loaded(tmp_path)
+    done(workload, phase)
+    change(workload, 3)
+    with pytest.raises(Wrong, match=r"got .*, expected "):
+        done(workload, phase)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda entries: entries.pop(min(entries)),
+        lambda entries: entries.update({b"\xff" * KEY_BYTES: entries[max(entries)]}),
+        lambda entries: entries.update({min(entries): entries[sorted(entries)[1]]}),
+        lambda entries: entries.update({bytes(KEY_BYTES): entries.pop(min(entries))}),
+    ],
+    ids=["missing", "surplus", "mistaken", "misplaced"],
+)
+def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(spoil: Any, tmp_path: Path) -> None:
+    workload = loaded(tmp_path)
+    assert workload.verify(PHASES["insert"]) == 60
+    store: Any = workload.engine()
+    spoil(store.entries)
+    with pytest.raises(Wrong, match="after insert"):
+        workload.verify(PHASES["insert"])
+
+
+def test_a_null_engine_is_not_judged_and_has_no_facts(tmp_path: Path) -> None:
+    workload = trial(tmp_path, spec(floor=True))
+    workload.prepare(PHASES["gets"])
+    store: Any = workload.engine()
+    store.entries.clear()
+    assert done(workload, "gets") and done(workload, "iterate")
+    assert workload.verify(PHASES["insert"]) == 0 and workload.facts(PHASES["gets"]) == {}
+
+
+def test_facts_are_those_of_the_store(tmp_path: Path) -> None:
+    workload = loaded(tmp_path, batch=8)
+    store: Any = workload.engine()
+    facts = workload.facts(PHASES["insert"])
+    stored = sum(len(key) + len(value) for key, value in store.entries.items())
+    assert (facts["stored_bytes"], facts["entries"]) == (stored, 8)
+    assert facts["ratio"] == Dataset(60, 1).plain_bytes / stored
+    assert float(facts["compress_cpu_ns_per_mb"] or 0) > float(facts["decompress_cpu_ns_per_mb"] or 0) > 0
+    assert str(facts["library"]).startswith("zlib ")
+    assert workload.payload_bytes(PHASES["insert"], 60) == Dataset(60, 1).plain_bytes - 60 * KEY_BYTES
+    plain = loaded(tmp_path / "plain", batch=1, packer="plain").facts(PHASES["insert"])
+    assert plain["ratio"] == 1 and plain["library"] is plain["compress_cpu_ns_per_mb"] is None
+
+
+def test_an_engine_that_compresses_by_itself_is_told_of(tmp_path: Path) -> None:
+    codes = {}
+    for name, options in (("leveldb", {}), ("leveldb", {"compression": "none"}), ("lmdb", {})):
+        engine = registry.engine(name)
+        if engine.missing():
+            pytest.skip(engine.install)
+        home = tmp_path / f"{name}{len(options)}"
+        home.mkdir()
+        job = Job(
+            engine, home, Tier.PROCESS, engine.resolve(options), {"packer": "plain", "batch": 1, "records": 1}, 1, 1
+        )
+        with closing(CompressionWorkload(job)) as workload:
+            workload.prepare(PHASES["insert"])
+            codes[home.name] = [caveat.code for caveat in workload.caveats()]
+    assert codes == {"leveldb0": ["compresses-again"], "leveldb1": [], "lmdb0": []}

@@ -1,0 +1,291 @@
+"""Guards what a run of the compression suite shows: one table with a line for each packer and batch, in the terminal,
+in Markdown and on the page, with its intervals and doubts; facts in every form for programs; and the published table
+beside ours. One real run; where figures matter they are put in.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from shell import Shell
+from stats.madeup import changed
+
+from dyno import published, results
+from dyno.model import Cell, Sample, Tier, UsageError
+from dyno.report import data, export, replica, text, wide
+from dyno.report.page import build
+from dyno.report.table import groups
+from dyno.results import Run
+from dyno.stats.summary import summarize
+
+HEADS = "packer size count ratio batch gets/s ±_gets iters/s records/s ±_iterate compress/MB decompress/MB"
+FACTS = {"stored_bytes", "entries", "ratio", "compress_cpu_ns_per_mb", "decompress_cpu_ns_per_mb", "library"}
+SECOND = 10**9
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """With the run file of two packers in batches of two sizes."""
+    home = tmp_path_factory.mktemp("compression")
+    shell = Shell(home, home / "work")
+    params = ("packer=plain,zlib", "batch=1,8", "records=60", "gets=200", "iterations=3")
+    flags = [word for param in params for word in ("-p", param)]
+    ended = shell.dyno("run", "compression", *flags, "--samples", 1, "-o", shell.file)
+    assert ended.status == 0, ended
+    (home / "out").write_text(ended.out)
+    return shell
+
+
+@pytest.fixture(scope="module")
+def measured(shell: Shell) -> Run:
+    return results.load(shell.file)
+
+
+@pytest.fixture(scope="module")
+def run(measured: Run) -> Run:
+    """Three trials of known rates, 10 % apart: 1,000 lookups a second, and 10 iterations of 60 records."""
+
+    def known(_: str, sample: Sample) -> Sample:
+        rate = {"insert": 500, "gets": 1_000, "iterate": 600}[sample.phase]
+        elapsed = sample.items * SECOND // rate
+        return replace(sample, elapsed_ns=elapsed, busy_ns=elapsed, ended_by="count")
+
+    one = changed(measured, known).attempts
+    attempts = [
+        replace(
+            found,
+            block=block,
+            samples=tuple(replace(s, elapsed_ns=int(s.elapsed_ns * factor)) for s in found.samples),
+        )
+        for block, factor in enumerate((1.0, 1 / 1.1, 1.1))
+        for found in one
+    ]
+    plan = {**measured.plan, "samples": 3}
+    return replace(measured, header={**measured.header, "plan": plan}, attempts=tuple(attempts))
+
+
+def printed(run: Run, width: int = 200, show: Callable[..., None] = text.render, **more: object) -> str:
+    out = io.StringIO()
+    show(run, Console(file=out, width=width, highlight=False), **more)
+    return out.getvalue()
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def lines(out: str) -> list[list[str]]:
+    """The lines of the wide table, its heads first."""
+    found = out.splitlines()
+    start = next(at for at, line in enumerate(found) if line.startswith("packer "))
+    end = next(at for at, line in enumerate(found) if line.startswith("floor (nullkv)"))
+    return [cells_of(line) for line in found[start:end]]
+
+
+def only(run: Run, wanted: Callable[[Cell], bool], change: Callable[[Sample], Sample]) -> Run:
+    """The run with the samples of some cells changed."""
+    attempts = [
+        replace(a, samples=tuple(map(change, a.samples))) if wanted(run.cells[a.cell]) else a for a in run.attempts
+    ]
+    return replace(run, attempts=tuple(attempts))
+
+
+def zlib8(cell: Cell) -> bool:
+    return not cell.floor and (cell.params["packer"], cell.params["batch"]) == ("zlib", 8)
+
+
+# -- the run ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
+    found = lines((shell.home / "out").read_text())
+    # One trial has no interval.
+    assert [head.replace(" ", "_") for head in found[0] if head != "remarks"] == [
+        head for head in HEADS.split() if not head.startswith("±")
+    ]
+    assert [(line[0], line[4], line[2]) for line in found[1:]] == [
+        ("plain", "1", "60"),
+        ("plain", "8", "8"),
+        ("zlib", "1", "60"),
+        ("zlib", "8", "8"),
+    ]
+
+
+def test_sizes_fall_with_compression_and_with_the_batch(measured: Run) -> None:
+    found = {
+        (cell["params"]["packer"], cell["params"]["batch"]): cell["facts"]
+        for cell in data.as_data(measured)["cells"]
+        if cell["phase"] == "gets" and not cell["floor"]
+    }
+    sizes = [found[key]["stored_bytes"] for key in (("plain", 1), ("zlib", 1), ("zlib", 8))]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
+    assert found["plain", 1]["ratio"] == 1 and found["zlib", 8]["ratio"] == pytest.approx(sizes[0] / sizes[2])
+
+
+def test_facts_are_in_the_run_file_and_in_each_form_for_programs(shell: Shell, measured: Run) -> None:
+    header = json.loads(shell.file.read_text().splitlines()[0])
+    assert [column["title"] for column in header["layout"]["columns"]] == [
+        head for head in HEADS.split() if not head.startswith("±")
+    ]
+    for cell in data.as_data(measured)["cells"]:
+        assert set(cell["facts"]) == (set() if cell["floor"] else FACTS)
+    for table in (export.cells(measured), export.samples(measured)):
+        kinds = {name: kind for name, kind in table.columns.items() if name.startswith("fact_")}
+        assert kinds == {f"fact_{name}": "text" if name == "library" else "number" for name in FACTS}
+        rows = list(csv.DictReader(io.StringIO(export.as_csv(table))))
+        assert {
+            row["fact_library"] != "" for row in rows if row["param_packer"] == "zlib" and row["floor"] == "False"
+        } == {True}
+        assert {row["fact_ratio"] for row in rows if row["floor"] == "True"} == {""}
+
+
+def test_a_fact_of_a_row_is_the_median_and_what_all_trials_say(run: Run) -> None:
+    told = [
+        {"n": 1, "x": 1.5, "w": "a", "half": 1},
+        {"n": 9, "x": None, "w": "a", "half": 2},
+        {"n": 4, "x": 2.5, "w": "b"},
+    ]
+    parts = [replace(a, samples=tuple(replace(s, facts=told[a.block]) for s in a.samples)) for a in run.attempts]
+    (row, *_) = summarize(replace(run, attempts=tuple(parts)))
+    assert row.facts == {"n": 4, "x": None, "w": None, "half": None}
+    two = summarize(replace(run, attempts=tuple(part for part in parts if part.block < 2)))[0].facts
+    assert two == {"n": 5, "x": None, "w": "a", "half": 1.5}
+
+
+def test_a_run_file_without_layout_and_facts_is_read(measured: Run, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    first, *rest = [json.loads(line) for line in measured.path.read_text().splitlines()]
+    del first["layout"]
+    for line in rest:
+        for sample in line["samples"]:
+            del sample["facts"]
+    old.write_text("".join(json.dumps(line) + "\n" for line in [first, *rest]))
+    found = results.load(old)
+    assert all(sample.facts == {} for attempt in found.attempts for sample in attempt.samples)
+    assert wide.tables(found, groups(found)) == [] and "gets  tier process" in printed(found)
+
+
+def test_a_layout_that_is_none_is_damage(measured: Run, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    first, *rest = measured.path.read_text().splitlines()
+    header = {**json.loads(first), "layout": {"columns": [{"title": "x"}]}}
+    bad.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+    with pytest.raises(UsageError, match="is damaged"):
+        results.load(bad)
+
+
+# -- the table --------------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_the_phases_with_their_intervals(run: Run) -> None:
+    heads, *found = lines(printed(run))
+    assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
+    shown = {
+        (cell["params"]["packer"], cell["params"]["batch"], cell["phase"]): cell
+        for cell in data.as_data(run)["cells"][::-1]
+    }
+    for line in found:
+        said = dict(zip(heads, line, strict=False))
+        gets, iterate = (
+            shown[said["packer"], int(said["batch"]), phase]["throughput"] for phase in ("gets", "iterate")
+        )
+        assert (said["gets/s"], said["iters/s"], said["records/s"]) == ("1,000", "10", "600")
+        for rate, name in ((gets, "± gets"), (iterate, "± iterate")):
+            reach = max(rate["high"] - rate["median"], rate["median"] - rate["low"]) / rate["median"]
+            assert said[name] == f"{reach * 100:.0f} %"
+
+
+def test_a_doubt_stands_beside_the_line_with_its_phase(run: Run) -> None:
+    slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "gets" else s)
+    out = printed(slow)
+    remarks = {tuple(line[:1] + line[4:5]): line[-1] for line in lines(out)[1:]}
+    assert "gets: budget" in remarks["zlib", "8"] and "budget" not in remarks["zlib", "1"]
+    assert "budget: the time budget ended the phase" in out, "its meaning"
+    both = only(run, zlib8, lambda s: replace(s, ended_by="budget"))
+    assert "budget" in lines(printed(both))[-1][-1].split(", ")
+
+
+def test_doubts_of_a_phase_that_is_not_in_the_table_are_not_in_it(run: Run) -> None:
+    slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "insert" else s)
+    assert "budget" not in printed(slow)
+    assert "budget" in printed(slow, by_phase=True)
+
+
+def test_a_void_phase_has_no_number_and_the_reason(run: Run) -> None:
+    void = only(run, zlib8, lambda s: replace(s, void="got 1, expected 2", facts={}) if s.phase == "gets" else s)
+    out = printed(void)
+    line = lines(out)[-1]
+    assert line[5] == "void" and "600" in line, "the other phase has its own"
+    assert "lmdb, gets, tier process: void: got 1, expected 2" in out
+
+
+def test_tiers_have_tables_of_their_own_and_engines_a_column(run: Run) -> None:
+    more = [replace(cell, engine="other", tier=Tier.POWER) for cell in run.cells]
+    same = [replace(cell, engine="third") for cell in run.cells]
+    attempts = [replace(a, cell=a.cell + at * len(more)) for at in range(3) for a in run.attempts]
+    several = replace(run, cells=(*run.cells, *same, *more), attempts=tuple(attempts))
+    process, power = wide.tables(several, groups(several))
+    assert (process.tier, power.tier) == (Tier.PROCESS, Tier.POWER)
+    assert process.heads[0] == "engine" and [line.cell.engine for line in process.lines[:2]] == ["lmdb", "third"]
+    assert {line.cell.engine for line in power.lines} == {"other"}
+
+
+def test_a_narrow_terminal_keeps_the_published_columns(run: Run) -> None:
+    out = printed(run, width=82)
+    assert [head for head in lines(out)[0] if head != "remarks"] == [
+        head for head in HEADS.split() if head[0] != "±" and not head.endswith("/MB")
+    ]
+    assert max(map(len, out.split("In short")[0].splitlines())) <= 82
+
+
+def test_the_tables_by_phase_are_there_where_they_are_asked_for(shell: Shell) -> None:
+    status, out, err = shell.dyno("show", shell.file, "--by-phase")
+    assert status == 0, err
+    for phase in ("insert", "gets", "iterate"):
+        assert f"\n{phase}  tier process" in out
+    assert shell.dyno("show", shell.file, "--by-phase", "--json").status == 2
+
+
+def test_markdown_and_the_page_have_the_same_table(run: Run) -> None:
+    (own,) = wide.tables(run, groups(run))
+    markdown, page = data.as_markdown(run), build.build([run])
+    for line in own.lines:
+        cells = [cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line.cells]
+        assert f"| {' | '.join(cells)} |" in markdown.replace(" | |", " |")
+        assert all(f">{cell}<" in page for cell in line.cells)
+    assert own.floor in page and own.floor in markdown
+    assert "<summary>" not in page, "one engine has no further overview"
+
+
+# -- the published table ----------------------------------------------------------------------------------
+
+
+def test_the_published_lines_stand_beside_ours(run: Run) -> None:
+    experiment = published.experiment("acid-batch-2013")
+    assert len(experiment.lines) == 27
+    out = printed(run, 220, lambda r, console: replica.render(experiment, r, console))
+    first = next(line for line in out.splitlines() if line.startswith("zlib"))
+    theirs, ours = (cells_of(half) for half in first.split("│"))
+    assert theirs == ["zlib", "1", "665.24kb", "777", "1.76", "42,761", "133", "50,555"]
+    assert ours[1:] and ours[3:6] == ["1,000", "10", "600"]
+    assert "not measured" in next(line for line in out.splitlines() if line.startswith("snappy"))
+    assert experiment.notes[0] in out
+
+
+def test_a_published_gain_is_size_by_size_that_of_its_own_table() -> None:
+    """The table was typed in: its ratios are those of its sizes."""
+    by_packer: dict[str, list[Sequence[float]]] = {}
+    for line in published.experiment("acid-batch-2013").lines:
+        size = float(str(line.figures["size"]).removesuffix("kb"))
+        by_packer.setdefault(str(line.params["packer"]), []).append((size, float(line.figures["ratio"])))
+    ((plain, _), *_) = by_packer["plain"]
+    for pairs in by_packer.values():
+        for size, ratio in pairs:
+            assert plain / size == pytest.approx(ratio, abs=0.006)
