@@ -110,6 +110,10 @@ def test_the_table_says_what_the_results_say(page_of_made: Path, made: Path, vis
         found = rows[name].throughput
         assert found is not None and found.low is not None and found.high is not None
         assert shown[name][1:4] == [units.rate(found.median), units.rate(found.low), units.rate(found.high)]
+        assert shown[name][5:7] == [
+            units.duration(rows[name].client_cpu_ns),
+            units.duration(rows[name].server_cpu_ns),
+        ]
     sizes = {row[0]: row[1] for row in table(page, "size")}
     assert sizes == {name: units.size(rows[name].bytes_on_disk) for name in ENGINES}
     for row in table(page, "latency"):
@@ -302,6 +306,31 @@ def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[...,
     assert "budget" in next(row for row in table(page, "throughput") if row[0] == "even")[-1]
     results_row = page.locator("#results tr").filter(has_text="even").filter(has_text="budget")
     assert results_row.count() == 1
+
+
+def test_cpu_time_of_client_and_server_stands_beside_the_throughput(
+    page_of_made: Path, visit: Callable[..., Any]
+) -> None:
+    page = visit(page_of_made)
+    process = page.locator("#overview details").filter(has_text="Tier process")
+    row = process.locator("tr").filter(has=page.get_by_role("link", name="read"))
+    costs = [cell.locator(".cost").all_inner_texts() for cell in row.locator("td").all()]
+    assert costs == [["20 µs"], ["20 µs + 30 µs"], ["20 µs"]], "quick, even and slow: even has a server"
+    title = page.locator("#results h3").filter(has_text="read, tier process")
+    table_ = title.locator("xpath=following-sibling::*[1]").locator("table")
+    assert table_.locator("thead th").all_inner_texts()[1:5] == [
+        *("op/s", "95 % interval", "client CPU/op", "server CPU/op")
+    ]
+    shown = {line[0].split()[0]: line[3:5] for line in map(_cells, table_.locator("tbody tr").all())}
+    assert shown == {
+        **{name: ["20 µs", "–"] for name in ("quick", "slow:cache_mib=8", "nothing")},
+        "even": ["20 µs", "30 µs"],
+    }
+
+
+def _cells(line: Any) -> list[str]:
+    found: list[str] = line.locator("th, td").all_inner_texts()
+    return found
 
 
 def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., Any]) -> None:

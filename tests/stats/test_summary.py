@@ -238,6 +238,59 @@ def test_what_one_trial_does_not_tell_at_all_is_unknown(whose: str) -> None:
     assert getattr(read_row(a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample()))), whose) is None
 
 
+# The kernel tells a server's time in ticks, and less than five of them are told as nothing.
+TICK_NS = 10_000_000
+
+
+def cpu(user_ns: int | None, system_ns: int | None = 0) -> dict[str, int | None]:
+    return {**USED, "user_ns": user_ns, "system_ns": system_ns}
+
+
+def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
+    """In user mode and in the kernel together, by the items that the throughput counts, trial by trial."""
+    found = ((60, 40, 100), (300, 100, 200), (600, 300, 100))
+    samples = [
+        a_sample(operations=1, items=items, client=cpu(user * 1_000, system * 1_000), server=cpu(user * TICK_NS))
+        for user, system, items in found
+    ]
+    row = read_row(a_run(*(an_attempt(block, sample) for block, sample in enumerate(samples))))
+    assert row.client_cpu_ns == 2_000, "of 1,000, 2,000 and 9,000"
+    assert row.server_cpu_ns == 1.5 * TICK_NS, "of 0.6, 1.5 and 6 ticks"
+
+
+@pytest.mark.parametrize(
+    ("trial", "known"),
+    [
+        ({"server": cpu(2 * TICK_NS, 3 * TICK_NS)}, True),
+        ({"server": cpu(2 * TICK_NS, 2 * TICK_NS)}, False),
+        ({"server": cpu(0)}, False),
+        ({"server": cpu(20 * TICK_NS, None)}, False),
+        ({"server": None}, False),
+        # That trial has no throughput either.
+        ({"server": cpu(0), "items": 0, "errors": 1_000}, True),
+    ],
+    ids=["five ticks", "four ticks", "none", "half is unknown", "no server", "nothing was done"],
+)
+def test_a_servers_cpu_time_that_one_trial_can_not_tell_is_unknown(trial: dict[str, Any], known: bool) -> None:
+    steady = {"client": cpu(10**6), "server": cpu(5 * TICK_NS)}
+    row = read_row(a_run(*sound(2, **steady), an_attempt(2, a_sample(**{**steady, **trial}))))
+    assert (row.server_cpu_ns is not None) is known
+    assert row.client_cpu_ns is not None
+
+
+@pytest.mark.parametrize(("used", "known"), [(5_000, True), (4_000, False), (0, False), (None, False)])
+def test_a_clients_cpu_time_is_told_in_microseconds(used: int | None, known: bool) -> None:
+    row = read_row(a_run(*sound(3, client=cpu(used))))
+    assert (row.client_cpu_ns is not None) is known
+    assert row.server_cpu_ns is None
+
+
+def test_cpu_time_is_unknown_of_what_is_not_valid_or_was_not_recorded() -> None:
+    void = [an_attempt(b, a_sample(client=cpu(10**6), void="got 1" if b else None)) for b in range(3)]
+    for run in (a_run(*void), a_run(*sound())):
+        assert (read_row(run).client_cpu_ns, read_row(run).server_cpu_ns) == (None, None)
+
+
 def test_write_amplification_is_the_median_of_the_trials() -> None:
     # Bytes written and bytes given: twice, three times, ten times. Not their sums, which would be 2.3.
     found = ((2_000, 1_000), (300, 100), (100, 10))

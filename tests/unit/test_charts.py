@@ -31,7 +31,7 @@ from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
-NAMES = ("throughput", "ratios", "latency", "series", "clients", "size")
+NAMES = ("throughput", "ratios", "latency", "series", "clients", "size", "tradeoff")
 COMMON = {"engine", "phase", "tier", "params", "floor", "remarks"}
 RATES = {"lmdb": 2e5, "sqlite": 3e4, "memory": 1e6, "null": 9e7, "nullkv": 8e6}
 SECOND = 10**9
@@ -96,9 +96,15 @@ def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None
     return changed(run, lambda _, s: s if s.bulk else replace(s, series=series, elapsed_ns=length))
 
 
+def compressed(run: Run, ratio: float = 2.5) -> Run:
+    """As if records had been compressed, all in the same way."""
+    cells = [replace(cell, params={**cell.params, "packer": "zlib", "batch": 16}) for cell in run.cells]
+    return changed(replace(run, cells=tuple(cells)), lambda _, s: replace(s, facts={"ratio": ratio}))
+
+
 def drawable(run: Run) -> Run:
     """With something for every chart."""
-    return over_seconds(by_clients(run), 100, None, 120)
+    return compressed(over_seconds(by_clients(run), 100, None, 120))
 
 
 def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
@@ -311,6 +317,51 @@ def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
     assert "budget" in one(records, "lmdb", baseline="sqlite")["remarks"].partition("baseline: ")[2]
 
 
+# -- tradeoff -------------------------------------------------------------------------------------------------
+
+
+def packed(run: Run) -> Run:
+    """Each engine with two packers, in batches of 1 and of 8, which make more of it."""
+    cells, attempts = [], []
+    for at, (packer, batch) in enumerate((p, b) for p in ("zlib", "lz4") for b in (1, 8)):
+        params = {"packer": packer, "batch": batch}
+        cells += [replace(cell, params={**cell.params, **params}) for cell in run.cells]
+        for found in run.attempts:
+            told = tuple(replace(s, facts={"ratio": at + 1.5}) for s in found.samples)
+            attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=told))
+    return replace(run, cells=tuple(cells), attempts=tuple(attempts))
+
+
+def test_what_compression_gains_is_shown_where_a_suite_tells_it(run: Run) -> None:
+    chart = BY_NAME["tradeoff"]
+    assert chart.records(run) == []
+    records = [r for r in chart.records(packed(run)) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
+    known = [(r["packer"], r["batch"], r["gain"]) for r in records]
+    assert known == [("zlib", 1, 1.5), ("zlib", 8, 2.5), ("lz4", 1, 3.5), ("lz4", 8, 4.5)]
+    throughput = one(BY_NAME["throughput"].records(run), "lmdb")
+    assert {(r["throughput"], r["low"], r["high"]) for r in records} == {
+        tuple(throughput[name] for name in ("throughput", "low", "high"))
+    }
+
+
+def test_a_packer_is_a_line_with_a_colour_and_a_shape_of_its_own(run: Run) -> None:
+    chart, shown = BY_NAME["tradeoff"], packed(run)
+    (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
+    alone = [record for record in panel.records if record["engine"] == "lmdb"]
+    svg = drawn(chart, replace(shown, cells=tuple(c for c in shown.cells if c.engine == "lmdb")), alone)
+    assert "lmdb, zlib, batch 8, ratio 2.50, 198 k op/s" in ",".join(spoken(svg))
+    assert texts(svg).count("zlib") == texts(svg).count("lz4") == 1, "one legend, of colours and shapes"
+    symbols = re.findall(r'role-legend-symbol.*?<path[^>]*fill="(#\w+)"', svg)
+    assert symbols == list(theme.PALETTE[:2])
+    marks = [m for m in ElementTree.fromstring(svg).iter() if m.get("aria-roledescription") == "point"]
+    looks = {
+        (str(m.get("aria-label")).split(", ")[1], m.get("fill"), re.sub(r"[\d.,-]+", "", str(m.get("d"))))
+        for m in marks
+    }
+    assert len(marks) == 4 and len(looks) == 2
+    assert len({colour for _, colour, _ in looks}) == len({outline for _, _, outline in looks}) == 2
+
+
 # -- latency --------------------------------------------------------------------------------------------------
 
 
@@ -494,7 +545,8 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
     colour = dict(zip(heading.engines(shown), theme.PALETTE, strict=False))
     for chart in CHARTS:
-        if chart.name == "ratios":
+        # Their colours are those of verdicts, and of packers.
+        if chart.name in ("ratios", "tradeoff"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]
         svg = drawn(chart, shown, [r for r in records if r["phase"] == "rand-key"])

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shell import Shell, is_one_line
-from stats.madeup import a_cell, of_rates, reads, written
+from stats.madeup import a_cell, changed, of_rates, reads, written
 
-from dyno.model import Tier
+from dyno.model import Sample, Tier
 
 QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
 
 
 def around(rate: float) -> list[float]:
     return [1e6 * rate * value for value in QUIET]
+
+
+def used(server_ns: int) -> Callable[[str, Sample], Sample]:
+    """An item costs the client 28.4 µs, and the server of sqlite so much."""
+
+    def change(engine: str, sample: Sample) -> Sample:
+        client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
+        server = {"user_ns": server_ns * sample.items, "system_ns": 0} if engine == "sqlite" else None
+        return replace(sample, client=client, server=server)
+
+    return change
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +52,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(reads(sqlite=(100,) * 2, lmdb=(200,) * 2), home / "few.json")
     tiers = (a_cell("sqlite"), {"read": around(1)}), (a_cell("lmdb", tier=Tier.POWER), {"read": around(1)})
     written(of_rates(*tiers, phases=["read"]), home / "tiers.json")
+    for name, served in (("served-a", 6_000), ("served-b", 5_000)):
+        written(changed(reads(lmdb=around(1), sqlite=around(1)), used(served)), home / f"{name}.json")
     suite = reads(sqlite=around(1))
     suite.header["plan"]["suite"] = "arrays"  # type: ignore[index]
     written(suite, home / "arrays.json")
@@ -148,6 +163,23 @@ def test_the_json_of_two_runs(compare: Any) -> None:
     place = {"phase": "read", "tier": "process", "params": {"clients": 1, "rate": "max"}}
     assert data["lost"] == [{**place, "engine": "memory", "why": "not in the run"}]
     assert data["new"] == [{**place, "engine": "duckdb"}]
+
+
+def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(compare: Any) -> None:
+    told = lines(compare("served-a.json", "served-b.json").out)
+    assert "engine before after client cpu server cpu ratio [99 %] verdict" in told
+    sqlite, lmdb = (next(line for line in told if line.startswith(name)) for name in ("sqlite", "lmdb"))
+    assert " op/s 28 µs → 28 µs 6.0 µs → 5.0 µs " in sqlite
+    assert " op/s 28 µs → 28 µs 1.0" in lmdb, "it has no server"
+    out = compare("served-a.json", "a.json").out
+    assert " 6.0 µs → – " in " ".join(lines(out)), "of the second nothing is recorded"
+    assert "cpu" not in compare("a.json", "b.json").out
+    data = json.loads(compare("served-a.json", "served-b.json", "--json").out)
+    costs = {found["engine"]: found["cpu_ns_per_item"] for found in data["changes"]}
+    assert costs == {
+        "lmdb": {at: {"client": 28_400, "server": None} for at in ("before", "after")},
+        "sqlite": {"before": {"client": 28_400, "server": 6_000}, "after": {"client": 28_400, "server": 5_000}},
+    }
 
 
 def test_two_runs_as_markdown(compare: Any) -> None:

@@ -162,6 +162,7 @@ def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
         assert {name: row[f"throughput_{name}"] for name in ("median", "low", "high", "unit")} == cell["throughput"]
         for kind in ("latency", "response"):
             assert {at: row[f"{kind}_{at}_ns"] for at in export.LATENCIES} == cell[f"{kind}_ns"]
+        assert {who: row[f"{who}_cpu_ns_per_item"] for who in ("client", "server")} == cell["cpu_ns_per_item"]
         assert {name: row[f"param_{name}"] for name in cell["params"]} == cell["params"]
         for remarks in ("caveats", "doubts"):
             assert row[remarks] == [remark["code"] for remark in cell[remarks]]
@@ -212,6 +213,8 @@ def test_samples_of_a_row_make_its_figures(run: Run) -> None:
         assert len(ours) == row["samples"] == int(run.plan["samples"])
         assert median(s["per_second"] for s in ours) == pytest.approx(row["throughput_median"])
         assert sum(s["operations"] for s in ours) == row["operations"]
+        used = [s["client_cpu_ns_per_item"] for s in ours]
+        assert (median(used) if None not in used else None) == row["client_cpu_ns_per_item"]
         assert all(s["doubts"] == row["doubts"] for s in ours)
 
 

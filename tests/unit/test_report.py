@@ -26,8 +26,9 @@ from stats.madeup import changed
 from dyno import results
 from dyno.histogram import Recorder
 from dyno.model import Sample, Tier
-from dyno.report import data, text
-from dyno.report.table import groups
+from dyno.report import data, text, units
+from dyno.report.page.results import results as on_page
+from dyno.report.table import groups, served
 from dyno.results import Attempt, Run
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
@@ -79,6 +80,21 @@ def open_loop(run: Run) -> Run:
     engine's and 4 µs Dyno's lateness."""
     late = {"histogram": times(30_000), "response": times(2_000_000), "late": times(4_000)}
     return changed(run, lambda name, sample: sample if sample.bulk else replace(sample, **late))
+
+
+def using(run: Run, **server_ns: int | None) -> Run:
+    """As if each item had cost its client 28.4 µs, and the named engines had a server, which used so much for each:
+    of a phase of next to nothing, and so of the ticks that the kernel counts in, None."""
+
+    def used(name: str, sample: Sample) -> Sample:
+        client = {**dict.fromkeys(USED, 0), "user_ns": sample.items * 20_000, "system_ns": sample.items * 8_400}
+        served = server_ns.get(name, 0)
+        server = (
+            None if name not in server_ns else {**client, "user_ns": (served or 0) * sample.items, "system_ns": 0}
+        )
+        return replace(sample, client=client, server=server)
+
+    return changed(run, used)
 
 
 def absent(run: Run, engine: str, phase: str, why: str) -> Run:
@@ -220,11 +236,12 @@ def test_every_remark_is_explained_below(run: Run) -> None:
         assert re.search(rf"^  {re.escape(code)}\b", legend, re.MULTILINE), code
 
 
-@pytest.mark.parametrize("loop", ["closed", "open"])
+@pytest.mark.parametrize("loop", ["closed", "open", "served"])
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width: int, loop: str) -> None:
-    run = open_loop(run) if loop == "open" else run
-    wide = {(t.phase, t.tier): t for t in tables(printed(run))}
+    run = run if loop == "closed" else open_loop(run)
+    run = using(run, **SERVED) if loop == "served" else run
+    wide = {(t.phase, t.tier): t for t in tables(printed(run, 2 * WIDE))}
     found = re.findall(r"^(\S+)  tier (\w+): .*\n(engine .*)\n((?:\S.*\n| .*\n)+)", printed(run, width), re.MULTILINE)
     assert len(found) == len(wide)
     for phase, tier, head, lines in found:
@@ -267,6 +284,95 @@ def test_the_loop_that_measured_is_told_with_its_cost(run: Run) -> None:
 
 def test_the_loop_that_measured_the_real_run_is_told(measured: Run) -> None:
     assert re.search(r"^Measured by the (native|python) loop \(.*, \d+ ns an operation\)$", printed(measured), re.M)
+
+
+SERVED = {"sqlite": 5_140_000, "lmdb": None}
+CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
+
+
+def test_cpu_time_for_each_item_stands_beside_the_throughput(run: Run) -> None:
+    shown = printed(using(run))
+    assert CPU in shown and "client, server:" not in shown
+    for table in tables(shown):
+        assert re.search(r"/s +\[95 %\] +cpu +p50 +p99 ", table.head)
+        assert set(table.under("cpu")) == {"28 µs"}
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        *((None, "–"), (0.004, "0.004 ns"), (0.994, "0.99 ns"), (0.996, "1.0 ns"), (9.94, "9.9 ns"), (9.96, "10 ns")),
+        *(
+            (129.4, "129 ns"),
+            (999.4, "999 ns"),
+            (999.6, "1.0 µs"),
+            (28_400, "28 µs"),
+            (5_140_000, "5.1 ms"),
+            (2e9, "2.0 s"),
+        ),
+    ],
+)
+def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) -> None:
+    assert units.cost(ns) == shown
+
+
+def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
+    """None where there is no server, and a dash where one used too little for the kernel's ticks."""
+    shown = printed(using(run, **SERVED))
+    assert CPU not in shown and "  client, server: CPU time of the processes of each for each item" in shown
+    for table in tables(shown):
+        assert re.search(r"/s +\[95 %\] +client +server +p50 +p99 ", table.head)
+        assert set(table.under("client")) == {"28 µs"}
+        start, end = table.column("client")[1], table.column("server")[1]
+        found = {name: line[start:end].strip() for name, line in zip(table.names(), table.lines, strict=True)}
+        assert {name: cost for name, cost in found.items() if cost} == (
+            {"sqlite": "5.1 ms", "lmdb": "–"} if table.tier == "process" else {}
+        )
+
+
+def test_a_row_without_a_number_has_no_cpu_time(run: Run) -> None:
+    for table in tables(printed(void(using(run, **SERVED), "sqlite", "wrong"))):
+        if (table.phase, table.tier) == ("rand-key", "process"):
+            (line,) = (line for line in table.lines if line.startswith("sqlite"))
+            assert "µs" not in line and "ms" not in line
+
+
+@pytest.mark.parametrize("server", [{}, SERVED], ids=["alone", "with servers"])
+def test_a_terminal_of_usual_width_has_room_for_cpu_time_and_remarks(
+    run: Run, server: Mapping[str, int | None]
+) -> None:
+    shown = tables(printed(using(run, **server), 120))
+    for table in shown:
+        for name in ("client", "server") if server else ("cpu",):
+            assert table.column(name)[1] == shown[0].column(name)[1]
+        longest = max(len(", ".join(row.remarks())) for group in groups(run) for row in group.rows)
+        assert 120 - table.column("remarks")[0] >= min(18, longest)
+
+
+def test_a_column_of_cpu_time_that_has_no_room_is_not_explained(run: Run) -> None:
+    for server in ({}, SERVED):
+        narrow = printed(using(run, **server), 50)
+        heads = [line.split() for line in narrow.splitlines() if line.startswith("engine ")]
+        assert len(heads) == len(groups(run))
+        assert not {"cpu", "client", "server"} & {word for head in heads for word in head}
+        assert CPU not in narrow and "  client, server: CPU time" not in narrow
+
+
+def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:
+    for server in ({}, SERVED):
+        found = using(run, **server)
+        for group in groups(found):
+            shown = on_page(group, [], {}, served(groups(found)))
+            unit = "key" if group.phase == "insert-blind-indices" else "op"
+            whose = ("client ", "server ") if server else ("",)
+            # Those that no row of the table has are left out: no engine of tier volatile has a server.
+            heads = [f"{who}CPU/{unit}" for who in whose if who != "server " or group.tier is Tier.PROCESS]
+            assert [head for head in shown.heads if "CPU" in head] == heads
+            found_at = [shown.heads.index(head) for head in heads]
+            figures = {row.name: [row.figures[at] for at in found_at] for row in shown.rows}
+            assert figures["null (floor)"] == ["28 µs", "–"][: len(heads)]
+            if group.tier is Tier.PROCESS:
+                assert figures["sqlite"] == ["28 µs", "5.1 ms"][: len(heads)]
 
 
 def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> None:
@@ -328,7 +434,17 @@ LATENCY = {"p50", "p90", "p95", "p99", "p999", "max"}
 # What there is besides: a stable schema, of which nothing may be lost.
 MORE = {
     *("floor", "items", "elapsed_ns", "latency_by_kind_ns", "response_ns", "late_ns", "series", "temperature"),
-    *("resident_percent", "client", "server", "write_amplification", "loop", "version", "settings", "doubts"),
+    *(
+        "resident_percent",
+        "client",
+        "server",
+        "cpu_ns_per_item",
+        "write_amplification",
+        "loop",
+        "version",
+        "settings",
+        "doubts",
+    ),
 }
 USED = {
     *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
@@ -436,6 +552,17 @@ def test_json_has_the_figures_of_the_samples(run: Run) -> None:
     assert each["series"] == [[{"second": 0, "operations": 1, "p50_ns": 2, "p99_ns": 3}]] * 2
 
 
+def test_json_has_the_cpu_time_of_each_item(run: Run) -> None:
+    found = plain(void(using(run, **SERVED), "memory", "wrong"))
+    costs = {name: cell(found, name, "rand-key")["cpu_ns_per_item"] for name in TIERS}
+    assert costs == {
+        "sqlite": {"client": 28_400, "server": 5_140_000},
+        "lmdb": {"client": 28_400, "server": None},
+        "leveldb": {"client": 28_400, "server": None},
+        "memory": {"client": None, "server": None},
+    }
+
+
 def test_json_has_the_phases_that_make_no_sense_apart_from_the_rows(run: Run) -> None:
     assert plain(run)["absent"] == []
     found = plain(absent(run, "lmdb", "rand-key", "keeps nothing"))
@@ -465,7 +592,7 @@ AWKWARD = 'got "a|b", expected\n{\'name\': "x, y"}; 100 %'
 
 
 def test_csv_has_the_cells_of_the_json(run: Run) -> None:
-    spoilt = void(open_loop(run), "lmdb", AWKWARD)
+    spoilt = void(using(open_loop(run), **SERVED), "lmdb", AWKWARD)
     rows = list(csv.DictReader(io.StringIO(data.as_csv(spoilt)), strict=True))
     cells = plain(spoilt)["cells"]
     assert len(rows) == len(cells)
@@ -474,6 +601,7 @@ def test_csv_has_the_cells_of_the_json(run: Run) -> None:
         assert row == {name: flat(each, name) for name in row}
     assert any(row["why"] == f"void: {AWKWARD}" for row in rows)
     assert any(row["response_p99_ns"] for row in rows)
+    assert any(row["server_cpu_ns_per_item"] for row in rows)
 
 
 def flat(each: Mapping[str, Any], name: str) -> str:
@@ -487,6 +615,8 @@ def flat(each: Mapping[str, Any], name: str) -> str:
         value = each["latency_ns"][name.removeprefix("latency_").removesuffix("_ns")]
     elif name.startswith("response_"):
         value = each["response_ns"][name.removeprefix("response_").removesuffix("_ns")]
+    elif name.endswith("_cpu_ns_per_item"):
+        value = each["cpu_ns_per_item"][name.removesuffix("_cpu_ns_per_item")]
     elif name in ("caveats", "doubts"):
         value = ";".join(remark["code"] for remark in each[name])
     else:
@@ -561,6 +691,22 @@ def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
         assert {tuple(line[at : at + 4]) for line in lines} == {("30.0 µs", "30.0 µs", "2.00 ms", "2.00 ms")}
 
 
+def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
+    for table in markdown_tables(using(run)):
+        assert table[0][2:4] == ["95 %", "cpu"]
+        assert {line[3] for line in table[2:]} == {"28 µs"}
+    assert f"\n- {CPU}\n" in data.as_markdown(using(run))
+    shown = using(run, **SERVED)
+    for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
+        found = {line[0]: line[4] for line in table[2:]}
+        if group.tier is Tier.PROCESS:
+            assert table[0][3:5] == ["client", "server"]
+            assert (found["sqlite"], found["lmdb"], found["leveldb"]) == ("5.1 ms", "–", "–")
+        else:
+            assert "client" in table[0] and "server" not in table[0], "none has one"
+    assert "\n- client, server: CPU time of the processes" in data.as_markdown(shown)
+
+
 def test_markdown_says_what_was_not_measured(run: Run) -> None:
     shown = data.as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
     assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
@@ -578,7 +724,7 @@ def test_an_old_run_file_is_shown_without_what_it_does_not_know() -> None:
         (phase, tier) for phase in PHASES for tier in ("volatile", "process")
     }
     assert all(float(figure.replace(",", "")) > 0 for table in tables(shown) for figure in table.under(table.unit))
-    for unknown in ("resp", "Measured by", "Not measured", "Not complete", "No number"):
+    for unknown in ("resp", " cpu ", "cpu:", "Measured by", "Not measured", "Not complete", "No number"):
         assert unknown not in shown
 
 
@@ -593,6 +739,7 @@ def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
         assert {*each["response_ns"].values(), *each["late_ns"].values()} == {None}
         for name in ("client", "server", "resident_percent", "write_amplification", "loop"):
             assert each[name] is None
+        assert set(each["cpu_ns_per_item"].values()) == {None}
         assert (each["temperature"], each["series"]) == ("none", [[]] * each["samples"])
     assert len(list(csv.DictReader(io.StringIO(data.as_csv(old)), strict=True))) == len(found["cells"])
     assert len(markdown_tables(old)) == len(groups(old))

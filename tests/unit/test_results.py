@@ -275,6 +275,7 @@ SAMPLE = Sample(
     bytes_on_disk=4096,
     settled=False,
     written_bytes=8192,
+    facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},
     payload_bytes=300,
 )
 ATTEMPT = Attempt(

@@ -226,11 +226,26 @@ def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
 
 
 def test_several_parameters_are_told_and_others_are_not() -> None:
-    rows = [(a_cell("sqlite", txn=1, records=records), {"read": around(1)}) for records in (10, 20)]
+    rows = [
+        (a_cell(engine, txn=1, records=records), {"read": around(rate)})
+        for engine, rate in (("sqlite", 1), ("lmdb", 2))
+        for records in (10, 20)
+    ]
     assert [sentence.split(",")[0] for sentence in words.answers(of_rates(*rows))] == [
         "At tier process with records=10",
         "At tier process with records=20",
     ]
+
+
+def test_that_one_is_alone_is_said_once_for_all_parameters() -> None:
+    rows = [(a_cell("sqlite", records=records), {"read": around(1)}) for records in (10, 20, 30)]
+    assert words.answers(of_rates(*rows)) == [
+        "At tier process, sqlite is alone in read, with each of 3 combinations of parameters: there is nothing to"
+        " compare it with."
+    ]
+    alone, second = words.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
+    assert "with each of 2 combinations" in alone
+    assert second.startswith("At tier process with records=20, lmdb is the fastest in read")
 
 
 def test_in_an_open_loop_the_answer_says_what_it_is_by() -> None:

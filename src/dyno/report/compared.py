@@ -14,7 +14,7 @@ from typing import Any
 from dyno.model import Cell
 from dyno.report import markdown as md
 from dyno.report import units, words
-from dyno.report.table import varying
+from dyno.report.table import costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
 from dyno.stats.between import Between, Change, Difference
@@ -120,20 +120,40 @@ def _by_phase(
         return change.after.phase, change.after.cell.tier.value, change.metric
 
     params = ["parameters"] if changing else []
+    apart = any(row.server is not None for change, _ in rows for row in (change.before, change.after))
     sections = []
-    for (phase, tier, metric), group in groupby(rows, key=place):
-        lines = [_line(change, words_, changing) for change, words_ in group]
+    for (phase, tier, metric), found in groupby(rows, key=place):
+        group = list(found)
+        cpu = {} if metric.inverse else _costs([change for change, _ in group], apart)
+        lines = [
+            _line(change, words_, changing, [column[at] for column in cpu.values()])
+            for at, (change, words_) in enumerate(group)
+        ]
         title = f"{phase}  tier {tier}"
-        heads = ["engine", *params, "before", "after", "ratio", f"[{LEVEL}]", *last]
+        heads = ["engine", *params, "before", "after", *cpu, "ratio", f"[{LEVEL}]", *last]
         sections.append(Section(title, _by(metric).removeprefix(", "), heads, lines))
     return sections
 
 
-def _line(change: Change, last: Sequence[str], changing: Sequence[str]) -> list[str]:
+def _costs(changes: Sequence[Change], apart: bool) -> dict[str, list[str]]:
+    """Columns of CPU time for each item, before and after; without those that have nothing to tell."""
+    found = [(costs(change.before, apart), costs(change.after, apart)) for change in changes]
+    columns = {
+        who if who == "cpu" else f"{who} cpu": [_from_to(was[who], is_[who]) for was, is_ in found]
+        for who in found[0][0]
+    }
+    return {who: cells for who, cells in columns.items() if any(cells)}
+
+
+def _from_to(was: str, is_: str) -> str:
+    return f"{was or units.UNKNOWN} → {is_ or units.UNKNOWN}" if was or is_ else ""
+
+
+def _line(change: Change, last: Sequence[str], changing: Sequence[str], cpu: Sequence[str]) -> list[str]:
     cell = change.after.cell
     params = [units.params({name: cell.params[name] for name in changing})] if changing else []
     was, is_ = (_value(row, change.metric) for row in (change.before, change.after))
-    return [cell.asked, *params, was, is_, *_figures(change.verdict), *last]
+    return [cell.asked, *params, was, is_, *cpu, *_figures(change.verdict), *last]
 
 
 def _value(row: CellSummary, metric: Metric) -> str:
@@ -228,12 +248,17 @@ def _place(phase: str, cell: Cell) -> dict[str, Any]:
     return {"phase": phase, "tier": cell.tier.value, "params": dict(cell.params), "engine": cell.asked}
 
 
+def _cpu(row: CellSummary) -> dict[str, float | None]:
+    return {"client": row.client_cpu_ns, "server": row.server_cpu_ns}
+
+
 def _change(found: Change, state: str | None) -> dict[str, Any]:
     rates = {"before": found.before.throughput, "after": found.after.throughput}
     throughputs = {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
     data: Mapping[str, Any] = {
         **_row_data(found.after.phase, found.after.cell, found.metric),
         **throughputs,
+        "cpu_ns_per_item": {"before": _cpu(found.before), "after": _cpu(found.after)},
         **_verdict(found),
     }
     return {**data, **({} if state is None else {"state": state})}

@@ -19,6 +19,7 @@ from dyno.model import Caveat, Sample, UsageError
 from dyno.report.table import Row, groups
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.doubts import machine
+from dyno.stats.summary import client_cpu_ns, server_cpu_ns
 
 SCHEMA = 1
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
@@ -26,6 +27,7 @@ USED = (
     *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
     *("asked_bytes", "read_bytes", "written_bytes"),
 )
+CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
 TEXT, INTEGER, NUMBER, BOOLEAN, MOMENT, CODES = "text", "integer", "number", "boolean", "moment", "codes"
 Columns = dict[str, str]
 
@@ -46,6 +48,7 @@ CELLS: Columns = {
     **_each(INTEGER, "samples", "operations", "items", "elapsed_ns"),
     **_each(NUMBER, "throughput_median", "throughput_low", "throughput_high"),
     "throughput_unit": TEXT,
+    **_each(NUMBER, *CPU),
     **_times("latency", "response"),
     "temperature": TEXT,
     "bytes_on_disk": INTEGER,
@@ -61,6 +64,7 @@ SAMPLES: Columns = {
     **_each(INTEGER, "operations", "items", "errors", "elapsed_ns", "busy_ns"),
     "per_second": NUMBER,
     "unit": TEXT,
+    **_each(NUMBER, *CPU),
     "bulk": BOOLEAN,
     "ended_by": TEXT,
     **_times("latency", "response", "late"),
@@ -107,9 +111,10 @@ def _rows(run: Run) -> list[Row]:
 
 
 def _table(name: str, columns: Columns, run: Run, rows: Sequence[Mapping[str, Any]]) -> Table:
-    params = _params(run)
-    whole = {**NAMES, **params, **columns}
-    return Table(name, whole, [{at: _as(params.get(at), row.get(at)) for at in whole} for row in rows])
+    own, facts = _params(run), _facts(run)
+    whole = {**NAMES, **own, **columns, **facts}
+    kinds = {**own, **facts}
+    return Table(name, whole, [{at: _as(kinds.get(at), row.get(at)) for at in whole} for row in rows])
 
 
 def _params(run: Run) -> Columns:
@@ -119,6 +124,16 @@ def _params(run: Run) -> Columns:
         for name, value in cell.params.items():
             values.setdefault(f"param_{name}", []).append(value)
     return {name: _kind(found) for name, found in values.items()}
+
+
+def _facts(run: Run) -> Columns:
+    """A column for each fact that a sample has: of words, or of numbers, which a median may leave whole or not."""
+    values: dict[str, list[Any]] = {}
+    for attempt in run.attempts:
+        for sample in attempt.samples:
+            for name, value in sample.facts.items():
+                values.setdefault(f"fact_{name}", []).append(value)
+    return {name: TEXT if any(isinstance(v, str) for v in found) else NUMBER for name, found in values.items()}
 
 
 def _kind(values: Sequence[Any]) -> str:
@@ -131,7 +146,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _as(kind: str | None, value: Any) -> Any:
-    """A parameter's value as its column has it; of other columns, the value as it is."""
+    """The value of a parameter or a fact as its column has it; of other columns, the value as it is."""
     if value is None:
         return None
     return str(value) if kind == TEXT else float(value) if kind == NUMBER else value
@@ -162,6 +177,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "elapsed_ns": summary.elapsed_ns,
         **{f"throughput_{name}": value for name, value in found.items()},
         "throughput_unit": None if rate is None else f"{summary.unit}/s",
+        **dict(zip(CPU, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         **_spread("latency", summary.latency_ns),
         **_spread("response", summary.response_ns),
         "temperature": summary.temperature,
@@ -169,6 +185,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "write_amplification": summary.write_amplification,
         "version": summary.version,
         "caveats": _codes(summary.caveats),
+        **{f"fact_{name}": value for name, value in summary.facts.items()},
     }
 
 
@@ -202,11 +219,13 @@ def _figures(sample: Sample) -> dict[str, Any]:
     used = {"client": sample.client, "server": sample.server, "device": sample.device}
     return {
         **{name: getattr(sample, name) for name in (*plain, *sizes)},
+        **dict(zip(CPU, (client_cpu_ns(sample), server_cpu_ns(sample)), strict=True)),
         **_spread("latency", percentiles([sample.histogram])),
         **_spread("response", percentiles([sample.response])),
         **_spread("late", percentiles([sample.late])),
         **(sample.residency or {}),
         **{f"{who}_{name}": value for who, found in used.items() for name, value in (found or {}).items()},
+        **{f"fact_{name}": value for name, value in sample.facts.items()},
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dyno.report import heading, units, words
-from dyno.report.table import Group, absent, failures, groups, legend, varying
+from dyno.report import heading, units, wide, words
+from dyno.report.table import Group, absent, costs, failures, groups, legend, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.summary import CellSummary
@@ -15,11 +15,27 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def as_markdown(run: Run) -> str:
-    """What was asked and where, the answers, a table for each phase and tier, and what speaks against the numbers."""
+    """What was asked and where, the answers, a table for each phase and tier, and what speaks against the numbers.
+
+    In place of the tables by phase stands the suite's own, where it has one.
+    """
     found, changing = groups(run), varying(run)
-    tables = (_group(group, changing) for group in found)
+    apart = served(found)
+    if own := wide.tables(run, found):
+        tables = [_own(each) for each in own]
+        remarks = legend([group for group in found if group.phase in wide.phases(run)]) + wide.legend(run)
+    else:
+        tables = [_group(group, changing, apart) for group in found]
+        remarks = legend(found) + meaning(found)
     answers = bullets(map(plain, words.answers(run)))
-    return "\n\n".join([_heading(run), *filter(None, [answers]), *tables, *_remarks(run, found)]) + "\n"
+    return "\n\n".join([_heading(run), *filter(None, [answers]), *tables, *_remarks(run, found, remarks)]) + "\n"
+
+
+def _own(found: wide.Wide) -> str:
+    columns = {head: [line.cells[at] for line in found.lines] for at, head in enumerate(found.heads)}
+    columns[wide.REMARKS] = [", ".join(line.remarks) for line in found.lines]
+    below = f"\n\n{plain(found.floor)}" if found.floor else ""
+    return f"**tier {found.tier.value}**\n\n{table(columns, {*found.words, wide.REMARKS})}{below}"
 
 
 def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
@@ -58,26 +74,28 @@ def _heading(run: Run) -> str:
     return f"**{run.plan['suite']}**: {engines}. {heading.trials(run)}.\n\n{bullets(facts)}"
 
 
-def _remarks(run: Run, found: Sequence[Group]) -> list[str]:
+def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[str]:
     tiers = dict.fromkeys(f"tier {group.tier.value}: {group.tier.meaning}" for group in found)
     lines = [
         *(f"no number: {line}" for line in failures(found)),
         *(f"not measured: {line}" for line in absent(run)),
         *tiers,
-        *legend(found),
+        *remarks,
         *(f"this machine: {finding.text}" for finding in machine(run)),
     ]
     cut = f"**Not complete**: {len(run.final())} trials have ended, of more that were asked for."
     return [*([] if run.complete else [cut]), bullets(map(plain, lines))]
 
 
-def _group(group: Group, changing: Sequence[str]) -> str:
+def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
     rows = [row.summary for row in group.rows]
+    found = [costs(row, apart) for row in rows]
     columns = {
         "engine": [row.name for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
         "95 %": [_interval(row) for row in rows],
+        **{name: [each[name] or units.UNKNOWN for each in found] for name in found[0]},
         **_latencies("", [row.latency_ns for row in rows]),
         **_latencies("resp ", [row.response_ns for row in rows]),
         "on disk": [units.size(row.bytes_on_disk) for row in rows],

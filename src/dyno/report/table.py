@@ -87,6 +87,37 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
     return row.summary.cell.floor, found is None, -(found.median if found else 0.0)
 
 
+CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
+APART = (
+    "client, server: CPU time of the processes of each for each item that the throughput counts; none is told of a"
+    " server that used too little for the ticks in which the kernel counts it"
+)
+
+
+def served(found: Iterable[Group]) -> bool:
+    """Whether a server does the work of any row, so that its CPU time stands beside the client's."""
+    return any(row.summary.server is not None for group in found for row in group.rows)
+
+
+def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
+    """CPU time for each item, by column: of `client` and `server`, or one `cpu`. Nothing where there are no such
+    processes, or the run file does not tell."""
+    whose = {
+        "client": (summary.client, summary.client_cpu_ns),
+        "server": (summary.server, summary.server_cpu_ns),
+    }
+    found = {who: "" if used is None else units.cost(ns) for who, (used, ns) in whose.items()}
+    return found if apart else {"cpu": found["client"]}
+
+
+def meaning(found: Iterable[Group]) -> list[str]:
+    """Of the columns of `costs`; nothing where no row has one."""
+    rows = [row.summary for group in found for row in group.rows]
+    if any(row.server is not None for row in rows):
+        return [APART]
+    return [CPU] if any(row.client is not None for row in rows) else []
+
+
 def varying(run: Run) -> list[str]:
     """The parameters that are not the same in every cell."""
     first = run.cells[0].params
@@ -101,9 +132,17 @@ def legend(found: Iterable[Group]) -> list[str]:
 
 
 def caveats(rows: Iterable[Row]) -> list[str]:
-    """One line for every caveat of the rows."""
-    found = (f"{c.code}: {row.summary.cell.engine} {c.text}" for row in rows for c in row.summary.caveats)
-    return list(dict.fromkeys(found))
+    """One line for every caveat of the rows, with all engines that it is said of."""
+    engines: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for caveat in row.summary.caveats:
+            engines.setdefault((caveat.code, caveat.text), {})[row.summary.cell.engine] = None
+    return [f"{code}: {_each(list(names))} {text}" for (code, text), names in engines.items()]
+
+
+def _each(names: list[str]) -> str:
+    """'lmdb', 'each of lmdb and sqlite': what follows is in the singular."""
+    return names[0] if len(names) == 1 else f"each of {', '.join(names[:-1])} and {names[-1]}"
 
 
 def absent(run: Run) -> list[str]:
@@ -122,10 +161,18 @@ def loops(run: Run) -> str | None:
 
 
 def failures(found: Iterable[Group]) -> list[str]:
-    """One line for every row that has no number, with the whole reason."""
-    lines: dict[str, None] = {}
+    """One line for every row that has no number, with the whole reason; for those of many phases that have the same,
+    one for all."""
+    phases: dict[tuple[str, str, str | None], list[str]] = {}
     for group in found:
         for row in group.rows:
             if not row.summary.valid:
-                lines[f"{row.name}, {group.phase}, tier {group.tier.value}: {row.summary.why}"] = None
-    return list(lines)
+                phases.setdefault((row.name, group.tier.value, row.summary.why), []).append(group.phase)
+    return [
+        f"{name}, {_phases(list(dict.fromkeys(where)))}, tier {tier}: {why}"
+        for (name, tier, why), where in phases.items()
+    ]
+
+
+def _phases(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.report import heading, units, words
-from dyno.report.table import Group, Row, absent, failures, groups, legend, loops, varying
+from dyno.report import heading, units, wide, widetext, words
+from dyno.report.table import Group, Row, absent, costs, failures, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 
@@ -21,6 +21,9 @@ COLUMNS = (
     "rate",
     "bar",
     "interval",
+    "cpu",
+    "client",
+    "server",
     "p50",
     "p99",
     "resp p50",
@@ -30,23 +33,36 @@ COLUMNS = (
 )
 LEFT = ("engine", "parameters", "bar", "remarks")
 # What a narrow terminal goes without, first to last; the JSON has it all.
-DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "resp p50", "p99")
+DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "resp p50", "p99", "cpu", "client", "server")
 GAP = 2
-REMARKS_MIN = 14
+REMARKS_MIN = 18
+BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with intervals, latencies and the floor"
 
 
-def render(run: Run, console: Console) -> None:
-    """Prints the run: what was asked, a table for each phase and tier, and what speaks against the numbers."""
+def render(run: Run, console: Console, by_phase: bool = False) -> None:
+    """Prints the run: what was asked, a table for each phase and tier, and what speaks against the numbers.
+
+    In place of the tables by phase stands the suite's own where it has one, unless they are wanted.
+    """
     found = groups(run)
+    own = [] if by_phase else wide.tables(run, found)
+    if own:
+        shown = [group for group in found if group.phase in wide.phases(run)]
+        _header(run, console)
+        widetext.render(own, console)
+        _footer(run, found, legend(shown) + wide.legend(run) + [BY_PHASE], console)
+        return
     changing = varying(run)
-    rows = {(group.phase, group.tier): [_cells(row, group, changing) for row in group.rows] for group in found}
+    apart = served(found)
+    rows = {(group.phase, group.tier): [_cells(row, group, changing, apart) for row in group.rows] for group in found}
     widths = _widths([cells for group in rows.values() for cells in group], console.width)
     _header(run, console)
     for group in found:
         console.print()
         console.print(Text.assemble((group.phase, "bold"), f"  tier {group.tier.value}: {group.tier.meaning}"))
         console.print(_table(group, rows[group.phase, group.tier], widths), soft_wrap=False)
-    _footer(run, found, console)
+    columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
+    _footer(run, found, legend(found) + columns, console)
 
 
 def _header(run: Run, console: Console) -> None:
@@ -57,7 +73,7 @@ def _header(run: Run, console: Console) -> None:
         console.print(f"Measured by {measured}")
 
 
-def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
+def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str, str]:
     summary = row.summary
     found = summary.throughput
     cells = {
@@ -76,6 +92,7 @@ def _cells(row: Row, group: Group, changing: list[str]) -> dict[str, str]:
         "rate": units.rate(found.median),
         "bar": "" if summary.cell.floor else _bar(found.median, group.best),
         "interval": units.interval(found.low, found.high),
+        **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
         **{f"resp {name}": _known(summary.response_ns[name]) for name in ("p50", "p99")},
@@ -128,12 +145,13 @@ def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> 
     return table
 
 
-def _footer(run: Run, found: list[Group], console: Console) -> None:
+def _footer(run: Run, found: list[Group], remarks: list[str], console: Console) -> None:
+    """`remarks`: what remarks mean, and columns that do not tell."""
     parts = (
         ("In short", words.answers(run)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),
-        ("Remarks", legend(found)),
+        ("Remarks", remarks),
         ("This machine", [f"{finding.text} ({finding.remedy})" for finding in machine(run)]),
     )
     for title, lines in parts:

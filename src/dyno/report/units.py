@@ -29,6 +29,15 @@ def duration(ns: float | None) -> str:
     return f"{ns:.0f} ns"
 
 
+def cost(ns: float | None) -> str:
+    """CPU time of an item: as a duration, to two digits or to whole units. It is not known better."""
+    if ns is None:
+        return UNKNOWN
+    size, unit = next((each for each in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= each[0] * 0.9995), (1, "ns"))
+    value = ns / size
+    return f"{value:.2g} {unit}" if value < 0.995 else f"{value:.{1 if value < 9.95 else 0}f} {unit}"
+
+
 def size(number: int | None) -> str:
     """Bytes in binary units."""
     if number is None:
@@ -50,5 +59,6 @@ def _digits(value: float) -> str:
 
 
 def params(values: Mapping[str, object]) -> str:
-    """'records=20000 txn=all'."""
-    return " ".join(f"{name}={value}" for name, value in values.items())
+    """'records=20000 txn=all'; several values with commas between them."""
+    listed = {name: ",".join(map(str, v)) if isinstance(v, tuple) else v for name, v in values.items()}
+    return " ".join(f"{name}={value}" for name, value in listed.items())

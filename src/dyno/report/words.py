@@ -105,7 +105,20 @@ def answers(run: Run) -> list[str]:
     """For a person who has to decide: a sentence or a few for each tier and combination of parameters. The first is
     the headline."""
     changing = varying(run)
-    return [_answer(found, changing) for found in answer.answers(run)]
+    told: dict[object, list[Answer]] = {}
+    for at, found in enumerate(answer.answers(run)):
+        empty = not (found.others or found.left_out or found.set_aside)
+        # Of one that is alone whatever the parameters, it is said once.
+        told.setdefault((found.tier, found.best.asked, found.phases) if empty else at, []).append(found)
+    return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
+
+
+def _alone(found: Sequence[Answer]) -> str:
+    first = found[0]
+    return (
+        f"At tier {first.tier.value}, {first.best.asked} is alone in {_phases(first.phases)}, with each of"
+        f" {len(found)} combinations of parameters: there is nothing to compare it with."
+    )
 
 
 def _answer(found: Answer, changing: Sequence[str]) -> str:

@@ -10,9 +10,15 @@ from statistics import median
 from typing import Any
 
 from dyno.histogram import percentiles
-from dyno.model import Caveat, Cell, Sample
+from dyno.model import Caveat, Cell, Fact, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
+
+# In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
+CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
+LEAST_STEPS = 5
+"""Of fewer, what is rounded is too large a part. Times of user mode and of the kernel are each rounded down, at both
+ends of a phase: that is one step either way, twice; 0.6 of a step as a standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,15 @@ class CellSummary:
     """What the client's processes used, by the median over trials of each."""
     server: dict[str, int | None] | None
     """The same of the engine's server; None where it has none."""
+    client_cpu_ns: float | None
+    """CPU time of the clients for each item, in user mode and in the kernel: the median over trials. None where a
+    trial does not know its own."""
+    server_cpu_ns: float | None
+    """The same of the engine's server; None, too, where it has none."""
     write_amplification: float | None
     """Bytes sent to the device for each byte that the application gave to be stored, by the median over trials."""
+    facts: dict[str, Fact]
+    """What the suite tells of the store after the phase: the median over trials of each; of words, what all say."""
     version: str | None
     settings: dict[str, Any] | None
     caveats: tuple[Caveat, ...]
@@ -138,7 +151,10 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], phase: str) -> CellSumma
         resident_percent=_resident_percent(counted),
         client=_used([s.client for s in counted]),
         server=_used([s.server for s in counted]),
+        client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
+        server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
         write_amplification=_write_amplification(counted),
+        facts={name: _fact([s.facts.get(name) for s in counted]) for name in _named(counted)},
         version=about.version if about else None,
         settings=dict(about.settings) if about and about.settings is not None else None,
         caveats=caveats,
@@ -167,12 +183,48 @@ def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | 
     return {name: int(median(found)) if len(found) == len(known) else None for name, found in columns.items()}
 
 
+def client_cpu_ns(sample: Sample) -> float | None:
+    """CPU time of a sample's clients for each item that its throughput counts."""
+    return _cpu_ns(sample.client, sample.items, CLIENT_STEP_NS)
+
+
+def server_cpu_ns(sample: Sample) -> float | None:
+    """The same of its server: in a phase of few ticks there is none."""
+    return _cpu_ns(sample.server, sample.items, SERVER_STEP_NS)
+
+
+def _cpu_ns(used: Mapping[str, int | None] | None, items: int, step_ns: int) -> float | None:
+    parts = [used.get(name) for name in ("user_ns", "system_ns")] if used is not None else [None]
+    whole = None if None in parts else sum(part or 0 for part in parts)
+    return None if whole is None or whole < LEAST_STEPS * step_ns or items <= 0 else whole / items
+
+
+def _middle(figures: Sequence[float | None]) -> float | None:
+    """The median; None where one of them is not known."""
+    known = [figure for figure in figures if figure is not None]
+    return float(median(known)) if known and len(known) == len(figures) else None
+
+
 def _write_amplification(samples: Sequence[Sample]) -> float | None:
     """None where nothing was sent to the device: an engine in memory does not amplify by nothing. Nor where more
     was taken back than sent: the pages of files that were removed."""
     pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
     ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
+
+
+def _named(samples: Sequence[Sample]) -> list[str]:
+    """The facts that any of them has, in their order."""
+    return list(dict.fromkeys(name for sample in samples for name in sample.facts))
+
+
+def _fact(values: Sequence[Fact]) -> Fact:
+    """None where a trial does not know it, and for words that are not the same in all."""
+    known = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(known) == len(values):
+        middle = median(known)
+        return int(middle) if middle == int(middle) and all(isinstance(value, int) for value in known) else middle
+    return values[0] if len(set(values)) == 1 else None
 
 
 def _void(attempts: Sequence[Attempt], phase: str) -> str | None:

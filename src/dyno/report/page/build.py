@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any
 
 from dyno import __version__
-from dyno.report import heading, units, words
+from dyno.report import heading, units, wide, words
 from dyno.report.charts import CHARTS
 from dyno.report.page import downloads, parts, payload, results, settings
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, compact, pack
 from dyno.report.page.overview import address, overviews, rankings
-from dyno.report.table import absent, groups, legend, loops, varying
+from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
@@ -67,6 +67,9 @@ def _data(shown: Sequence[dict[str, Any]]) -> Part:
 def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
     """All that the template says of a run."""
     found, ranked = groups(run), rankings(run)
+    own = wide.tables(run, found)
+    # Of one engine it would say the same again, in a table for each combination of parameters.
+    alone = bool(own) and len(heading.engines(run)) == 1
     return {
         "at": at,
         "run": run,
@@ -83,11 +86,13 @@ def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
         "incomplete": heading.unfinished(run),
         "groups": found,
         "ranked": ranked,
-        "overviews": overviews(run, found, ranked),
+        "own": own,
+        "own_legend": wide.legend(run),
+        "overviews": [] if alone else overviews(run, found, ranked),
         "varying": varying(run),
-        "results": [results.results(group, varying(run), ranked) for group in found],
+        "results": [results.results(group, varying(run), ranked, served(found)) for group in found],
         "absent": absent(run),
-        "legend": legend(found),
+        "legend": legend(found) + meaning(found),
         "plan": settings.plan(run),
         "settings": settings.engines(run),
         "machine": settings.machine(run),

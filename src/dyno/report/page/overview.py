@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 
 from dyno.model import Cell, Tier
 from dyno.report import units, words
-from dyno.report.table import Group, Row, varying
+from dyno.report.table import Group, Row, costs, varying
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
+from dyno.stats.summary import CellSummary
 
 Place = tuple[str, str, str]
 """Phase, tier and parameters: the rows of one place may be compared."""
@@ -40,6 +41,8 @@ class Figure:
     """'best', 'alike' or 'not told apart'; nothing for what is slower."""
     verdict: str
     """As seen from the best; for a row that is not valid, why not."""
+    cost: str
+    """CPU time for each item, of the client and of the server that there may be."""
     doubts: tuple[Doubt, ...]
 
 
@@ -117,7 +120,7 @@ def _figure(row: Row, ranking: Ranking | None, by_response: bool) -> Figure:
     summary = row.summary
     if summary.throughput is None:
         why = summary.why or "not measured"
-        return Figure(why.split(":", 1)[0], False, "", why, row.doubts)
+        return Figure(why.split(":", 1)[0], False, "", why, "", row.doubts)
     value = units.duration(summary.response_ns["p99"]) if by_response else units.rate(summary.throughput.median)
     standing, verdict = "", ""
     if ranking is not None and row.name in ranking.seen:
@@ -126,4 +129,9 @@ def _figure(row: Row, ranking: Ranking | None, by_response: bool) -> Figure:
         standing = {"alike": "alike", "unclear": "not told apart"}.get(found.kind, "")
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing = "best"
-    return Figure(value, True, standing, verdict, row.doubts)
+    return Figure(value, True, standing, verdict, _cost(summary), row.doubts)
+
+
+def _cost(summary: CellSummary) -> str:
+    parts = costs(summary, apart=summary.server is not None).values()
+    return " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""

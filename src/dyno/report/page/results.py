@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dyno.report import units
 from dyno.report.page.overview import Place, Ranking, place
-from dyno.report.table import Group, Row
+from dyno.report.table import Group, Row, costs
 from dyno.stats.doubts import MEANINGS
 
 Line = tuple[str, str]
@@ -38,8 +38,9 @@ class Results:
     rows: tuple[Result, ...]
 
 
-def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> Results:
-    valid = {id(row): _figures(row) for row in group.rows if row.summary.throughput is not None}
+def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking], apart: bool) -> Results:
+    """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run."""
+    valid = {id(row): _figures(row, apart) for row in group.rows if row.summary.throughput is not None}
     known = [name for row in valid.values() for name, text in row if text != units.UNKNOWN]
     heads = [name for name, _ in next(iter(valid.values()), []) if name in known]
     rows = []
@@ -54,18 +55,24 @@ def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Rankin
     return Results(group, tuple(heads), tuple(rows))
 
 
-def _figures(row: Row) -> list[Line]:
+def _figures(row: Row, apart: bool) -> list[Line]:
     summary, found = row.summary, row.summary.throughput
     if found is None:
         return []
     return [
         (f"{summary.unit}/s", units.rate(found.median)),
         ("95 % interval", units.interval(found.low, found.high)),
+        *((_head(who, summary.unit), text or units.UNKNOWN) for who, text in costs(summary, apart).items()),
         ("trials", str(len(summary.samples))),
         *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99", "max")),
         *((f"response {name}", units.duration(summary.response_ns[name])) for name in ("p50", "p99")),
         ("on disk", units.size(summary.bytes_on_disk)),
     ]
+
+
+def _head(who: str, unit: str) -> str:
+    """Of a column of CPU time."""
+    return f"CPU/{unit}" if who == "cpu" else f"{who} CPU/{unit}"
 
 
 def against(found: Sequence[Group]) -> list[Line]:
