@@ -5,14 +5,14 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DEMO := demo
 
-.PHONY: demo test lint lock setup system clean
+.PHONY: demo test lint lock setup system programs clean
 
 demo: setup
 	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
 	$(BIN)/dyno report $(DEMO).json --overwrite
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
-test: system setup lint
+test: system programs setup lint
 	$(BIN)/pytest $(PYTEST)
 
 lint: setup
@@ -39,6 +39,10 @@ $(STAMP): requirements.lock pyproject.toml rust/Cargo.toml rust/Cargo.lock $(wil
 # What tests need beside Python packages. Without root and sudo it says so and goes on.
 system:
 	@PYTHON=$(PYTHON) sh tools/system-packages
+
+# A server that no package brings: FerretDB, built where there is Go, in some minutes. Else its tests are skipped.
+programs:
+	@sh tools/ferretdb || true
 
 # Needs uv. The comments that it writes name no index and no path.
 lock:
