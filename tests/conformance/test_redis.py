@@ -77,13 +77,21 @@ def key(one: Record) -> Key:
     return one["name"], one["location"]
 
 
+def free_port() -> int:
+    """One that leaves room for that of a cluster's own talk, which is 10,000 above it."""
+    while True:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port: int = free.getsockname()[1]
+        if port <= 55_535:
+            return port
+
+
 class Users:
     """A server as a user would have it, with a port and a password, and keys of the user's own."""
 
     def __init__(self, home: Path, *settings: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.path = home / "users.sock"
         words = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.path), "--save", ""]
         command = ["redis-server", *words, "--requirepass", PASSWORD, *settings]
