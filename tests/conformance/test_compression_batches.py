@@ -130,7 +130,7 @@ def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
         ("atomicity", spec(WritesAtOnce)),
         ("persistence", spec(opener=Forgets)),
     ],
-    ids=str,
+    ids=("beyond", "before", "insertion order", "at once", "forgets"),
 )
 def test_the_check_passes_a_correct_store_and_fails_a_broken_one(
     check: str, broken: EngineSpec, tmp_path: Path

@@ -113,7 +113,7 @@ def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name:
         ((1000, True), pyarrow.string(), {"1000", "True"}),
         ((2**63, 1), pyarrow.float64(), {2.0**63, 1.0}),
     ],
-    ids=str,
+    ids=("integers", "numbers", "booleans", "a word", "a boolean", "large"),
 )
 def test_a_parameter_has_the_type_that_suits_all_its_values(
     new: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
