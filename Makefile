@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 DEMO := demo
+# Two processes of tests, a file of tests each: more would disturb those that measure.
+WORKERS ?= -n 2 --dist loadfile
 
 .PHONY: demo test lint lock setup system programs clean
 
@@ -13,7 +15,7 @@ demo: setup
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
 test: system programs setup lint
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest $(WORKERS) $(PYTEST)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -22,6 +22,8 @@ from dyno.run.procfs import difference, read_lines, read_text, to_int
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 # The kernel's "sector" is this whatever the device's own is (Documentation/block/stat.rst).
 _SECTOR_BYTES = 512
+_LOOKS = 5
+"""At a tree of processes, where one of them goes meanwhile: a server's, of a client that has just left."""
 
 
 @dataclass(frozen=True)
@@ -115,20 +117,32 @@ def of_tree(pids: Iterable[int]) -> Usage:
     """What these processes and all their descendants have used, each counted once; as `of`, but that the CPU
     time and faults of ended descendants stay in, if their parents waited for them.
 
-    All None where one of `pids` is gone. A descendant that has just gone is left out.
+    All None where one of `pids` is gone. A descendant that goes meanwhile is looked for at its parent, to which the
+    kernel adds its input and output.
     """
-    asked = dict.fromkeys(pids)
+    asked = tuple(dict.fromkeys(pids))
+    for _ in range(_LOOKS):
+        used, missed = _tree(asked)
+        if not missed:
+            break
+    return used
+
+
+def _tree(asked: tuple[int, ...]) -> tuple[Usage, bool]:
+    """What they and their descendants have used, and whether one of these has gone while they were looked at."""
     below: dict[int, None] = {}
     for pid in asked:
         with suppress(psutil.Error):
             below |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
     # Parents before children: a child that is waited for meanwhile is missed, and never counted twice.
-    used = NOTHING
+    used, missed = NOTHING, False
     for pid in [*asked, *(pid for pid in below if pid not in asked)]:
         part = _of(ROOT / "proc" / str(pid), with_ended=True)
         if part != UNKNOWN or pid in asked:
             used += part
-    return used
+        else:
+            missed = True
+    return used, missed
 
 
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
