@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,21 @@ def needed() -> None:
     require(SPEC)
 
 
-def postgres(shell: Shell) -> list[psutil.Process]:
-    return [p for p in map(psutil.Process, shell.alive()) if p.name() == "postgres"]
+def named(pid: int) -> str:
+    """A process's name, '' once it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        return str(psutil.Process(pid).name())
+    return ""
+
+
+def words_of(pid: int) -> list[str]:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).cmdline()
+    return []
+
+
+def postgres(shell: Shell) -> list[int]:
+    return [pid for pid in shell.alive() if named(pid) == "postgres"]
 
 
 def segments() -> set[str]:
@@ -199,7 +212,7 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
 def test_a_process_list_does_not_have_it(shell: Shell, url: str) -> None:
     with shell.started("run", "records", "-e", f"postgresql:url={url}", *LONG, "-o", shell.file):
         assert wait_for(shell.file.exists)
-        seen = [word for pid in shell.alive() for word in psutil.Process(pid).cmdline()]
+        seen = [word for pid in shell.alive() for word in words_of(pid)]
     assert any("u:****" in word for word in seen), seen
     assert [word for word in seen if SECRET in word] == []
 

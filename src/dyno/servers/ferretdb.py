@@ -8,7 +8,7 @@ FerretDB Inc., FerretDB 1.24 documentation, "Configuration flags", and its `inte
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from socket import AF_UNIX
@@ -16,7 +16,7 @@ from socket import socket as Socket
 
 from dyno.model import Refused
 from dyno.servers.mongo import socket_address
-from dyno.servers.process import Process, directory, program, socket
+from dyno.servers.process import Process, Served, directory, program, socket
 
 VERSION = "1.24.0"
 INSTALL = "build it by the script tools/ferretdb of Dyno's source"
@@ -39,10 +39,8 @@ def missing() -> str | None:
     )
 
 
-class FerretDB:
+class FerretDB(Served):
     """See `dyno.model.Server`. `pragmas` are SQLite's, of every connection."""
-
-    own = True
 
     def __init__(self, home: Path, pragmas: Mapping[str, str]) -> None:
         found = program("ferretdb", places=places())
@@ -87,15 +85,3 @@ class FerretDB:
             probe.connect(str(self.path))
             return True
         return False
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        self._process.kill()
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from dyno.model import Absent, Setting, Value
-from dyno.passwords import concealed
 
 URL = "url"
 
@@ -23,7 +22,7 @@ class Foreign:
         pass
 
     def stop(self) -> None:
-        raise Absent(f"would stop the server at {concealed(self.url)}, which is your own")
+        raise Absent("is refused: it would stop the server, which is your own")
 
     def kill(self) -> None:
         self.stop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from socket import AF_UNIX
 from socket import socket as connection
 
 from dyno.model import Refused
-from dyno.servers.process import Process, as_user, directory, program, socket, unprivileged
+from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
 INSTALL = {MARIADB: "apt install mariadb-server-core", MYSQL: "apt install mysql-server-core-8.0 (Ubuntu)"}
@@ -71,10 +71,8 @@ def missing(wanted: str) -> str | None:
     return None if find(wanted) else f"needs a {wanted} server: {INSTALL[wanted]}, or name your own with url="
 
 
-class MariaDB:
+class MariaDB(Served):
     """See `dyno.model.Server`. `settings` are system variables."""
-
-    own = True
 
     def __init__(self, wanted: str, home: Path, settings: Mapping[str, str], clients: int) -> None:
         found = find(wanted)
@@ -148,19 +146,6 @@ class MariaDB:
                 return bool(client.recv(1))
             except OSError:
                 return False
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        # It has nothing outside of its directory, no shared memory either.
-        self._process.kill()
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()
 
 
 def _system_tables(program: Path) -> bytes:

@@ -8,7 +8,6 @@ and how long it waits before it stops. MongoDB Inc., MongoDB Manual, "mongod" an
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from socket import AF_UNIX
@@ -17,7 +16,7 @@ from typing import Any
 
 from dyno.model import Refused
 from dyno.servers import mongo
-from dyno.servers.process import READY_SECONDS, Process, directory, program, socket
+from dyno.servers.process import READY_SECONDS, Process, Served, directory, program, socket
 
 INSTALL = "install MongoDB Community Edition from its vendor's packages"
 SET = "dyno"
@@ -34,10 +33,8 @@ def missing() -> str | None:
     return None if program("mongod") else f"needs mongod: {INSTALL}, or name your own with url="
 
 
-class MongoDB:
+class MongoDB(Served):
     """See `dyno.model.Server`."""
-
-    own = True
 
     def __init__(self, home: Path, cache_mib: int) -> None:
         found = program("mongod")
@@ -94,18 +91,6 @@ class MongoDB:
             probe.connect(str(self.path))
             return True
         return False
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        self._process.kill()
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()
 
 
 def _await_primary(client: Any) -> None:

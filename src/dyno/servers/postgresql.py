@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers.process import Process, as_user, directory, program, socket, unprivileged
+from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 INSTALL = "apt install postgresql"
 # Debian keeps each version's programs apart.
@@ -29,10 +29,8 @@ def missing() -> str | None:
     return None if found else f"needs a PostgreSQL server: {INSTALL}, or name your own with url="
 
 
-class PostgreSQL:
+class PostgreSQL(Served):
     """See `dyno.model.Server`. `settings` are those of postgresql.conf."""
-
-    own = True
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int) -> None:
         # It refuses to run as root.
@@ -90,18 +88,9 @@ class PostgreSQL:
         except (OSError, IndexError):
             return False
 
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
     def close(self) -> None:
         # Immediately, without writing a checkpoint first.
         self._process.stop(signal.SIGQUIT)
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()
 
 
 def _program(name: str) -> str:

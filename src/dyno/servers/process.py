@@ -120,6 +120,25 @@ class Process:
         return (errors or said or ["it said nothing"])[-1]
 
 
+class Served:
+    """What a server does by its only process: the rest of a `dyno.model.Server`."""
+
+    own = True
+    _process: Process
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.close()
+
+    def pids(self) -> Iterable[int]:
+        return self._process.pids()
+
+
 def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
     """What the new process does before it becomes the server: asks the kernel to be ended with its parent.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers.process import Process, directory, program, socket
+from dyno.servers.process import Process, Served, directory, program, socket
 
 SOCKET = "redis.sock"
 LOG = "appendonlydir"
@@ -54,10 +54,8 @@ class Program:
         return None if self.path() else f"needs {self.name}: {self.install}, or name your own with url="
 
 
-class Redis:
+class Redis(Served):
     """See `dyno.model.Server`. `settings` are those of redis.conf."""
-
-    own = True
 
     def __init__(self, program: Program, home: Path, settings: Mapping[str, str]) -> None:
         self.home, self.address = home, home / SOCKET
@@ -83,15 +81,3 @@ class Redis:
                 return peer.recv(64).startswith(b"+PONG")
             except OSError:
                 return False
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        self._process.close()
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()
