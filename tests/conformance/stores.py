@@ -5,7 +5,6 @@ A store is an engine with a tier, options and an encoder. No check may be put he
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import tempfile
@@ -71,6 +70,8 @@ class Store:
 
 
 _SHARED: dict[str, Server | None] = {}
+SHARING = ExitStack()
+"""Closed when the tests of this process end."""
 
 
 def shared(store: Store) -> Server | None:
@@ -82,12 +83,12 @@ def shared(store: Store) -> Server | None:
 
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
         place.chmod(0o755)
-        # What is registered last is done first: the server ends before its directory goes.
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        # What is put there last is done first: the server ends before its directory goes.
+        SHARING.callback(shutil.rmtree, place, ignore_errors=True)
         server = _SHARED[name] = store.server(place / "server")
         if server is not None:
             server.start()
-            atexit.register(server.close)
+            SHARING.callback(server.close)
     return _SHARED[name]
 
 
