@@ -227,11 +227,12 @@ class EngineSpec:
         """The modules that it needs and that are not installed, found without importing them."""
         return tuple(module for module in self.modules if not _importable(module))
 
-    def lacking(self) -> str | None:
-        """Why it can't run here as it stands, in one line with the remedy; None where it can."""
+    def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
+        """Why it can't run here with these options (None: its defaults), in one line with the remedy; None where it
+        can."""
         if missing := self.missing():
             return f"needs {', '.join(missing)}: {self.install}"
-        return self.needs(self.resolve({}))
+        return self.needs(self.resolve({}) if options is None else options)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""

@@ -119,6 +119,32 @@ class Layout:
     """What its columns mean, in a line each."""
 
 
+class OnStore:
+    """What workloads have in common whose trial has one store at a time: its engine, opened when it is wanted."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._store: Path | None = None
+        self._engine: Engine | None = None
+
+    def engine(self) -> Engine:
+        if self._engine is None:
+            if self._store is None:
+                raise RuntimeError("no phase has been prepared")
+            self._engine = self._job.open(self._store)
+        return self._engine
+
+    def release(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def close(self) -> None:
+        self.release()
+        if self._store is not None:
+            self._job.remove(self._store)
+
+
 class Suite(Protocol):
     """A family of experiments that answers one question."""
 

@@ -5,7 +5,6 @@ A store is an engine with a tier, options and an encoder. No check may be put he
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -107,23 +106,3 @@ def journals(*tiers: Tier) -> list[Store]:
     spec = registry.engine("sqlite")
     every = [Store(spec, tier, {"journal_mode": mode}) for tier in tiers for mode in JOURNALS]
     return [store for store in every if spec.refuse(store.tier, spec.resolve(store.given)) is None]
-
-
-def unavailable(why: str) -> None:
-    """Skips the test; under CI=true, where everything must be installed, fails it."""
-    # Imported here: the process that the durability tests start needs no pytest.
-    import pytest
-
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{why}, and CI must test it")
-    pytest.skip(why)
-
-
-def require(spec: EngineSpec) -> None:
-    """Skips the test, or fails it under CI=true, where the engine's modules are missing."""
-    if spec.untested:
-        import pytest
-
-        pytest.skip(f"engine {spec.name}: {spec.untested}")
-    if lacking := spec.lacking():
-        unavailable(f"engine {spec.name} {lacking}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import require
+from needed import require
 
 from dyno import registry
 from dyno.model import EngineSpec, Tier, Wrong

@@ -21,9 +21,11 @@ from urllib.parse import quote
 
 import psutil
 import pytest
+import serving
 from hypothesis import given
 from hypothesis import strategies as st
 from needed import require
+from serving import opened, served
 
 from dyno import registry
 from dyno.engines import mongodb as mongodb_engine
@@ -40,31 +42,7 @@ BUILD = Path(__file__).parents[2] / "tools" / "ferretdb"
 def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:
     """A store in `home`, with its server, which has not been started."""
     require(registry.engine("ferretdb"))
-    spec = registry.engine(engine)
-    options = spec.resolve(given)
-    assert spec.server is not None
-    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
-    home.mkdir(parents=True, exist_ok=True)
-    return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
-
-
-@contextmanager
-def served(asked: Job) -> Iterator[Any]:
-    """Its server: whatever a job has, typed as what it is."""
-    server: Any = asked.server
-    with closing(server):
-        server.start()
-        yield server
-
-
-@contextmanager
-def opened(asked: Job) -> Iterator[Any]:
-    """The port on the job's store, whose server runs."""
-    with (
-        closing(asked.open(asked.home)) as engine,
-        closing(asked.spec.ports["records"](engine, True)) as port,
-    ):
-        yield port
+    return serving.job(home, engine, tier, **given)
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from pathlib import Path
 import committer
 import pytest
 from committer import after, key
+from needed import require, unavailable
 from shell import DISK, TESTS
-from stores import Store, journals, require, stores, unavailable
+from stores import Store, journals, stores
 
 from dyno import registry
 from dyno.model import Tier

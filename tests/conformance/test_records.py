@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import Store, engines, journals, require, stores
+from needed import require
+from stores import Store, engines, journals, stores
 
 from dyno import registry
 from dyno.model import EngineSpec, Gap, Tier, Wrong

@@ -8,14 +8,16 @@ from __future__ import annotations
 import socket
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import serving
 from needed import require
+from serving import opened, served
 from stores import Store
 
 from dyno import registry
@@ -36,32 +38,8 @@ LOGGED = ("--appendonly", "yes", "--appendfsync")
 
 def job(home: Path, engine: str = "redis", tier: Tier = Tier.PROCESS, **given: str) -> Job:
     """A store in `home`, with its server, which has not been started."""
-    spec = registry.engine(engine)
-    require(spec)
-    options = spec.resolve(given)
-    assert spec.server is not None
-    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
-    home.mkdir(parents=True, exist_ok=True)
-    return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
-
-
-@contextmanager
-def served(asked: Job) -> Iterator[Any]:
-    """Its server: whatever a job has, typed as what it is."""
-    server: Any = asked.server
-    with closing(server):
-        server.start()
-        yield server
-
-
-@contextmanager
-def opened(asked: Job) -> Iterator[Any]:
-    """The port on the job's store, whose server runs."""
-    with (
-        closing(asked.open(asked.home)) as engine,
-        closing(asked.spec.ports["records"](engine, True)) as port,
-    ):
-        yield port
+    require(registry.engine(engine))
+    return serving.job(home, engine, tier, **given)
 
 
 def everything(port: Any) -> list[Record]:

@@ -98,7 +98,7 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
 def _claims(spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None) -> Iterator[Claim]:
     """Those of one engine: at the tier that was asked for, or at all that it gives with these options."""
     options = spec.resolve(given)
-    lacking = spec.lacking() if not given else _lacking(spec, options)
+    lacking = spec.lacking(options)
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refuse(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
@@ -108,10 +108,6 @@ def _claims(spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | N
         made = plan.make(Asked(SUITE, [text], params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
         yield Claim(spec, cell.asked, each, cell)
-
-
-def _lacking(spec: EngineSpec, options: Mapping[str, Value]) -> str | None:
-    return f"needs {', '.join(spec.missing())}: {spec.install}" if spec.missing() else spec.needs(options)
 
 
 # -- the proof ---------------------------------------------------------------------------------------------

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from dyno.model import Caveat, Engine, Fact, Phase, Wrong
-from dyno.suite import Bulk, Failure, Job, Operations
+from dyno.suite import Bulk, Failure, Job, OnStore, Operations
 from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches
 from dyno.suites.compression.dataset import Dataset, Record
@@ -32,18 +31,16 @@ MB = 1_000_000
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
-class CompressionWorkload:
+class CompressionWorkload(OnStore):
     """See `dyno.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
+        super().__init__(job)
         self._size, self._packer = int(job.params["batch"]), str(job.params["packer"])
         self._dataset = Dataset(int(job.params["records"]), job.seed)
         self._starts = range(0, len(self._dataset), self._size)
         # Which batches the store acknowledged: shared with client processes, which are forked.
         self._stored = np.frombuffer(mmap.mmap(-1, len(self._starts)), dtype=np.uint8)
-        self._store: Path | None = None
-        self._engine: Engine | None = None
         self._facts: dict[str, Fact] = {}
 
     # -- the store ------------------------------------------------------------------------------------------
@@ -66,23 +63,6 @@ class CompressionWorkload:
 
     def _port(self, engine: Engine, size: int) -> Batches:
         return Batches(self._job.spec.ports["ordered-kv"](engine), open_packer(self._packer), size)
-
-    def engine(self) -> Engine:
-        if self._engine is None:
-            if self._store is None:
-                raise RuntimeError("no phase has been prepared")
-            self._engine = self._job.open(self._store)
-        return self._engine
-
-    def release(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def close(self) -> None:
-        self.release()
-        if self._store is not None:
-            self._job.remove(self._store)
 
     @contextmanager
     def connect(self) -> Iterator[Batches]:

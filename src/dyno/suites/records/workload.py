@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dyno.model import Caveat, Engine, Fact, Phase
-from dyno.suite import Bulk, Job, Operations
+from dyno.suite import Bulk, Job, OnStore, Operations
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
@@ -33,11 +32,11 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
     return LayeredRecords(job.spec.ports["ordered-kv"](engine), ENCODERS[str(job.params["encoder"])], indexed)
 
 
-class RecordsWorkload:
+class RecordsWorkload(OnStore):
     """See `dyno.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
+        super().__init__(job)
         params = job.params
         records, asked = int(params["records"]), params["operations"]
         operations = records if asked == "all" else int(asked)
@@ -53,9 +52,7 @@ class RecordsWorkload:
             judged=not job.spec.floor,
         )
         self._dataset, self._model = self._work.dataset, self._work.model
-        self._store: Path | None = None
         self._indexed = False
-        self._engine: Engine | None = None
 
     def conformance(self) -> None:
         if self._job.spec.floor:
@@ -75,23 +72,6 @@ class RecordsWorkload:
         conformance.brief(opened, self._job.tier, gaps)
         for store in home.iterdir():
             self._job.remove(store)
-
-    def engine(self) -> Engine:
-        if self._engine is None:
-            if self._store is None:
-                raise RuntimeError("no phase has been prepared")
-            self._engine = self._job.open(self._store)
-        return self._engine
-
-    def release(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def close(self) -> None:
-        self.release()
-        if self._store is not None:
-            self._job.remove(self._store)
 
     @contextmanager
     def connect(self) -> Iterator[Records]:

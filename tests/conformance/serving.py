@@ -1,0 +1,41 @@
+"""What tests of engines that are servers share: a store with a server of its own, which a test starts and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dyno import registry
+from dyno.model import Tier
+from dyno.suite import Job
+
+
+def job(home: Path, engine: str, tier: Tier, **given: str) -> Job:
+    """A store in `home`, with its server, which has not been started."""
+    spec = registry.engine(engine)
+    options = spec.resolve(given)
+    assert spec.server is not None
+    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
+    home.mkdir(parents=True, exist_ok=True)
+    return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
+
+
+@contextmanager
+def served(asked: Job) -> Iterator[Any]:
+    """Its server: whatever a job has, typed as what it is."""
+    server: Any = asked.server
+    with closing(server):
+        server.start()
+        yield server
+
+
+@contextmanager
+def opened(asked: Job) -> Iterator[Any]:
+    """The port on the job's store, whose server runs."""
+    with (
+        closing(asked.open(asked.home)) as engine,
+        closing(asked.spec.ports["records"](engine, True)) as port,
+    ):
+        yield port
