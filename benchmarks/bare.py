@@ -18,8 +18,9 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from dyno import registry
-from dyno.run.measure import Pace, uncollected
-from dyno.run.phase import sampled
+from dyno.measure.measure import uncollected
+from dyno.measure.phase import sampled
+from dyno.pace import Pace
 from dyno.suite import Job, Operations
 
 LEAST = 0.95

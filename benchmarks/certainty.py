@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dyno.cli.progress import observer
 from dyno.results import Run
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 from dyno.stats.between import between
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dyno.cli.progress import observer
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 
 LEAST = 0.9
 

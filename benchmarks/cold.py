@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dyno.cli.progress import observer
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 
 MOST_PERCENT, LEAST = 1.0, 0.9
 MIB = 1 << 20

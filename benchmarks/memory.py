@@ -2,7 +2,7 @@
 
     python benchmarks/memory.py [--operations N]
 
-Through Dyno's whole path (`dyno.run.measure.measure`): slices, stamps, histogram, series by the second, checks. The
+Through Dyno's whole path (`dyno.measure.measure`): slices, stamps, histogram, series by the second, checks. The
 baseline is taken after 10 slices, when the interpreter and its libraries are in memory. Exit status 1: 64 MiB or more
 above the baseline.
 """
@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dyno.histogram import percentiles
-from dyno.run.loops import LOOPS, pick
-from dyno.run.measure import Pace, measure
+from dyno.measure.loops import LOOPS, pick
+from dyno.measure.measure import measure
+from dyno.pace import Pace
 from dyno.suite import Operations
 
 SLICE = 50_000

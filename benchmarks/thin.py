@@ -19,7 +19,7 @@ from dyno import registry
 from dyno.cli.progress import observer
 from dyno.report import units
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 from dyno.stats.compare import ratios
 from dyno.stats.estimate import around, center
 from dyno.stats.summary import summarize

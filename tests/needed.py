@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dyno.model import EngineSpec
+from dyno.engine import EngineSpec
 
 
 def unavailable(why: str) -> None:

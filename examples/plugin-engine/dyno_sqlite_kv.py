@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
+from dyno.settings import Setting, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # The way back from half a commit is in memory: a process that dies in a commit may leave a torn file.

@@ -1,4 +1,4 @@
-//! The timed loops. Nothing else may be put here. The Python loops of `dyno.run.loop` keep the same contract.
+//! The timed loops. Nothing else may be put here. The Python loops of `dyno.measure.loop` keep the same contract.
 //!
 //! Per operation: a stamp, a call of the engine's own callable by the interpreter's vectorcall, a stamp.
 //!

@@ -16,7 +16,9 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
-from dyno.model import EngineSpec, UsageError, unknown
+from dyno.engine import EngineSpec
+from dyno.model import UsageError
+from dyno.settings import unknown
 from dyno.suite import Suite
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}

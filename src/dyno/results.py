@@ -46,11 +46,11 @@ class Attempt:
     output: str | None
     """The end of what the trial printed; kept only where it did not end well."""
     loop: Mapping[str, Any] | None = None
-    """Which loop measured, by which clock, and what it costs: see `run.loops.about`."""
+    """Which loop measured, by which clock, and what it costs: see `measure.loops.about`."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Phases that make no sense for the engine, and why."""
     strain: Mapping[str, Any] = field(default_factory=dict)
-    """What the machine suffered during the trial: see `run.strain.since`."""
+    """What the machine suffered during the trial: see `host.strain.since`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dyno.model import Caveat, Engine, EngineSpec, Fact, Phase, Preset, Server, Setting, Tier, Value
+from dyno.engine import Engine, EngineSpec, Server
+from dyno.model import Caveat, Fact, Phase, Preset, Tier, Value
+from dyno.settings import Setting
 
 
 @dataclass

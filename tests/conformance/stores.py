@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dyno import registry
-from dyno.model import EngineSpec, Server, Tier
+from dyno.engine import EngineSpec, Server
+from dyno.model import Tier
 from dyno.suite import Job
 from dyno.suites.records.conformance import Opened
 from dyno.suites.records.port import Records

@@ -13,7 +13,8 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.model import EngineSpec, Tier, Wrong
+from dyno.engine import EngineSpec
+from dyno.model import Tier, Wrong
 from dyno.suites.compression.batches import Batches
 from dyno.suites.compression.conformance import CHECKS, Opened, brief
 from dyno.suites.compression.packers import KINDS, open_packer

@@ -20,7 +20,8 @@ from needed import require
 from stores import Store, engines, journals, stores
 
 from dyno import registry
-from dyno.model import EngineSpec, Gap, Tier, Wrong
+from dyno.engine import EngineSpec, Gap
+from dyno.model import Tier, Wrong
 from dyno.suites.records.conformance import CHECKS, brief, model
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.port import Key, Reader, Record, Records

@@ -21,8 +21,9 @@ from serving import opened, served
 from stores import Store
 
 from dyno import registry
+from dyno.engine import Server
 from dyno.engines._shared.keyspace import STORES
-from dyno.model import Absent, Refused, Server, Tier, UsageError
+from dyno.model import Absent, Refused, Tier, UsageError
 from dyno.servers import namespace
 from dyno.servers.process import Process
 from dyno.servers.redis import Program

@@ -24,12 +24,14 @@ from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import cli, registry
 from dyno.cli import run as cli_run
-from dyno.model import EngineSpec, Sample, UsageError, Value
+from dyno.engine import EngineSpec
+from dyno.host import facts as host
+from dyno.measure.settle import LONGEST_NS
+from dyno.model import Sample, UsageError, Value
 from dyno.report import data, units
 from dyno.report.charts import CHARTS
 from dyno.results import Attempt, load
-from dyno.run import host, plan, planfile
-from dyno.run.settle import LONGEST_NS
+from dyno.run import plan, planfile
 from dyno.selftest import checks
 from dyno.stats import doubts, estimate, strain, verdict
 from dyno.stats import machine as machine_findings

@@ -14,7 +14,8 @@ from pages import named, read, rows, sections
 
 import dyno.engines
 from dyno import registry
-from dyno.model import EngineSpec, Tier
+from dyno.engine import EngineSpec
+from dyno.model import Tier
 from dyno.report.tiers import COLUMNS
 from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, SUITE, Proof
 from dyno.selftest.trace import Seen

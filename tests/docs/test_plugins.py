@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from pages import ROOT
 
-from dyno.model import EngineSpec, Tier
+from dyno.engine import EngineSpec
+from dyno.model import Tier
 from dyno.suite import Job
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.params import PARAMS

@@ -20,8 +20,8 @@ from stats.madeup import a_sample, an_attempt
 from dyno import results
 from dyno.results import Attempt, Run
 from dyno.run import parent, plan
+from dyno.run.asked import Asked
 from dyno.run.parent import Quiet
-from dyno.run.plan import Asked
 from dyno.stats.until import wanting
 
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------

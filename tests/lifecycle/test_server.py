@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell, small
 
-from dyno.run.filesystem import filesystem
+from dyno.host.filesystem import filesystem
 
 BURN_NS = 2_000_000
 TICK_NS = 10_000_000

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from shell import DISK, Ended, Shell, is_one_line, wait_for
 
-from dyno.run.filesystem import filesystem
+from dyno.host.filesystem import filesystem
 from dyno.selftest import Check, Verdict, checks, made
 
 SPOILED = Path(__file__).parent / "spoiled"

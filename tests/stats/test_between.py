@@ -66,7 +66,7 @@ def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
 
 def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
     """Of the real thing: a name that is written wrongly would never match."""
-    from dyno.run import host
+    from dyno.host import facts as host
 
     facts = {**host.facts(Path("/var/tmp")), "pressure": None}
     for fact in OF_THE_MOMENT:

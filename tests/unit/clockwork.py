@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dyno.run.loop import AWAKE_NS
-from dyno.run.loops import Loop, native, pick
+from dyno.measure.loop import AWAKE_NS
+from dyno.measure.loops import Loop, native, pick
 
 NATIVE_MISSING = "the native loop is not built: make setup, with a Rust toolchain (cargo) there"
 both_loops = pytest.mark.parametrize("loop", ["python", "native"])
@@ -62,8 +62,8 @@ class Clock:
 def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) -> Clock:
     clock = Clock(reading, late)
     # Real time, which bounds a duration and its pauses, stands still.
-    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: 0)
-    monkeypatch.setattr("dyno.run.loop.now", clock)
-    monkeypatch.setattr("dyno.run.loop.sleep", clock.sleep)
-    monkeypatch.setattr("dyno.run.feed.now", clock)
+    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: 0)
+    monkeypatch.setattr("dyno.measure.loop.now", clock)
+    monkeypatch.setattr("dyno.measure.loop.sleep", clock.sleep)
+    monkeypatch.setattr("dyno.measure.feed.now", clock)
     return clock

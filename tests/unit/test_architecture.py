@@ -97,7 +97,7 @@ def modules(*packages: str, without: tuple[str, ...] = ()) -> list[str]:
     return found
 
 
-RUNNING = ("dyno.run", "dyno.cli")
+RUNNING = ("dyno.run", "dyno.measure", "dyno.cli")
 SHARED = "dyno.engines._shared"
 LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
@@ -106,7 +106,7 @@ def test_imports_are_seen() -> None:
     """The other tests look at something: what is known to be imported is found, in every way of importing."""
     found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
-    assert ("dyno.run.parent", "dyno.run.host") in found, "from a import b"
+    assert ("dyno.run.parent", "dyno.host.facts") in found, "from a import b"
     assert ("dyno.run.trial", "dyno.run.plan") in found, "from a.b import name"
     (library,) = (found for found in IMPORTS["dyno.engines.lmdb"] if found.of == "lmdb")
     assert not library.top, "inside a function"
@@ -125,22 +125,47 @@ def test_stats_know_no_report() -> None:
 
 def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
     above = (*RUNNING, *LISTS, "dyno.stats", "dyno.report", "dyno.published")
-    assert bad(["dyno.model", "dyno.suite", "dyno.results", "dyno.histogram"], *above) == []
+    words = [
+        "dyno.model",
+        "dyno.settings",
+        "dyno.engine",
+        "dyno.suite",
+        "dyno.pace",
+        "dyno.results",
+        "dyno.histogram",
+    ]
+    assert bad(words, *above, "dyno.host", "dyno.ports") == []
     assert bad(["dyno.model"], "dyno") == []
 
 
+def test_what_looks_at_the_machine_is_a_leaf() -> None:
+    found = [found for name in modules("dyno.host") for found in IMPORTS[name]]
+    assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, "dyno.host")] == []
+
+
+def test_a_shared_port_knows_no_suite_and_no_engine() -> None:
+    known = ("dyno.model", "dyno.settings", "dyno.engine", "dyno.suite", "dyno.ports", "dyno.answers")
+    found = [found for name in modules("dyno.ports") for found in IMPORTS[name]]
+    assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
+
+
 def test_what_runs_knows_no_engine_and_no_suite() -> None:
-    assert bad(modules("dyno.run"), "dyno.engines", "dyno.suites") == []
+    assert bad(modules("dyno.run", "dyno.measure"), "dyno.engines", "dyno.suites", "dyno.ports") == []
     # The plan reads declarations, the worker what it is told to run; the parent has neither.
-    assert bad(modules("dyno.run", without=("dyno.run.plan", "dyno.run.worker")), "dyno.registry") == []
+    readers = ("dyno.run.plan", "dyno.run.rows", "dyno.measure.worker")
+    assert bad(modules("dyno.run", "dyno.measure", without=readers), "dyno.registry") == []
 
 
 def test_what_runs_knows_no_report_and_no_command() -> None:
-    assert bad(modules("dyno.run"), "dyno.report", "dyno.stats", "dyno.cli") == []
+    assert bad(modules("dyno.run", "dyno.measure"), "dyno.report", "dyno.stats", "dyno.cli") == []
+
+
+def test_the_workers_side_does_not_know_the_parents() -> None:
+    assert bad(modules("dyno.measure"), "dyno.run") == []
 
 
 def test_the_parent_does_not_import_the_worker() -> None:
-    assert bad(modules("dyno", without=("dyno.run.worker",)), "dyno.run.worker") == []
+    assert bad(modules("dyno", without=("dyno.measure.worker",)), "dyno.measure.worker") == []
 
 
 def test_the_registry_alone_imports_engines_and_suites() -> None:
@@ -168,7 +193,9 @@ def test_modules_are_imported_by_name_in_two_places_only() -> None:
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
 def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
     every = modules("dyno.engines", without=tuple(modules(SHARED)))
-    others = [other for other in every if other != name and not within(name, other)]
+    # An engine of several ports is a package, whose files know each other.
+    own = ".".join(name.split(".")[:3])
+    others = [other for other in every if not within(other, own) and not within(name, other)]
     above = (*RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.results", "dyno.published")
     assert bad([name], *others, *above) == []
 
@@ -225,9 +252,9 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
 
 
 def test_the_timed_loops_are_in_one_small_file() -> None:
-    ours = {found.of for found in IMPORTS["dyno.run.loop"] if within(found.of, "dyno")}
-    assert ours == {"dyno.suite", "dyno.run.feed"}
-    tree = ast.parse(PATHS["dyno.run.loop"].read_text())
+    ours = {found.of for found in IMPORTS["dyno.measure.loop"] if within(found.of, "dyno")}
+    assert ours == {"dyno.suite", "dyno.measure.feed"}
+    tree = ast.parse(PATHS["dyno.measure.loop"].read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     # Each function's lines without its docstring.
     lines = sum(
@@ -282,4 +309,4 @@ def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     libraries = {library for spec in specs for library in spec.modules} - set(sys.stdlib_module_names)
     assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
     assert libraries & set(loaded) == set()
-    assert "dyno.run.worker" not in loaded
+    assert "dyno.measure.worker" not in loaded

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dyno.run.arrivals import ARRIVALS, POISSON, UNIFORM, Arrivals
+from dyno.measure.arrivals import Arrivals
+from dyno.pace import ARRIVALS, POISSON, UNIFORM
 
 SECOND = 10**9
 MANY = 1_000_000

@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 from clockwork import both_loops, the_loop
 
+from dyno.host.usage import NOTHING
+from dyno.measure.clients import ClientDied, less, run_phase
 from dyno.model import Phase, Wrong
-from dyno.run.clients import ClientDied, less, run_phase
-from dyno.run.measure import Pace
-from dyno.run.usage import NOTHING
+from dyno.pace import Pace
 from dyno.suite import Bulk, Operations
 
 PHASE = Phase("made-up", "made up", "op", writes=False)
@@ -347,7 +347,7 @@ def in_a_process_namespace() -> list[str]:
 
 
 def test_a_worker_lives_on_where_dyno_is_process_1_of_a_container() -> None:
-    child = "import os; from dyno.run.process import die_with_parent; die_with_parent(os.getppid()); print('alive')"
+    child = "import os; from dyno.host.process import die_with_parent; die_with_parent(os.getppid()); print('alive')"
     parent = f"import os, subprocess, sys; assert os.getpid() == 1; subprocess.run([sys.executable, '-c', {child!r}])"
     command = [*in_a_process_namespace(), sys.executable, "-c", parent]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "alive\n"

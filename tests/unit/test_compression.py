@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from dyno import published, registry
-from dyno.model import EngineSpec, Tier, UsageError, Wrong
+from dyno.engine import EngineSpec
+from dyno.model import Tier, UsageError, Wrong
 from dyno.run import plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 from dyno.suite import Failure, Job, Operations
 from dyno.suites.compression.batches import body
 from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of

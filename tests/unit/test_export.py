@@ -25,11 +25,11 @@ from pyarrow import parquet
 from shell import TESTS, Shell, is_one_line
 
 from dyno import results
+from dyno.host.usage import Usage
 from dyno.model import Sample, UsageError
 from dyno.report import data, export, markdown
 from dyno.report.table import groups
 from dyno.results import Attempt, Run
-from dyno.run.usage import Usage
 
 FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
 NEW = FILES[-1]

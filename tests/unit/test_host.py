@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dyno.run import host
+from dyno.host import facts as host
 
 CPUINFO = """processor\t: 0
 model name\t: Some CPU @ 3.00GHz

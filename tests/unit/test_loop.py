@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
-from dyno.run import loop as python
-from dyno.run.feed import PIECE, Feed
-from dyno.run.loop import AWAKE_NS, bulk
-from dyno.run.slices import Timed, timed
+from dyno.measure import loop as python
+from dyno.measure.feed import PIECE, Feed
+from dyno.measure.loop import AWAKE_NS, bulk
+from dyno.measure.slices import Timed, timed
 from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15

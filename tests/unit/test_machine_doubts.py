@@ -179,8 +179,8 @@ def test_a_remark_spoils_nothing() -> None:
 
 
 def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: str) -> Any:
-    monkeypatch.setattr("dyno.run.host.pressure", lambda seconds: facts["pressure"])
-    monkeypatch.setattr("dyno.run.host.facts", lambda work: facts)
+    monkeypatch.setattr("dyno.host.facts.pressure", lambda seconds: facts["pressure"])
+    monkeypatch.setattr("dyno.host.facts.facts", lambda work: facts)
     return CliRunner().invoke(command.command, arguments)
 
 

@@ -15,11 +15,12 @@ import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.histogram import Recorder, percentiles
+from dyno.host.usage import Usage
+from dyno.measure.arrivals import Arrivals
+from dyno.measure.measure import Place, measure
+from dyno.measure.tally import Tally
 from dyno.model import Wrong
-from dyno.run.arrivals import POISSON, Arrivals
-from dyno.run.measure import Pace, Place, measure
-from dyno.run.tally import Tally
-from dyno.run.usage import Usage
+from dyno.pace import POISSON, Pace
 from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
@@ -405,7 +406,7 @@ def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
 ) -> None:
     """Operations that last next to no time, built and judged for a second: they would never fill it."""
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     tally = measure(rounds, python(duration_ns=SECOND), nothing)
     assert 5 <= tally.operations <= 25
@@ -414,7 +415,7 @@ def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
 
 def test_a_warm_up_whose_pauses_take_ten_times_as_long_is_over(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.run.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     measure(rounds, python(warmup_ns=SECOND), nothing)
     assert 5 <= len([number for number in rounds.asked if number >= WARM]) <= 12

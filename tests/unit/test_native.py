@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 import dyno.histogram
 from dyno.histogram import HIGHEST, LOWEST, Recorder
-from dyno.run import loop as python
-from dyno.run.loops import pick, resolved
+from dyno.measure import loop as python
+from dyno.measure.loops import pick, resolved
 
 SECOND = 10**9
 LONG = 60.0
@@ -554,7 +554,7 @@ KERNELS = """
 import time
 import numpy as np
 from dyno import _native as native
-from dyno.run.loops import resolved
+from dyno.measure.loops import resolved
 
 assert native.CLOCK == "monotonic clock", native.CLOCK
 before = time.perf_counter_ns()
@@ -583,8 +583,9 @@ import sys
 sys.modules["dyno._native"] = None
 from dyno.histogram import Recorder
 from dyno.model import UsageError
-from dyno.run.loops import about, pick
-from dyno.run.measure import Pace, measure
+from dyno.measure.loops import about, pick
+from dyno.pace import Pace
+from dyno.measure.measure import measure
 from dyno.suite import Operations
 
 def rounds(number):

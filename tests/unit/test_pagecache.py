@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from dyno.run import pagecache
-from dyno.run.filesystem import filesystem
-from dyno.run.pagecache import Residency, evict, residency
+from dyno.host import pagecache
+from dyno.host.filesystem import filesystem
+from dyno.host.pagecache import Residency, evict, residency
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is in its page cache")
 
@@ -32,7 +32,7 @@ set -e
 mkdir lower upper work merged
 mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged
 head -c {size} /dev/urandom > merged/file
-{python} -c 'import sys; from pathlib import Path; from dyno.run.pagecache import *
+{python} -c 'import sys; from pathlib import Path; from dyno.host.pagecache import *
 files = [Path("merged/file")]
 print(residency(files).percent, evict(files, drop=Path("missing")), residency(files).percent)'
 """

@@ -20,9 +20,10 @@ import pytest
 
 import dyno
 from dyno import registry
-from dyno.model import EngineSpec, Tier, UsageError
+from dyno.engine import EngineSpec
+from dyno.model import Tier, UsageError
+from dyno.pace import Pace
 from dyno.run import plan, planfile
-from dyno.run.measure import Pace
 from dyno.run.plan import Asked, Plan
 from dyno.suites.records import SUITE
 

@@ -24,7 +24,7 @@ for child in children:
 PARENT = """
 import json, subprocess, sys
 import psutil
-from dyno.run.process import nothing_left
+from dyno.host.process import nothing_left
 
 def alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

@@ -21,9 +21,9 @@ from shell import TESTS, Ended, Shell, small
 
 from dyno import results
 from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
+from dyno.measure.loops import native
 from dyno.model import Caveat, Cell, Sample, Tier, UsageError
 from dyno.results import Attempt, Run
-from dyno.run.loops import native
 
 OLD = TESTS / "data" / "run-schema-1.json"
 """Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""

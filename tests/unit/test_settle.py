@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell, small
 
-from dyno.run import settle as module
-from dyno.run.filesystem import filesystem
-from dyno.run.settle import rest, settle, size_on_disk
-from dyno.run.usage import NOTHING, UNKNOWN, Usage, own
+from dyno.host.filesystem import filesystem
+from dyno.host.usage import NOTHING, UNKNOWN, Usage, own
+from dyno.measure import settle as module
+from dyno.measure.settle import rest, settle, size_on_disk
 
 MS = 1_000_000
 TICK = 10 * MS

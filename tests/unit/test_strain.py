@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno.run import strain
+from dyno.host import strain
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 NAMES = {

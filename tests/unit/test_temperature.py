@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from shell import RECORDER, TESTS, Shell, small
 
+from dyno.host.filesystem import filesystem
+from dyno.host.usage import NOTHING, UNKNOWN, Usage
+from dyno.measure.tally import Tally
+from dyno.measure.temperature import reached
 from dyno.model import Phase
-from dyno.run.filesystem import filesystem
-from dyno.run.tally import Tally
-from dyno.run.temperature import reached
-from dyno.run.usage import NOTHING, UNKNOWN, Usage
 from dyno.suites.records.params import PHASES
 
 COLD = tuple(phase.name for phase in PHASES if phase.temperature == "cold")

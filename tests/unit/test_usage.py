@@ -16,9 +16,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from dyno.run import usage
-from dyno.run.filesystem import filesystem
-from dyno.run.usage import NOTHING, UNKNOWN, Device, Usage
+from dyno.host import usage
+from dyno.host.filesystem import filesystem
+from dyno.host.usage import NOTHING, UNKNOWN, Device, Usage
 
 SIZE = 4 << 20
 MS = 10**6

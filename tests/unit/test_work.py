@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from dyno import registry
+from dyno.measure.clients import run_phase
+from dyno.measure.measure import WARM, measure
+from dyno.measure.tally import Tally
 from dyno.model import Phase, Tier, Wrong
-from dyno.run.clients import run_phase
-from dyno.run.measure import WARM, Pace, measure
-from dyno.run.tally import Tally
+from dyno.pace import Pace
 from dyno.suite import Bulk, Failure, Job, Operations
 from dyno.suites.records.dataset import VERSION_DIGITS, Dataset
 from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB

@@ -6,7 +6,8 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dyno.model import Caveat, EngineSpec, Tier, Value
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
 
 
 class Process:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dyno.model import Caveat, Engine, Fact, Phase, Preset, Setting, Wrong, integer
+from dyno.engine import Engine
+from dyno.model import Caveat, Fact, Phase, Preset, Wrong
+from dyno.settings import Setting, integer
 from dyno.suite import Failure, Job, Operations, Workload
 from dyno_sorting.port import Sorter
 

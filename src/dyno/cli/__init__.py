@@ -12,8 +12,9 @@ import click
 
 from dyno import __version__
 from dyno.cli.conceal import hide_passwords
-from dyno.model import UsageError, nearest
+from dyno.model import UsageError
 from dyno.passwords import concealed
+from dyno.settings import nearest
 
 INTERRUPTED = 130
 # Name to module: a command is imported when it is asked for, so that `dyno --version` is quick.

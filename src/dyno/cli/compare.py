@@ -10,10 +10,11 @@ import click
 
 from dyno import results
 from dyno.cli.console import output
-from dyno.model import UsageError, percent
+from dyno.model import UsageError
 from dyno.report import compared, sections, words
 from dyno.report.table import varying
 from dyno.results import Run
+from dyno.settings import percent
 from dyno.stats import between, compare
 from dyno.stats.metric import Metric, metric
 from dyno.stats.verdict import MARGIN

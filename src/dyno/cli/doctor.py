@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from dyno.cli.console import output
+from dyno.host import facts
+from dyno.measure.loops import about, pick
 from dyno.model import UsageError
 from dyno.report.machine import render
-from dyno.run import host
-from dyno.run.loops import about, pick
 from dyno.stats.machine import machine_doubts
 
 WATCH_SECONDS = 0.5
@@ -38,20 +38,20 @@ def command(as_json: bool, work: Path | None) -> None:
     root = work if work is not None else default_root()
     place = _writable(root)
     # Watched first: the facts cost a flush or two, which would count as other people's work.
-    watched = host.pressure(WATCH_SECONDS)
-    facts = host.facts(place) | {"pressure": watched, "loop": about(pick()), "left_behind": left_behind(root)}
-    findings = machine_doubts(facts)
+    watched = facts.pressure(WATCH_SECONDS)
+    found = facts.facts(place) | {"pressure": watched, "loop": about(pick()), "left_behind": left_behind(root)}
+    findings = machine_doubts(found)
     if as_json:
-        click.echo(json.dumps({"facts": facts, "findings": [asdict(f) for f in findings]}, indent=2))
+        click.echo(json.dumps({"facts": found, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
-        render(facts, findings, output())
+        render(found, findings, output())
     if any(finding.severity == "bad" for finding in findings):
         raise SystemExit(1)
 
 
 def _writable(work: Path) -> Path:
     """`work` or its nearest existing parent, where data could be written. Raises UsageError."""
-    place = host.nearest_existing(work)
+    place = facts.nearest_existing(work)
     if not place.is_dir():
         raise UsageError(f"{place} is a file; --work wants a directory")
     try:

@@ -7,11 +7,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import EngineSpec, Gap, Server
 from dyno.engines._shared.documents import COLLECTION, COLUMNS, DocumentRecords
-from dyno.model import Caveat, EngineSpec, Gap, Server, Setting, Tier, Value, integer
+from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, mongo, namespace
 from dyno.servers.ferretdb import FerretDB, missing
 from dyno.servers.foreign import URL, Foreign
+from dyno.settings import Setting, integer
 
 # A commit hands its pages to the kernel in any case. Cheaper would be a rollback journal in memory, but with any of
 # those a reader shuts a writer out, and FerretDB reads what it is about to write on another connection.

@@ -8,8 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, choice, integer
-from dyno.suites.records.overlay import Overlay, Pending, fill, overlay
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
+from dyno.ports.overlay import Overlay, Pending, fill, overlay
+from dyno.settings import Setting, choice, integer
 
 MIB = 1 << 20
 

@@ -7,7 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, EngineSpec, Setting, Tier, Value, integer, yes_no
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
+from dyno.settings import Setting, integer, yes_no
 
 GIB = 1 << 30
 # More than there can be clients; LMDB's default of 126 is less.

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from dyno.engine import EngineSpec
 from dyno.engines._shared import innodb
 from dyno.engines._shared.mysqltable import Table
-from dyno.model import EngineSpec, Tier
+from dyno.model import Tier
 from dyno.servers.mariadb import MARIADB
 from dyno.suites.records.table import opener
 

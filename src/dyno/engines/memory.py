@@ -8,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, EngineSpec, Tier, Value
-from dyno.suites.records.overlay import Overlay, Pending, overlay
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
+from dyno.ports.overlay import Overlay, Pending, overlay
 
 
 class Memory:

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import EngineSpec, Server
 from dyno.engines._shared.documents import COLLECTION, COLUMNS, DocumentRecords
-from dyno.model import Caveat, EngineSpec, Refused, Server, Setting, Tier, Value, integer, yes_no
+from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, mongo, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.mongodb import MongoDB, missing
+from dyno.settings import Setting, integer, yes_no
 
 # A write's log waits in the server's own memory, and reaches the device each 100 ms. More than volatile is only a
 # write that waits for that flush: none waits for the kernel alone. MongoDB Inc., MongoDB Manual, "Journaling".

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.model import Caveat, EngineSpec, Tier, Value
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
 from dyno.suites.records.port import Key, Record
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.model import Caveat, EngineSpec, Tier, Value
+from dyno.engine import EngineSpec
+from dyno.model import Caveat, Tier, Value
 
 
 class NullKV:

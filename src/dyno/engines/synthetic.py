@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from pathlib import Path
 
-from dyno.model import Caveat, EngineSpec, Server, Setting, Tier, Value, integer, yes_no
+from dyno.engine import EngineSpec, Server
+from dyno.model import Caveat, Tier, Value
 from dyno.servers.process import Process
+from dyno.settings import Setting, integer, yes_no
 
 STEPS = 5
 """Bytes of a checksum that are a unit of work, some 10 ns. Each byte waits for the one before: what shares the core

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from dyno.model import UsageError, unknown
+from dyno.model import UsageError
+from dyno.settings import unknown
 
 if sys.version_info >= (3, 11):
     import tomllib

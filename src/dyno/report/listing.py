@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.model import EngineSpec, Setting, Tier
+from dyno.engine import EngineSpec
+from dyno.model import Tier
 from dyno.report import units
+from dyno.settings import Setting
 from dyno.suite import Suite
 
 DECLARED = "†"

@@ -19,7 +19,7 @@ _STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
-    """Prints the facts (as `dyno.run.host.facts` gives them), the findings, and the verdict in one line."""
+    """Prints the facts (as `dyno.host.facts.facts` gives them), the findings, and the verdict in one line."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dyno.model import Tier, UsageError, unknown
+from dyno.model import Tier, UsageError
 from dyno.report.charts import CHARTS, draw, sheet
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.charts.rows import Panel, panels, rows
 from dyno.report.table import Row
 from dyno.results import Run
+from dyno.settings import unknown
 from dyno.stats.compare import check_baseline
 
 ONE, SEVERAL = 800, 1160

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import dyno
 from dyno import results
+from dyno.host import facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
-from dyno.run import host, work
+from dyno.run import work
 from dyno.run.plan import Plan
 from dyno.run.resources import default_limit
 from dyno.run.trial import run_trial
@@ -124,14 +125,14 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> 
 
 
 def _header(plan: Plan, home: Path) -> dict[str, Any]:
-    facts = host.facts(home)
-    facts["pressure"] = host.pressure(WATCHED_SECONDS)
+    found = facts.facts(home)
+    found["pressure"] = facts.pressure(WATCHED_SECONDS)
     return {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "plan": plan.data(),
         "layout": plan.layout,
-        "host": facts,
+        "host": found,
     }
 
 

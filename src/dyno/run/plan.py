@@ -13,24 +13,13 @@ from itertools import product
 from typing import Any
 
 from dyno import registry
-from dyno.model import (
-    Cell,
-    EngineSpec,
-    Preset,
-    Setting,
-    Tier,
-    Trial,
-    UsageError,
-    Value,
-    integer,
-    nearest,
-    percent,
-    unknown,
-)
-from dyno.passwords import concealed, passwords
-from dyno.run.arrivals import ARRIVALS, UNIFORM
-from dyno.run.loops import LOOPS, pick
-from dyno.run.measure import PATIENCE
+from dyno.model import Cell, Preset, Trial, UsageError, Value
+from dyno.pace import PATIENCE, UNIFORM
+from dyno.passwords import passwords
+from dyno.run.asked import Asked as Asked
+from dyno.run.asked import check_numbers
+from dyno.run.rows import hidden, rows_of
+from dyno.settings import Setting, integer, percent, unknown
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
@@ -59,34 +48,6 @@ GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
 # A trial's other work: opening, loading, checking.
 SPARE_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a user asked for, from flags or a plan file; None is 'not said'."""
-
-    suite: str
-    engines: Sequence[str | Mapping[str, Any]] = ()
-    """As on the command line, 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
-    params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    samples: int | None = None
-    until: str | float | None = None
-    """'5%': blocks are added until each interval is that narrow to each side."""
-    within: float | None = None
-    preset: str | None = None
-    tier: str | None = None
-    clients: Sequence[Any] = ()
-    rate: Sequence[Any] = ()
-    phases: Sequence[str] = ()
-    seed: int | None = None
-    budget: float | None = None
-    duration: float | None = None
-    warmup: float | None = None
-    arrivals: str | None = None
-    loop: str | None = None
-    timeout: float | None = None
-    memory: int | None = None
-    retries: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +94,7 @@ class Plan:
         return tuple(secret for address in self.addresses.values() for secret in passwords(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
-        """How long and how fast a cell's phases are measured: the fields of `run.measure.Pace`."""
+        """How long and how fast a cell's phases are measured: the fields of `measure.measure.Pace`."""
         rate = cell.params[RATE.name]
         return {
             "budget_ns": int(self.budget * 1e9),
@@ -160,17 +121,17 @@ class Plan:
 
 def make(asked: Asked) -> Plan:
     """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
-    _check_numbers(asked)
+    check_numbers(asked)
     suite = registry.suite(asked.suite)
     name = asked.preset or DEFAULT_PRESET
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset, asked))
-    rows = _rows(suite, asked, max(int(params["clients"]) for params in combinations))
+    rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, asked.phases)
     addresses: dict[str, str] = {}
-    rows = [(spec, _hidden(spec, options, addresses), tier) for spec, options, tier in rows]
+    rows = [(spec, hidden(spec, options, addresses), tier) for spec, options, tier in rows]
     return Plan(
         suite=suite.name,
         phases=phases,
@@ -196,17 +157,6 @@ def make(asked: Asked) -> Plan:
     )
 
 
-def _hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
-    """The options with the passwords of their addresses hidden. What they are is added to `addresses`."""
-    shown = dict(options)
-    for setting in spec.options:
-        if setting.address and (address := str(options.get(setting.name, ""))) != concealed(address):
-            shown[setting.name] = concealed(address)
-            if addresses.setdefault(concealed(address), address) != address:
-                raise UsageError(f"{concealed(address)} is given with two passwords; one server has one")
-    return shown
-
-
 def _until(text: str | float) -> float:
     try:
         return percent(str(text))
@@ -226,26 +176,6 @@ def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
         return asked.timeout
     wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
     return max(preset.timeout, (PATIENCE + 1) * phases * wanted + SPARE_SECONDS)
-
-
-def _check_numbers(asked: Asked) -> None:
-    """Here for flags and plan files alike."""
-    least = {"samples": 1, "seed": 0, "budget": 0.01, "timeout": 1, "memory": 50 << 20, "retries": 0}
-    least |= {"duration": 0.01, "warmup": 0, "within": 1}
-    for name, low in least.items():
-        value = getattr(asked, name)
-        if value is not None and not low <= value < math.inf:
-            raise UsageError(f"{name} is out of range: it wants {'50 MiB' if name == 'memory' else low} or more")
-    if asked.budget is not None and asked.duration is not None:
-        raise UsageError("budget (the most) and duration (exactly so long) of a phase exclude each other")
-    if asked.within is not None and asked.until is None:
-        raise UsageError(
-            "within is the longest time of a run until its intervals are narrow: say until, such as 5%, too"
-        )
-    for name, value, known in (("arrivals", asked.arrivals, ARRIVALS), ("loop", asked.loop, LOOPS)):
-        if value is not None and value not in known:
-            raise UsageError(unknown(name, value, known))
-    pick(asked.loop or "auto")
 
 
 def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
@@ -279,93 +209,3 @@ def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[s
         values[name] = list(dict.fromkeys(read))
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))
-
-
-Row = tuple[EngineSpec, dict[str, Value], Tier]
-
-
-def _rows(suite: Suite, asked: Asked, clients: int) -> list[Row]:
-    """Engines with the options that were asked for, and a null engine for each tier among them."""
-    tier = None if asked.tier is None else _tier(asked.tier)
-    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
-    _check_clients(rows, clients)
-    if not rows:
-        raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
-    return rows + _floors(suite, rows)
-
-
-def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
-    """The null engines of the suite's own port and of each port that a row is measured through, at each tier.
-
-    Those that were asked for are not added again.
-    """
-    used = {suite.ports[0], *(registry.port_of(suite, spec) for spec, _, _ in rows)}
-    floors = [spec for spec in registry.engines_for(suite) if spec.floor and registry.port_of(suite, spec) in used]
-    there = [(spec.name, tier) for spec, _, tier in rows]
-    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
-    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in spec.tiers)
-    return [(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
-
-
-def _tier(name: str) -> Tier:
-    try:
-        return Tier(name)
-    except ValueError:
-        raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
-
-
-def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
-    """Those that run without being named: installed, not a null engine, able to give the tier and to serve. Of a
-    suite that says which, those alone."""
-    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
-    specs = [s for s in specs if not suite.engines or s.name in suite.engines]
-    able = [s for s in specs if clients == 1 or s.clients != "one"]
-    return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
-
-
-def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
-    rows: list[Row] = []
-    for text in asked.engines:
-        name, given = split_engine(text)
-        spec = registry.engine(name)
-        if registry.port_of(suite, spec) is None:
-            able = [s.name for s in registry.engines_for(suite)]
-            raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
-        if missing := spec.missing():
-            raise UsageError(f"engine {name} needs {', '.join(missing)}: {spec.install}")
-        resolved = spec.resolve(given)
-        if lacking := spec.needs(resolved):
-            raise UsageError(f"engine {name} {lacking}")
-        row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
-        _check_tier(spec, row[2], resolved)
-        if row not in rows:
-            rows.append(row)
-    return rows
-
-
-def _check_tier(spec: EngineSpec, tier: Tier, options: Mapping[str, Value]) -> None:
-    if tier not in spec.tiers:
-        gives = ", ".join(given.value for given in spec.tiers)
-        raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
-    if why := spec.refuse(tier, options):
-        raise UsageError(f"engine {spec.name}: {why}")
-
-
-def _check_clients(rows: Sequence[Row], most: int) -> None:
-    for spec, _, _ in rows:
-        if most > 1 and spec.clients == "one":
-            raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
-
-
-def split_engine(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options. Raises UsageError."""
-    if not isinstance(text, str):
-        return text["name"], {option: value for option, value in text.items() if option != "name"}
-    name, colon, rest = text.partition(":")
-    options: dict[str, Any] = {}
-    for part in rest.split("+") if colon else ():
-        option, equals, value = part.partition("=")
-        if not equals or not option:
-            raise UsageError(f"engine {concealed(text)}: options are written {name}:option=value+option=value")
-        options[option] = value
-    return name, options

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.model import UsageError, unknown
-from dyno.run.plan import Asked
+from dyno.model import UsageError
+from dyno.run.asked import Asked
+from dyno.settings import unknown
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from dyno.run.procfs import read_lines, read_text
+from dyno.host.procfs import read_lines, read_text
 
 INTERVAL = 0.05
 

@@ -17,12 +17,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from dyno.host import strain
+from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.passwords import HIDDEN
 from dyno.results import Attempt, sample
-from dyno.run import strain
 from dyno.run.plan import GENERAL, Plan
-from dyno.run.process import nothing_left
 from dyno.run.resources import INTERVAL, Watch
 from dyno.servers import strays
 
@@ -170,7 +170,7 @@ def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
     with output.open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dyno.run.worker", str(writing), str(os.getpid())],
+            [sys.executable, "-X", "faulthandler", "-m", "dyno.measure.worker", str(writing), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=subprocess.STDOUT,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dyno.model import UsageError, unknown
+from dyno.model import UsageError
+from dyno.settings import unknown
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dyno.run import pagecache
-from dyno.run.filesystem import filesystem
-from dyno.run.usage import own
+from dyno.host import pagecache
+from dyno.host.filesystem import filesystem
+from dyno.host.usage import own
 from dyno.selftest import Verdict
 
 BYTES = 64 << 20

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.model import Refused, Server, Tier
-from dyno.run.process import die_with_parent
+from dyno.engine import Server
+from dyno.host.process import die_with_parent
+from dyno.model import Refused, Tier
 from dyno.selftest.trace import BEGIN, END, mark
 from dyno.suite import Job, Operations, Suite
 

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.model import Cell, EngineSpec, Tier, UsageError, Value, nearest, unknown
+from dyno.engine import EngineSpec
+from dyno.host.process import die_with_parent, nothing_left
+from dyno.model import Cell, Tier, UsageError, Value
 from dyno.passwords import concealed
 from dyno.run import plan
-from dyno.run.plan import Asked
-from dyno.run.process import die_with_parent, nothing_left
+from dyno.run.asked import Asked
+from dyno.run.rows import split_engine
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
+from dyno.settings import nearest, unknown
 
 COMMITS = 100
 SUITE = "records"
@@ -87,7 +90,7 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
     for text in dict.fromkeys(engines):
-        name, given = plan.split_engine(text)
+        name, given = split_engine(text)
         spec = registry.engine(name)
         if registry.port_of(registry.suite(SUITE), spec) is None:
             raise UsageError(f"engine {name} has no port of suite {SUITE}; {nearest(name, [s.name for s in able])}")

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from dyno.histogram import PERCENTILES, percentiles
-from dyno.run.loops import Loop, native, pick
-from dyno.run.measure import Pace, measure
+from dyno.measure.loops import Loop, native, pick
+from dyno.measure.measure import measure
+from dyno.pace import Pace
 from dyno.selftest import Verdict
 from dyno.suite import Operations
 

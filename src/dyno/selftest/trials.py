@@ -9,7 +9,7 @@ from typing import Any
 
 from dyno.results import Run
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.run.asked import Asked
 
 PHASE = "work"
 

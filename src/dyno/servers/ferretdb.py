@@ -40,7 +40,7 @@ def missing() -> str | None:
 
 
 class FerretDB(Served):
-    """See `dyno.model.Server`. `pragmas` are SQLite's, of every connection."""
+    """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str]) -> None:
         found = program("ferretdb", places=places())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from dyno.model import Absent, Setting, Value
+from dyno.model import Absent, Value
+from dyno.settings import Setting
 
 URL = "url"
 
 
 class Foreign:
-    """See `dyno.model.Server`."""
+    """See `dyno.engine.Server`."""
 
     own = False
 

@@ -72,7 +72,7 @@ def missing(wanted: str) -> str | None:
 
 
 class MariaDB(Served):
-    """See `dyno.model.Server`. `settings` are system variables."""
+    """See `dyno.engine.Server`. `settings` are system variables."""
 
     def __init__(self, wanted: str, home: Path, settings: Mapping[str, str], clients: int) -> None:
         found = find(wanted)

@@ -34,7 +34,7 @@ def missing() -> str | None:
 
 
 class MongoDB(Served):
-    """See `dyno.model.Server`."""
+    """See `dyno.engine.Server`."""
 
     def __init__(self, home: Path, cache_mib: int) -> None:
         found = program("mongod")

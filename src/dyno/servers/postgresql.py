@@ -30,7 +30,7 @@ def missing() -> str | None:
 
 
 class PostgreSQL(Served):
-    """See `dyno.model.Server`. `settings` are those of postgresql.conf."""
+    """See `dyno.engine.Server`. `settings` are those of postgresql.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int) -> None:
         # It refuses to run as root.

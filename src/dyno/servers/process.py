@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """One program that serves, as `user` where one is given: a `dyno.model.Server` where that is all there is to it.
+    """One program that serves, as `user` where one is given: a `dyno.engine.Server` where that is all there is to it.
 
     `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
     process that started it dies.
@@ -121,7 +121,7 @@ class Process:
 
 
 class Served:
-    """What a server does by its only process: the rest of a `dyno.model.Server`."""
+    """What a server does by its only process: the rest of a `dyno.engine.Server`."""
 
     own = True
     _process: Process

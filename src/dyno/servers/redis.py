@@ -55,7 +55,7 @@ class Program:
 
 
 class Redis(Served):
-    """See `dyno.model.Server`. `settings` are those of redis.conf."""
+    """See `dyno.engine.Server`. `settings` are those of redis.conf."""
 
     def __init__(self, program: Program, home: Path, settings: Mapping[str, str]) -> None:
         self.home, self.address = home, home / SOCKET

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from dyno.model import Cell, Tier, UsageError, unknown
+from dyno.model import Cell, Tier, UsageError
 from dyno.results import Run
+from dyno.settings import unknown
 from dyno.stats.estimate import center
 from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize

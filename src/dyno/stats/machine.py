@@ -47,7 +47,7 @@ class Finding:
 
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
-    """The findings on `facts`: as `dyno.run.host.facts` gives them; `pressure` among them where measured.
+    """The findings on `facts`: as `dyno.host.facts.facts` gives them; `pressure` among them where measured.
 
     The worst stand first.
     """

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dyno.histogram import percentiles
-from dyno.model import Sample, UsageError, unknown
+from dyno.model import Sample, UsageError
+from dyno.settings import unknown
 from dyno.stats.summary import CellSummary
 
 

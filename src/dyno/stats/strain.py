@@ -1,4 +1,4 @@
-"""Reasons to distrust a number, found in what the machine suffered during its trials: see `dyno.run.strain`.
+"""Reasons to distrust a number, found in what the machine suffered during its trials: see `dyno.host.strain`.
 
 The worst trial counts. Nothing here may look at the machine that it runs on.
 """

@@ -23,9 +23,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from dyno.engine import EngineSpec
 from dyno.engines import lmdb, memory
-from dyno.model import EngineSpec, Refused, Setting, Tier, Value, choice, integer, yes_no
-from dyno.suites.records.overlay import Pending
+from dyno.model import Refused, Tier, Value
+from dyno.ports.overlay import Pending
+from dyno.settings import Setting, choice, integer, yes_no
 
 LEAK = 2 << 20
 NOISE = 64 << 10

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engines import null
-from dyno.model import Setting, Tier, Value, choice
+from dyno.model import Tier, Value
+from dyno.settings import Setting, choice
 from dyno.suites.records.port import Record
 
 BUFFER = "buffer"

@@ -22,10 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import EngineSpec
 from dyno.engines import lmdb, memory, sqlite
-from dyno.model import EngineSpec, Setting, Tier, Value, choice, integer
+from dyno.model import Tier, Value
+from dyno.ports.overlay import Pending
 from dyno.servers.process import Process
-from dyno.suites.records.overlay import Pending
+from dyno.settings import Setting, choice, integer
 
 LATE_BYTES = 1 << 20
 PAGE = 4096

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engines import lmdb, memory
-from dyno.model import Caveat, Setting, Tier, Value, integer
-from dyno.run.pagecache import residency
+from dyno.host.pagecache import residency
+from dyno.model import Caveat, Tier, Value
+from dyno.ports.overlay import Pending
+from dyno.settings import Setting, integer
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
-from dyno.suites.records.overlay import Pending
 from dyno.suites.records.port import Key, Reader, Record
 
 # Left in every store's directory, to be found by whoever is given the same one.

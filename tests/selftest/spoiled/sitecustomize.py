@@ -29,7 +29,7 @@ TAIL_NS, FAR_NS = 300_000, 500_000
 
 def _clocks(spoil: Callable[[int], int]) -> None:
     """Every loop's clock tells `spoil` of what it would."""
-    from dyno.run import loop, loops
+    from dyno.measure import loop, loops
 
     for each in filter(None, (loop, loops.native())):
         each.now = lambda now=each.now: spoil(now())
@@ -80,7 +80,7 @@ def nothing_is_recorded() -> None:
 
 
 def bookkeeping_is_in_spans() -> None:
-    from dyno.run import loops
+    from dyno.measure import loops
 
     resolved = loops.resolved
 
@@ -95,14 +95,14 @@ def bookkeeping_is_in_spans() -> None:
 
 
 def nothing_is_evicted() -> None:
-    from dyno.run import pagecache
+    from dyno.host import pagecache
 
     pagecache.evict = lambda files, *, drop=None: "files"
 
 
 def a_little_stays() -> None:
     """Of each file 3 %."""
-    from dyno.run import pagecache
+    from dyno.host import pagecache
 
     evict = pagecache.evict
 
@@ -119,7 +119,7 @@ def a_little_stays() -> None:
 
 
 def nothing_is_resident() -> None:
-    from dyno.run import pagecache
+    from dyno.host import pagecache
 
     residency = pagecache.residency
     pagecache.residency = lambda files: replace(residency(files), resident_bytes=0)
@@ -127,7 +127,7 @@ def nothing_is_resident() -> None:
 
 def _used(**changed: int) -> None:
     """What a process used is told with these figures in it."""
-    from dyno.run import usage
+    from dyno.host import usage
 
     own = usage.own
     usage.own = lambda: replace(own(), **changed)
@@ -155,7 +155,7 @@ def every_client_is_doubted() -> None:
 
 def omission_is_coordinated() -> None:
     """A response time is counted from when an operation began, and not from when it was due."""
-    from dyno.run.tally import Tally
+    from dyno.measure.tally import Tally
 
     add = Tally.add_open
     Tally.add_open = lambda self, starts, ends, due, entered: add(self, starts, ends, starts, entered)
@@ -168,7 +168,7 @@ def steady() -> None:
     """No break: time passes in the engine's work and by looking at the clock, and in nothing else, so that figures
     are the same on a machine that is busy."""
     from dyno.engines import synthetic
-    from dyno.run import loop, loops
+    from dyno.measure import loop, loops
 
     at = 10**6
 
@@ -230,7 +230,7 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    if not command and "dyno.run.worker" not in sys.orig_argv:
+    if not command and "dyno.measure.worker" not in sys.orig_argv:
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):
         globals()[name]()

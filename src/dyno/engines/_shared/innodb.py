@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import Server
 from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
-from dyno.model import Caveat, Refused, Server, Setting, Tier, Value, choice, integer
+from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.mariadb import MARIADB, MYSQL, MariaDB, missing
+from dyno.settings import Setting, choice, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log leaves the server's memory: that is written and flushed about once a second.

@@ -12,11 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import EngineSpec, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
-from dyno.model import Caveat, EngineSpec, Refused, Server, Setting, Tier, Value, choice
+from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.redis import Program, Redis
+from dyno.settings import Setting, choice
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"appendonly": "no"},

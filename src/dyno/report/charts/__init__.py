@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.report.charts import clients, latency, ratios, series, size, throughput, tradeoff
+from dyno.report.charts import clients, curve, latency, ratios, series, size, throughput
 from dyno.report.charts.chart import Chart
 
 CHARTS: tuple[Chart, ...] = (
@@ -12,5 +12,5 @@ CHARTS: tuple[Chart, ...] = (
     series.CHART,
     clients.CHART,
     size.CHART,
-    tradeoff.CHART,
+    curve.CHART,
 )

@@ -13,7 +13,8 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from dyno.model import Value, nearest
+from dyno.model import Value
+from dyno.settings import nearest
 
 INSTALL = "pip install 'dyno[compression]'"
 Compress = Callable[[bytes], bytes]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset, Setting, integer
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, integer
 from dyno.suite import Column, Layout
 from dyno.suites.compression import packers
 

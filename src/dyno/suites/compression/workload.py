@@ -12,7 +12,8 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.model import Caveat, Engine, Fact, Phase, Wrong
+from dyno.engine import Engine
+from dyno.model import Caveat, Fact, Phase, Wrong
 from dyno.suite import Bulk, Failure, Job, OnStore, Operations
 from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches

@@ -11,17 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from dyno.ports.ordered_kv import KVReader, KVWriter, OrderedKV
 from dyno.suites.records.encoders import Encoder
-from dyno.suites.records.port import (
-    INDEXES,
-    EachReader,
-    Key,
-    KVReader,
-    KVWriter,
-    OrderedKV,
-    Reader,
-    Record,
-)
+from dyno.suites.records.port import INDEXES, EachReader, Key, Reader, Record
 
 RECORD = b"r"
 _AFTER_RECORDS = b"s"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset, Setting, Value, choice, integer
+from dyno.model import Phase, Preset, Value
+from dyno.settings import Setting, choice, integer
 from dyno.suites.records.dataset import VERSION_DIGITS
 from dyno.suites.records.encoders import ENCODERS
 

@@ -1,4 +1,4 @@
-"""The ports of the records suite: `records`, and `ordered-kv` for engines that get the shared record layer.
+"""The port of the records suite: `records`. Engines of the port `ordered-kv` get the shared record layer.
 
 A record is a dict of three strings: name, location, stub. Its key is (name, location). Two indexes hold, for
 each record, its name reversed and its location reversed. No engine and no measuring may be put here.
@@ -6,7 +6,7 @@ each record, its name reversed and its location reversed. No engine and no measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -84,36 +84,3 @@ class EachReader:
                 return reader.scanner(count)(key)
 
         return scan
-
-
-class KVReader(Protocol):
-    """Reads of an ordered key-value store, inside one read transaction where it has them."""
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries in key order, from the first whose key is not smaller than `key`."""
-
-
-class KVWriter(Protocol):
-    """Writes of one transaction. `get` sees what this transaction wrote."""
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def put(self, key: bytes, value: bytes) -> object: ...
-
-    def delete(self, key: bytes) -> object: ...
-
-
-class OrderedKV(Protocol):
-    """An ordered key-value store: bytes to bytes, keys in the order of their bytes.
-
-    Engines implement it as a class called with `(engine,)`; each client has an instance of its own.
-    """
-
-    def reading(self) -> AbstractContextManager[KVReader]: ...
-
-    def writing(self) -> AbstractContextManager[KVWriter]:
-        """A transaction: committed at the end of the block, with the tier's durability; nothing if it raises."""
-
-    def close(self) -> None: ...

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.model import Caveat, Engine, Fact, Phase
+from dyno.engine import Engine
+from dyno.model import Caveat, Fact, Phase
 from dyno.suite import Bulk, Job, OnStore, Operations
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset

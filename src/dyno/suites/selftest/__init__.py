@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset, Setting, integer
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, integer
 from dyno.suite import Job, Workload
 
 

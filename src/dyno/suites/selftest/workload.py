@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.model import Caveat, Engine, Fact, Phase, Wrong
+from dyno.engine import Engine
+from dyno.model import Caveat, Fact, Phase, Wrong
 from dyno.suite import Bulk, Failure, Job, Operations
 from dyno.suites.selftest.conformance import CHECKS
 from dyno.suites.selftest.port import Synthetic

@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from dyno.histogram import Recorder
+from dyno.host.procfs import difference
+from dyno.host.usage import Usage, device, of_tree, own
+from dyno.measure.clients import run_phase
+from dyno.measure.measure import judged
+from dyno.measure.settle import rest, settle, size_on_disk
+from dyno.measure.tally import Tally
+from dyno.measure.temperature import chill, reached
 from dyno.model import Phase, Sample, Wrong
-from dyno.run.clients import run_phase
-from dyno.run.measure import Pace, judged
-from dyno.run.procfs import difference
-from dyno.run.settle import rest, settle, size_on_disk
-from dyno.run.tally import Tally
-from dyno.run.temperature import chill, reached
-from dyno.run.usage import Usage, device, of_tree, own
+from dyno.pace import Pace
 from dyno.suite import Job, Workload
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from dyno.run.filesystem import ROOT, filesystem, nearest_existing
-from dyno.run.procfs import difference, read_lines, read_text, to_int
+from dyno.host.filesystem import ROOT, filesystem, nearest_existing
+from dyno.host.procfs import difference, read_lines, read_text, to_int
 
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 # The kernel's "sector" is this whatever the device's own is (Documentation/block/stat.rst).

@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.measure import loop as python
 from dyno.model import UsageError
-from dyno.run import loop as python
 
 LOOPS = ("auto", "native", "python")
 REMEDY = "install a Rust toolchain (cargo) and install dyno again"
@@ -24,7 +24,7 @@ class Stamps(Protocol):
 
 
 class Loop(Protocol):
-    """What `dyno.run.loop` and the native module have in common."""
+    """What `dyno.measure.loop` and the native module have in common."""
 
     NAME: str
     CLOCK: str

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from dyno.run.procfs import difference
-from dyno.run.usage import of_thread_ns, of_tree, own
+from dyno.host.procfs import difference
+from dyno.host.usage import of_thread_ns, of_tree, own
 
 WINDOW_NS = 10_000_000
 SERVER_WINDOW_NS = 50_000_000

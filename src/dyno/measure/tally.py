@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dyno.histogram import Recorder
-from dyno.run.series import Series
-from dyno.run.slices import Times
-from dyno.run.usage import NOTHING, Usage
+from dyno.host.usage import NOTHING, Usage
+from dyno.measure.series import Series
+from dyno.measure.slices import Times
 from dyno.suite import Failure
 
 

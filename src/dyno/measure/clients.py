@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
 
+from dyno.host.process import die_with_parent
+from dyno.host.usage import Usage, own
+from dyno.measure.measure import Place, measure, uncollected
+from dyno.measure.tally import Tally
 from dyno.model import Phase
-from dyno.run.measure import Pace, Place, measure, uncollected
-from dyno.run.process import die_with_parent
-from dyno.run.tally import Tally
-from dyno.run.usage import Usage, own
+from dyno.pace import Pace
 from dyno.suite import Workload
 
 START_TIMEOUT = 120

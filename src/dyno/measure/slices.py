@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.run.loops import Loop, resolved
+from dyno.measure.loops import Loop, resolved
 from dyno.suite import Failure, Operations
 
 Times = NDArray[np.int64]

@@ -7,7 +7,7 @@ from itertools import chain
 from time import perf_counter_ns as now
 from typing import Any
 
-from dyno.run.usage import of_thread_ns
+from dyno.host.usage import of_thread_ns
 
 PIECE = 256
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dyno.run.procfs import read_lines, read_text
+from dyno.host.procfs import read_lines, read_text
 
 ROOT = Path("/")
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from dyno.run.filesystem import ROOT
-from dyno.run.kernel import Ticks, groups, swapped
-from dyno.run.procfs import difference, read_lines, read_text, to_int
+from dyno.host.filesystem import ROOT
+from dyno.host.kernel import Ticks, groups, swapped
+from dyno.host.procfs import difference, read_lines, read_text, to_int
 
 _THROTTLED = "throttled_ns of level "
 

@@ -1,7 +1,6 @@
-"""What this suite asks of an engine: the port `ordered-kv`, of which it neither deletes nor gets by an exact key.
+"""The port `ordered-kv`: an ordered key-value store. No engine, no suite and no measuring may be put here.
 
-An engine has one class for the port, whichever suite it takes part in; the suite `records` uses all of it. No engine
-and no measuring may be put here.
+The suites `records` and `compression` lay their records over it.
 """
 
 from __future__ import annotations
@@ -10,18 +9,26 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+PORT = "ordered-kv"
+
 
 class KVReader(Protocol):
-    """Reads inside one read transaction, where the engine has them."""
+    """Reads of an ordered key-value store, inside one read transaction where it has them."""
+
+    def get(self, key: bytes) -> bytes | None: ...
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries in key order, from the first whose key is not smaller than `key`."""
 
 
 class KVWriter(Protocol):
-    """Writes of one transaction."""
+    """Writes of one transaction. `get` sees what this transaction wrote."""
+
+    def get(self, key: bytes) -> bytes | None: ...
 
     def put(self, key: bytes, value: bytes) -> object: ...
+
+    def delete(self, key: bytes) -> object: ...
 
 
 class OrderedKV(Protocol):

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dyno.host import pagecache
+from dyno.host.usage import Usage
+from dyno.measure.tally import Tally
 from dyno.model import Absent, Phase
-from dyno.run import pagecache
-from dyno.run.tally import Tally
-from dyno.run.usage import Usage
 from dyno.suite import Job, Workload
 
 COLD_PERCENT = 1.0

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-UNIFORM, POISSON = "uniform", "poisson"
-ARRIVALS = (UNIFORM, POISSON)
+from dyno.pace import POISSON
 
 
 class Arrivals:

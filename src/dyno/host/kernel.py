@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from dyno.run.procfs import read_lines, to_int
+from dyno.host.procfs import read_lines, to_int
 
 
 def groups(root: Path, controller: str) -> Iterator[Path]:

@@ -10,44 +10,20 @@ from itertools import chain, count
 from time import monotonic_ns
 from typing import Any
 
+from dyno.host.usage import of_thread_ns
+from dyno.measure.arrivals import Arrivals
+from dyno.measure.feed import Feed
+from dyno.measure.loop import bulk
+from dyno.measure.loops import Loop, pick
+from dyno.measure.slices import Timed, Times, timed
+from dyno.measure.tally import Tally
 from dyno.model import Wrong
-from dyno.run.arrivals import UNIFORM, Arrivals
-from dyno.run.feed import Feed
-from dyno.run.loop import bulk
-from dyno.run.loops import Loop, pick
-from dyno.run.slices import Timed, Times, timed
-from dyno.run.tally import Tally
-from dyno.run.usage import of_thread_ns
+from dyno.pace import FOREVER_NS, PATIENCE, Pace
 from dyno.suite import Bulk, Failure, Operations
 
 Rounds = Callable[[int], Iterator[Operations | Bulk]]
 # Rounds of a warm-up have numbers of their own: the measured inputs do not depend on it.
 WARM = 1_000_000
-FOREVER_NS = 1 << 62
-PATIENCE = 10
-"""How many times as long as was asked for a duration or a warm-up may take in all, pauses included: an operation that
-takes next to no time is built and judged for far longer than it lasts."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long a phase is measured, how fast it is to go, and by which loop."""
-
-    budget_ns: int = FOREVER_NS
-    """The longest, where the operations have not ended before."""
-    duration_ns: int | None = None
-    """So long, in as many rounds as it takes, in place of the budget; less where that took ten times as long."""
-    warmup_ns: int = 0
-    """Rounds for so long beforehand, which are not recorded."""
-    rate: float | None = None
-    """Operations a second that are due, of all clients together; None: each when the one before has ended."""
-    arrivals: str = UNIFORM
-    loop: str = "auto"
-    seed: int = 1
-
-    @property
-    def limit_ns(self) -> int:
-        return self.budget_ns if self.duration_ns is None else self.duration_ns
 
 
 @dataclass(frozen=True)

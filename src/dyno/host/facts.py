@@ -17,9 +17,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from dyno.run.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
-from dyno.run.kernel import Ticks, groups, swapped
-from dyno.run.procfs import difference, read_lines, read_text, to_float, to_int
+from dyno.host.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
+from dyno.host.kernel import Ticks, groups, swapped
+from dyno.host.procfs import difference, read_lines, read_text, to_float, to_int
 
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
 

@@ -1,6 +1,6 @@
 """One trial, in a process of its own: suite + engine + measuring loop, told by a pipe and telling by a pipe.
 
-Started by the process PARENT as `python -m dyno.run.worker FD PARENT`. It reads its job, one line of JSON, from
+Started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It reads its job, one line of JSON, from
 standard input, and writes one line of JSON per event to file descriptor FD. Standard output belongs to the engine.
 """
 
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dyno import registry
+from dyno.host.process import die_with_parent
+from dyno.host.usage import of_tree, own, peak_resident_bytes
+from dyno.measure.clients import ENDED
+from dyno.measure.loops import about, pick
+from dyno.measure.phase import sampled, serving
 from dyno.model import Absent, Refused, Tier, Wrong
-from dyno.run.clients import ENDED
-from dyno.run.loops import about, pick
-from dyno.run.measure import Pace
-from dyno.run.phase import sampled, serving
-from dyno.run.process import die_with_parent
-from dyno.run.usage import of_tree, own, peak_resident_bytes
+from dyno.pace import Pace
 from dyno.suite import Job, Suite, Workload
 
 SERVER = "server"

@@ -12,7 +12,7 @@ from time import perf_counter_ns as now
 from time import sleep
 from typing import Any, NamedTuple
 
-from dyno.run.feed import Feed
+from dyno.measure.feed import Feed
 from dyno.suite import Bulk, Failure
 
 NAME, CLOCK = "python", "monotonic clock"

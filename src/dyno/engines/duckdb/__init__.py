@@ -1,0 +1,31 @@
+"""DuckDB: a columnar SQL database inside the process, made for analysis rather than for single records."""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec
+from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
+from dyno.engines.duckdb.records import Table
+from dyno.model import Tier
+from dyno.settings import Setting, integer
+from dyno.suites.records.table import opener
+
+ENGINE = EngineSpec(
+    name="duckdb",
+    title="DuckDB, a columnar SQL database in the process",
+    opener=DuckDB,
+    ports={"records": opener(Table)},
+    tiers=TIERS,
+    default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
+    modules=("duckdb",),
+    install="pip install duckdb",
+    options=(
+        Setting("threads", integer(0, 1024), 0, "worker threads; 0 for DuckDB's default (the number of cores)"),
+        Setting(
+            "memory_limit_mib",
+            integer(0),
+            0,
+            "buffer memory, in MiB; 0 for DuckDB's default (80 % of memory)",
+        ),
+    ),
+    clients="threads",
+)

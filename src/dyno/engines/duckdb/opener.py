@@ -1,0 +1,63 @@
+"""DuckDB: a columnar SQL database inside the process, made for analysis rather than for single records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, Tier, Value
+
+
+def _flushes_always() -> bool:
+    """Whether this DuckDB flushes every commit: before 2.0 it had no setting for it."""
+    try:
+        return int(version("duckdb").split(".")[0]) < 2
+    except (PackageNotFoundError, ValueError):
+        return False
+
+
+FLUSHES_ALWAYS = _flushes_always()
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"database": ":memory:"},
+    # The write-ahead log is handed to the kernel at a commit, and flushed by it when it likes.
+    Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"},
+    Tier.POWER: {"database": "file", "fsync_mode": "STANDARD"},
+}
+if FLUSHES_ALWAYS:
+    TIERS = {Tier.VOLATILE: TIERS[Tier.VOLATILE], Tier.POWER: {"database": "file"}}
+SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")
+
+
+class DuckDB:
+    """One database; threads share it, each through a cursor of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import duckdb
+
+        self._path = home / "records.duckdb"
+        self._tier = TIERS[tier]
+        self.db: Any = duckdb.connect(":memory:" if tier is Tier.VOLATILE else str(self._path))
+        if options["threads"]:
+            self.db.execute(f"SET threads = {options['threads']}")
+        if options["memory_limit_mib"]:
+            self.db.execute(f"SET memory_limit = '{options['memory_limit_mib']}MiB'")
+        if "fsync_mode" in self._tier:
+            self.db.execute(f"SET fsync_mode = '{self._tier['fsync_mode']}'")
+
+    def close(self) -> None:
+        self.db.close()
+
+    def version(self) -> str:
+        return f"DuckDB {version('duckdb')}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        told = dict(self.db.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        return {"database": self._tier["database"], **{name: told.get(name) for name in SHOWN}}
+
+    def files(self) -> Iterable[Path]:
+        return self._path.parent.glob(self._path.name + "*")
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")

@@ -1,0 +1,34 @@
+"""PostgreSQL by psycopg 3: a server of Dyno's own, or a user's by its address."""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec
+from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
+from dyno.engines.postgresql.records import Table
+from dyno.model import Tier
+from dyno.servers import foreign
+from dyno.servers.foreign import URL
+from dyno.servers.postgresql import missing
+from dyno.settings import Setting, choice, integer
+from dyno.suites.records.table import opener
+
+ENGINE = EngineSpec(
+    name="postgresql",
+    title="PostgreSQL, a SQL server (psycopg)",
+    opener=Postgres,
+    ports={"records": opener(Table)},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("psycopg",),
+    install="pip install 'psycopg[binary]'",
+    options=(
+        foreign.setting("postgresql", "postgres"),
+        Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
+        Setting("cache_mib", integer(1), 64, "shared buffers of a server of Dyno's own, in MiB"),
+    ),
+    server=serve,
+    remove=remove,
+    needs=lambda options: None if options[URL] else missing(),
+    clients="processes",
+    by_default=False,
+)

@@ -1,0 +1,125 @@
+"""PostgreSQL by psycopg 3: a server of Dyno's own, or a user's by its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import Server
+from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
+from dyno.servers import namespace
+from dyno.servers.foreign import URL, Foreign
+from dyno.servers.postgresql import PostgreSQL
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A commit returns before its log is written, at most some 0.6 s later.
+    Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
+    # The log is handed to the kernel at each commit. Pages torn by a loss of power are this tier's lot.
+    Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
+    Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
+}
+SHOWN = (*TIERS[Tier.POWER], "wal_sync_method", "shared_buffers", "max_wal_size", "max_connections")
+RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    settings = {name: str(value) for name, value in TIERS[tier].items()}
+    return PostgreSQL(home, {**settings, "shared_buffers": f"{options['cache_mib']}MB"}, clients)
+
+
+class Postgres:
+    """One schema on the server; every client has a connection of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._tier, self._server, self.options = tier, server, options
+        self._schema = namespace.of(home)
+        self.connection = _connect(server)
+        try:
+            self._prepare()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        execute = self.connection.execute
+        if not self._server.own:
+            _refuse(self._tier, {name: self.show(name) for name in TIERS[self._tier]})
+            names = [name for (name,) in execute("SELECT nspname FROM pg_namespace").fetchall()]
+            for name in namespace.abandoned(names):
+                execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+        execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        self.connect(self.connection)
+
+    def connect(self, connection: Any = None) -> Any:
+        """A connection whose statements are about this store."""
+        found = connection or _connect(self._server)
+        found.execute(f"SET search_path = {self._schema}")
+        if not self._server.own and self._tier is Tier.VOLATILE:
+            found.execute("SET synchronous_commit = off")
+        return found
+
+    def show(self, name: str) -> str:
+        (value,) = self.connection.execute(f"SHOW {name}").fetchone()
+        return str(value)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def version(self) -> str:
+        from psycopg import pq
+
+        server = self.show("server_version").split()[0]
+        library = f"{pq.version() // 10_000}.{pq.version() % 10_000}"
+        return f"PostgreSQL {server} (psycopg {version('psycopg')}, libpq {library})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        told: dict[str, Value | None] = {name: self.show(name) for name in SHOWN}
+        return {**told, "client": self.options["client"], "transport": "socket" if self._server.own else "url"}
+
+    def files(self) -> Iterable[Path]:
+        """Of its tables and indexes: the log is beside them, and of a size that depends on other things."""
+        if not self._server.own:
+            return
+        rows = self.connection.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self._schema,)).fetchall()
+        for path in (self._server.data / row[0] for row in rows if row[0]):
+            yield path
+            # Further segments of 1 GiB, the map of free space and the map of visibility.
+            yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
+        if self._server.own:
+            yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
+        else:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+def _connect(server: Any) -> Any:
+    import psycopg
+
+    try:
+        if server.own:
+            return psycopg.connect(**server.address, autocommit=True)
+        return psycopg.connect(server.url, autocommit=True)
+    except psycopg.OperationalError as error:
+        where = "its server" if server.own else concealed(server.url)
+        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+
+
+def _refuse(tier: Tier, found: Mapping[str, str]) -> None:
+    """A user's own server is left as it is set: what it must at least give is looked at."""
+    wanted = {Tier.VOLATILE: (), Tier.PROCESS: ("synchronous_commit",), Tier.POWER: tuple(found)}[tier]
+    for name in wanted:
+        if found[name] == "off":
+            raise Refused(f"the server has {name}={found[name]}, so that it can't give tier {tier.value}")
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    connection = _connect(server)
+    connection.execute(f"DROP SCHEMA IF EXISTS {namespace.of(home)} CASCADE")
+    connection.close()

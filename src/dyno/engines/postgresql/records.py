@@ -1,0 +1,129 @@
+"""PostgreSQL through the port `records`: by psycopg, or by libpq's own calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dyno.engines.postgresql.opener import Postgres
+from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
+
+INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
+STATEMENTS = Statements("%s")
+INSERT = f"INSERT INTO records ({FIELDS})"
+REPLACE = "ON CONFLICT (name, location) DO UPDATE SET stub = excluded.stub"
+KEYS = "SELECT * FROM unnest(%s::text[], %s::text[])"
+ROWS = "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
+
+
+class Thin:
+    """Statements by libpq's own prepared ones, without what psycopg does for each: adapting, a cursor, its state."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._names: dict[str, bytes] = {}
+
+    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Result:
+        pgconn = self._connection.pgconn
+        name = self._names.get(statement)
+        if name is None:
+            name = self._names[statement] = b"dyno%d" % len(self._names)
+            numbered = statement
+            for number in range(1, statement.count("%s") + 1):
+                numbered = numbered.replace("%s", f"${number}", 1)
+            _checked(pgconn.prepare(name, numbered.encode()), pgconn)
+        return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
+
+
+class Result:
+    """As much of a cursor as a reader needs, over libpq's result."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    @property
+    def rowcount(self) -> int:
+        return int(self._found.command_tuples or 0)
+
+    def fetchone(self) -> tuple[str, ...] | None:
+        return self._row(0) if self._found.ntuples else None
+
+    def fetchall(self) -> list[tuple[str, ...]]:
+        return [self._row(number) for number in range(self._found.ntuples)]
+
+    def _row(self, number: int) -> tuple[str, ...]:
+        value = self._found.get_value
+        return tuple([value(number, column).decode() for column in range(self._found.nfields)])
+
+
+def _checked(result: Any, pgconn: Any) -> Any:
+    if result.status not in (1, 2):
+        raise RuntimeError(pgconn.error_message.decode(errors="replace").strip())
+    return result
+
+
+class Table:
+    """See `dyno.suites.records.table.Table`: many records go in by COPY, and are found and replaced by arrays."""
+
+    batch = 1_000
+
+    def __init__(self, engine: Postgres, indexed: bool) -> None:
+        self._connection = connection = engine.connect()
+        self._cursor = connection.cursor()
+        if engine.options["client"] == "pq":
+            self._execute = Thin(connection).execute
+        else:
+            self._execute = self._prepared
+        self.reader = SqlReader(self._execute, STATEMENTS, INDEXED)
+        # By bytes, as the port wants it, whatever the order that the database was made with.
+        columns = ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in FIELDS.split(", "))
+        connection.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
+        for name, what in INDEXED.items() if indexed else ():
+            connection.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({what})")
+
+    def _prepared(self, statement: str, values: Any = ()) -> Any:
+        return self._cursor.execute(statement, values, prepare=True)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._execute)
+
+    def insert_one(self, record: Record) -> None:
+        self._execute(f"{INSERT} VALUES (%s, %s, %s)", _values(record))
+
+    def insert_many(self, records: Iterable[Record]) -> None:
+        with self._cursor.copy(f"COPY records ({FIELDS}) FROM STDIN") as copy:
+            write = copy.write_row
+            for one in records:
+                write(_values(one))
+
+    def store(self, records: list[Record]) -> None:
+        if len(records) == 1:
+            self._execute(f"{INSERT} VALUES (%s, %s, %s) {REPLACE}", _values(records[0]))
+        else:
+            columns = [list(column) for column in zip(*map(_values, records), strict=True)]
+            self._prepared(f"{INSERT} {ROWS} {REPLACE}", columns)
+
+    def get_many(self, keys: list[Key]) -> dict[Key, Record]:
+        rows = self._prepared(f"SELECT {FIELDS} FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
+        return {(row[0], row[1]): record(row) for row in rows.fetchall()}
+
+    def delete_one(self, key: Key) -> bool:
+        return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)
+
+    def delete_many(self, keys: list[Key]) -> None:
+        self._prepared(f"DELETE FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _values(record: Record) -> tuple[str, str, str]:
+    return record["name"], record["location"], record["stub"]
+
+
+def _columns(keys: list[Key]) -> list[list[str]]:
+    return [[name for name, _ in keys], [location for _, location in keys]]

@@ -1,0 +1,32 @@
+"""SQLite by Python's own sqlite3: a B-tree SQL database inside the process."""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec
+from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, refuse
+from dyno.engines.sqlite.records import Records
+from dyno.model import Tier
+from dyno.settings import Setting, choice, integer
+
+ENGINE = EngineSpec(
+    name="sqlite",
+    title="SQLite, a B-tree SQL database in the process (sqlite3)",
+    opener=SQLite,
+    ports={"records": Records},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    refuse=refuse,
+    modules=("sqlite3",),
+    options=(
+        Setting(
+            "journal_mode",
+            choice("", "wal", "delete", "truncate", "persist", "memory"),
+            "",
+            "journal mode; by default the tier's own (wal, or memory for volatile)",
+        ),
+        Setting("cache_mib", integer(1), 64, "page cache of each connection, in MiB"),
+        Setting("page_size", page_size, 4096, "page size, in bytes"),
+        Setting("mmap_mib", integer(0), 0, "how much of the file to map, in MiB (SQLite's default: none)"),
+    ),
+    clients="processes",
+)

@@ -1,0 +1,82 @@
+"""SQLite by Python's own sqlite3: a B-tree SQL database inside the process."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.model import Caveat, Tier, Value
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A rollback journal in memory: a process that dies inside a commit may leave a torn file.
+    Tier.VOLATILE: {"journal_mode": "memory", "synchronous": "off"},
+    Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
+    # In WAL mode, NORMAL flushes at checkpoints only; FULL flushes the log at every commit.
+    Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
+}
+PAGE_SIZES = tuple(1 << power for power in range(9, 17))
+SYNCHRONOUS = ("off", "normal", "full", "extra")
+
+
+def page_size(text: str) -> Value:
+    """SQLite passes over a page size that it does not take, so it is refused here."""
+    number = int(text) if text.isdigit() else 0
+    if number not in PAGE_SIZES:
+        raise ValueError(f"wants one of {', '.join(map(str, PAGE_SIZES))}")
+    return number
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    """A journal in memory dies with the process, and with it the way back from half a commit."""
+    if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
+        return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
+    return None
+
+
+def durability(tier: Tier, journal: str) -> Mapping[str, Value]:
+    """The settings that give the tier with the journal mode that was asked for ('' for the tier's own)."""
+    if not journal or journal == TIERS[tier]["journal_mode"]:
+        return TIERS[tier]
+    # Without EXTRA the deletion of a rollback journal, which is the commit, may not reach the device.
+    synchronous = "extra" if tier is Tier.POWER else TIERS[tier]["synchronous"]
+    return {"journal_mode": journal, "synchronous": synchronous}
+
+
+class SQLite:
+    """One database file; every client has a connection of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        self._path, self._options = home / "records.sqlite", options
+        self._durability = durability(tier, str(options["journal_mode"]))
+        self._connection = self.connect()
+
+    def connect(self) -> sqlite3.Connection:
+        # Autocommit: transactions begin where this file says BEGIN.
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=60, cached_statements=64)
+        connection.execute(f"PRAGMA page_size={self._options['page_size']}")
+        connection.execute(f"PRAGMA journal_mode={self._durability['journal_mode']}")
+        connection.execute(f"PRAGMA synchronous={self._durability['synchronous']}")
+        connection.execute(f"PRAGMA cache_size=-{int(self._options['cache_mib']) * 1024}")
+        connection.execute(f"PRAGMA mmap_size={int(self._options['mmap_mib']) * (1 << 20)}")
+        return connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def version(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        def read(name: str) -> Any:
+            return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+        told = {name: read(name) for name in ("journal_mode", "page_size", "wal_autocheckpoint", "mmap_size")}
+        return {"synchronous": SYNCHRONOUS[read("synchronous")], "cache_kib": -read("cache_size"), **told}
+
+    def files(self) -> Iterable[Path]:
+        return self._path.parent.glob(self._path.name + "*")
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")

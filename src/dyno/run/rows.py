@@ -1,0 +1,107 @@
+"""The rows of a plan: engines with the options that were asked for, their tiers, and the null engines among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Tier, UsageError, Value
+from dyno.passwords import concealed
+from dyno.run.asked import Asked, tier_named
+from dyno.settings import nearest
+from dyno.suite import Suite
+
+Row = tuple[EngineSpec, dict[str, Value], Tier]
+
+
+def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
+    """Engines with the options that were asked for, and a null engine for each tier among them."""
+    tier = None if asked.tier is None else tier_named(asked.tier)
+    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
+    _check_clients(rows, clients)
+    if not rows:
+        raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
+    return rows + _floors(suite, rows)
+
+
+def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
+    """The null engines of the suite's own port and of each port that a row is measured through, at each tier.
+
+    Those that were asked for are not added again.
+    """
+    used = {suite.ports[0], *(registry.port_of(suite, spec) for spec, _, _ in rows)}
+    floors = [spec for spec in registry.engines_for(suite) if spec.floor and registry.port_of(suite, spec) in used]
+    there = [(spec.name, tier) for spec, _, tier in rows]
+    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
+    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in spec.tiers)
+    return [(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
+
+
+def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
+    """Those that run without being named: installed, not a null engine, able to give the tier and to serve. Of a
+    suite that says which, those alone."""
+    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
+    specs = [s for s in specs if not suite.engines or s.name in suite.engines]
+    able = [s for s in specs if clients == 1 or s.clients != "one"]
+    return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
+
+
+def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
+    rows: list[Row] = []
+    for text in asked.engines:
+        name, given = split_engine(text)
+        spec = registry.engine(name)
+        if registry.port_of(suite, spec) is None:
+            able = [s.name for s in registry.engines_for(suite)]
+            raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
+        if missing := spec.missing():
+            raise UsageError(f"engine {name} needs {', '.join(missing)}: {spec.install}")
+        resolved = spec.resolve(given)
+        if lacking := spec.needs(resolved):
+            raise UsageError(f"engine {name} {lacking}")
+        row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
+        _check_tier(spec, row[2], resolved)
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def _check_tier(spec: EngineSpec, tier: Tier, options: Mapping[str, Value]) -> None:
+    if tier not in spec.tiers:
+        gives = ", ".join(given.value for given in spec.tiers)
+        raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
+    if why := spec.refuse(tier, options):
+        raise UsageError(f"engine {spec.name}: {why}")
+
+
+def _check_clients(rows: Sequence[Row], most: int) -> None:
+    for spec, _, _ in rows:
+        if most > 1 and spec.clients == "one":
+            raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
+
+
+def split_engine(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options. Raises UsageError."""
+    if not isinstance(text, str):
+        return text["name"], {option: value for option, value in text.items() if option != "name"}
+    name, colon, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for part in rest.split("+") if colon else ():
+        option, equals, value = part.partition("=")
+        if not equals or not option:
+            raise UsageError(f"engine {concealed(text)}: options are written {name}:option=value+option=value")
+        options[option] = value
+    return name, options
+
+
+def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
+    """The options with the passwords of their addresses hidden. What they are is added to `addresses`."""
+    shown = dict(options)
+    for setting in spec.options:
+        if setting.address and (address := str(options.get(setting.name, ""))) != concealed(address):
+            shown[setting.name] = concealed(address)
+            if addresses.setdefault(concealed(address), address) != address:
+                raise UsageError(f"{concealed(address)} is given with two passwords; one server has one")
+    return shown

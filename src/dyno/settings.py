@@ -1,0 +1,108 @@
+"""Named values that a user may give: an engine's options, a suite's parameters, and what their texts mean. No value
+of anybody's may be put here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from dyno.model import UsageError, Value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One named value that a user may give: an engine's option or a suite's parameter.
+
+    `parse` turns the text into the value and raises ValueError with what would be right.
+    """
+
+    name: str
+    parse: Callable[[str], Value]
+    default: Value
+    help: str
+    address: bool = False
+    """The address of a user's own server. It may hold a password, which is shown and kept nowhere."""
+
+    def read(self, text: Any, owner: str) -> Value:
+        """The value of `text`, which may also be a value from a plan file. Raises UsageError."""
+        if isinstance(text, bool):
+            text = "yes" if text else "no"
+        try:
+            return self.parse(str(text))
+        except ValueError as error:
+            raise UsageError(f"{owner} {self.name}={text}: {error}") from None
+
+
+def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
+    """A parser of integers from `low` to `high`; underscores may group digits, as in Python."""
+    wanted = f"a whole number from {low}" + (f" to {high}" if high is not None else " up")
+
+    def parse(text: str) -> Value:
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if number < low or (high is not None and number > high):
+            raise ValueError(f"wants {wanted}")
+        return number
+
+    return parse
+
+
+def percent(text: str) -> float:
+    """A percentage as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
+    try:
+        share = float(str(text).removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError("wants a percentage over 0 and up to 100, such as 5%")
+    return share
+
+
+def choice(*names: str) -> Callable[[str], Value]:
+    """A parser that takes one of `names` and suggests the nearest."""
+
+    def parse(text: str) -> Value:
+        if text not in names:
+            raise ValueError(f"wants one of {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def yes_no(text: str) -> Value:
+    """A parser of yes or no (true, false, on, off, 1, 0)."""
+    word = text.lower()
+    if word in ("yes", "true", "on", "1"):
+        return True
+    if word in ("no", "false", "off", "0"):
+        return False
+    raise ValueError("wants yes or no")
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """'did you mean X?' where a name is near, or the whole list."""
+    names = list(names)
+    close = get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(names))}"
+
+
+def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -> dict[str, Value]:
+    """Every setting by name: `given` where given, its default elsewhere. Raises UsageError."""
+    known = {setting.name: setting for setting in settings}
+    for name in given:
+        if name not in known:
+            raise UsageError(unknown(owner, name, known))
+    return {name: s.read(given[name], owner) if name in given else s.default for name, s in known.items()}
+
+
+def unknown(what: str, word: object, names: Iterable[str]) -> str:
+    """The line for a name that is not known."""
+    names, word = list(names), str(word)
+    if not names:
+        return f"{what} {shlex.quote(word)} is not known: there are none"
+    return f"{what} {shlex.quote(word)} is not known; {nearest(word, names)}"
