@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, integer
 
@@ -109,7 +109,7 @@ ENGINE = EngineSpec(
     name="sqlite-kv",
     title="SQLite as an ordered key-value store (sqlite3)",
     opener=SQLiteKV,
-    ports={"ordered-kv": Keys},
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("sqlite3",),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from dyno.model import Caveat, Tier, Value
-from dyno.settings import Setting, resolve
+from dyno.model import Caveat, Tier, UsageError, Value
+from dyno.settings import Setting, resolve, unknown
+
+CLIENTS = ("one", "threads", "processes")
+GAPS = ("unsupported", "upstream", "todo")
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,34 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True)
+class PortSpec:
+    """What is true of an engine through one port only. None and nothing: what the engine's own declaration says."""
+
+    implementation: Callable[..., Any] | str
+    """The class that implements the port, or where it is: 'package.module:Class', imported when it is first used, in
+    the worker."""
+    modules: tuple[str, ...] = ()
+    """Modules that must be importable, beside those of the engine."""
+    install: str = ""
+    """The one command that installs what is missing of them."""
+    options: tuple[Setting, ...] = ()
+    """Beside those of the engine."""
+    tiers: Mapping[Tier, Mapping[str, Value]] | None = None
+    """In place of those of the engine; none at all where nothing is stored."""
+    clients: str | None = None
+    gaps: tuple[Gap, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+    def open(self, *arguments: Any) -> Any:
+        """The port on an opened engine: an instance of the implementation."""
+        made = self.implementation
+        if isinstance(made, str):
+            module, _, attribute = made.partition(":")
+            made = getattr(importlib.import_module(module), attribute)
+        return made(*arguments)
+
+
+@dataclass(frozen=True)
 class EngineSpec:
     """What an engine's file declares. Importing that file must not import the engine's library."""
 
@@ -73,11 +107,12 @@ class EngineSpec:
     title: str
     opener: Callable[..., Engine]
     """See `Engine`."""
-    ports: Mapping[str, Callable[..., Any]]
-    """Port name to the class that implements it, each called with the opened engine."""
+    ports: Mapping[str, PortSpec]
+    """The ports that it implements, by name."""
     tiers: Mapping[Tier, Mapping[str, Value]]
-    """The tiers that it can give, each with the setting that gives it."""
-    default_tier: Tier
+    """The tiers that it can give, each with the setting that gives it; none where it stores nothing."""
+    default_tier: Tier | None = None
+    """None where there are no tiers."""
     modules: tuple[str, ...] = ()
     """Modules that must be importable for it to run."""
     install: str = ""
@@ -87,8 +122,7 @@ class EngineSpec:
     """Why these options can't give that tier; None where they can."""
     clients: str = "one"
     """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
-    gaps: tuple[Gap, ...] = ()
-    server: Callable[[Path, Tier, Mapping[str, Value], int], Server | None] | None = None
+    server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
     """Its server, not yet started: called with a directory for it, the tier, all options and the number of clients.
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
@@ -103,6 +137,54 @@ class EngineSpec:
     """Runs without being named, where it can run."""
     untested: str = ""
     """Why nobody has run it against the real thing; empty for an engine that the tests run."""
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Those of all its ports."""
+        return tuple(gap for port in self.ports.values() for gap in port.gaps)
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Those of all its ports."""
+        return tuple(caveat for port in self.ports.values() for caveat in port.caveats)
+
+    def through(self, name: str) -> EngineSpec:
+        """The engine as it is through one of its ports, and with no other."""
+        port = self.ports[name]
+        tiers = self.tiers if port.tiers is None else port.tiers
+        return replace(
+            self,
+            ports={name: port},
+            tiers=tiers,
+            default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
+            modules=(*self.modules, *port.modules),
+            install=" && ".join(dict.fromkeys(filter(None, (self.install, port.install)))),
+            options=(*self.options, *port.options),
+            clients=port.clients or self.clients,
+        )
+
+    def check(self, ports: Iterable[str]) -> None:
+        """Whether the declaration can be meant as it stands; `ports`: those that there are. Raises UsageError, which
+        names the field and what would be right."""
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"name {self.name!r} is not one: it wants small letters, digits, - and _")
+        known = tuple(ports)
+        for name, port in self.ports.items():
+            if name not in known:
+                raise UsageError(unknown("ports: port", name, known))
+            if not isinstance(port, PortSpec):
+                raise UsageError(f"ports: {name} is not a PortSpec; write PortSpec(...) around the class")
+            _check_clients(f"ports: {name}: clients", port.clients)
+            _check_tiers(f"ports: {name}: tiers", port.tiers or {})
+            _check_options(f"ports: {name}: options", (*self.options, *port.options))
+            _check_gaps(f"ports: {name}: gaps", port.gaps)
+            _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
+        _check_clients("clients", self.clients)
+        _check_tiers("tiers", self.tiers)
+        _check_options("options", self.options)
+        if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
+            given = ", ".join(tier.value for tier in self.tiers) or "none"
+            raise UsageError(f"default_tier is {_word(self.default_tier)}, which is not among its tiers: {given}")
 
     def missing(self) -> tuple[str, ...]:
         """The modules that it needs and that are not installed, found without importing them."""
@@ -126,3 +208,44 @@ def _importable(module: str) -> bool:
     except ModuleNotFoundError:
         # The package that it would be a part of is not there.
         return False
+
+
+def _word(value: object) -> str:
+    return value.value if isinstance(value, Tier) else repr(value)
+
+
+def _check_kind(field: str, values: Iterable[object], kind: type) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise UsageError(f"{field}: {value!r:.80} is not a {kind.__name__}")
+
+
+def _check_clients(field: str, clients: str | None) -> None:
+    if clients is not None and clients not in CLIENTS:
+        raise UsageError(unknown(field, clients, CLIENTS))
+
+
+def _check_tiers(field: str, tiers: Mapping[Any, object]) -> None:
+    for tier in tiers:
+        if not isinstance(tier, Tier):
+            raise UsageError(f"{unknown(f'{field}: tier', tier, [known.value for known in Tier])} (a Tier, no text)")
+
+
+def _check_options(field: str, options: Iterable[Setting]) -> None:
+    seen: set[str] = set()
+    _check_kind(field, options, Setting)
+    for setting in options:
+        if not _NAME.fullmatch(setting.name):
+            raise UsageError(f"{field}: {setting.name!r} is no name: it wants small letters, digits, - and _")
+        if setting.name in seen:
+            raise UsageError(f"{field}: {setting.name} is there twice")
+        seen.add(setting.name)
+        # What nobody could ask for is no default.
+        setting.read(setting.default, f"{field}: the default")
+
+
+def _check_gaps(field: str, gaps: Iterable[Gap]) -> None:
+    _check_kind(field, gaps, Gap)
+    for gap in gaps:
+        if gap.kind not in GAPS:
+            raise UsageError(unknown(f"{field}: kind", gap.kind, GAPS))

@@ -40,6 +40,9 @@ class Tier(str, enum.Enum):
         return _TIER_MEANING[self]
 
 
+TIERS: tuple[Tier | None, ...] = (None, *Tier)
+"""In the order in which they are shown; None of what stores nothing."""
+
 _TIER_MEANING = {
     Tier.VOLATILE: "lost with the process",
     Tier.PROCESS: "survives SIGKILL of the engine's process",
@@ -68,6 +71,14 @@ class Phase:
     """'hot': a whole untimed round comes first. 'cold': the engine is closed and its files leave the page cache."""
     checked: str = ""
     """How its answers are checked, for `dyno list` and the docs."""
+    kinds: Mapping[str, bool] = field(default_factory=dict)
+    """The kinds of its operations, where it mixes some, and whether each writes."""
+    parts: tuple[str, ...] = ()
+    """What parts a latency has, where an operation tells them apart."""
+    reported: bool = False
+    """An outside tool does and measures the work; what it reports is never ranked with what Dyno timed itself."""
+    metric: str = "throughput"
+    """What its rows are compared by: see `stats.metric`."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +100,16 @@ class Cell:
     engine: str
     options: Mapping[str, Value]
     """Only the options that were asked for: they are part of the row's name."""
-    tier: Tier
+    tier: Tier | None
+    """None where nothing is stored."""
     params: Mapping[str, Value]
     floor: bool = False
     """A null engine's cell, which no other is ranked against."""
+
+    @property
+    def tier_name(self) -> str | None:
+        """'power'; None where nothing is stored."""
+        return None if self.tier is None else self.tier.value
 
     @property
     def asked(self) -> str:
@@ -129,12 +146,24 @@ class Sample:
     checked: int
     """Answers that were compared with the dataset."""
     clients: int = 1
+    wall_ns: int | None = None
+    """From the first call to the last return by the wall clock, Dyno's pauses in it."""
+    pause_cpu_ns: int | None = None
+    """CPU time that the engine and its server used while Dyno had stopped the clock: work that is in no figure."""
+    due: int | None = None
+    """Operations that were due in the measured time: of an open loop."""
     bulk: bool = False
+    bytes: int | None = None
+    """What the operations moved, where the suite tells: its rate is the bandwidth."""
+    reported_by: str | None = None
+    """The outside tool, with its version, that did and measured the work."""
     first_error: str | None = None
     histogram: str | None = None
     """Service time per operation, in ns: HdrHistogram's interchange format. None for a bulk phase."""
     by_kind: Mapping[str, str | None] = field(default_factory=dict)
     """The same, apart for each kind of operation, where a phase mixes kinds."""
+    by_part: Mapping[str, str | None] = field(default_factory=dict)
+    """Each named part of the latencies, where an operation tells them apart."""
     response: str | None = None
     """Response time, from the moment at which an operation was due: of an open loop."""
     late: str | None = None
@@ -170,6 +199,13 @@ class Sample:
         if self.void or self.elapsed_ns <= 0 or self.items <= 0:
             return None
         return self.items / self.elapsed_ns * 1e9
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Bandwidth, all clients together; None where the suite does not tell bytes, or nothing was measured."""
+        if self.bytes is None or self.per_second is None:
+            return None
+        return self.bytes / self.elapsed_ns * 1e9
 
 
 def _shown(value: Value) -> str:

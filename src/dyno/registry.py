@@ -48,10 +48,23 @@ def _load(kind: str, name: str) -> Any:
         found = getattr(importlib.import_module(module), attribute)
         if found.name != name:
             raise ValueError(f"it calls itself {found.name}; the names must be the same")
-        return found
     except Exception as error:
         said = " ".join(str(error).split())
         raise UsageError(f"{where} can't be imported: {type(error).__name__}: {said}") from error
+    if kind == "engine":
+        try:
+            found.check(_ports())
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
+        except Exception as error:
+            raise UsageError(f"{where} is no EngineSpec: {type(error).__name__}: {error}") from None
+    return found
+
+
+@cache
+def _ports() -> tuple[str, ...]:
+    """All that there are: each is some suite's."""
+    return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 
 @cache
@@ -100,10 +113,10 @@ def runs_here(name: str) -> bool:
 
 
 def engines_for(wanted: Suite) -> list[EngineSpec]:
-    """The engines that implement one of the suite's ports."""
-    return [spec for spec in engines() if port_of(wanted, spec) is not None]
+    """The engines that implement one of the suite's ports, each as it is through that port."""
+    return [spec for each in engines() if (spec := through(wanted, each)) is not None]
 
 
-def port_of(wanted: Suite, spec: EngineSpec) -> str | None:
-    """The first of the suite's ports that the engine implements."""
-    return next((port for port in wanted.ports if port in spec.ports), None)
+def through(wanted: Suite, spec: EngineSpec) -> EngineSpec | None:
+    """The engine as it is through the first of the suite's ports that it implements; None where it has none."""
+    return next((spec.through(port) for port in wanted.ports if port in spec.ports), None)

@@ -11,13 +11,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, Cell, Sample, Tier, UsageError
+from dyno.model import Caveat, Cell, Fact, Phase, Sample, Tier, UsageError
 
-SCHEMA = 2
-READABLE = (1, 2)
+SCHEMA = 3
+READABLE = (1, 2, 3)
 OPENING = b'{"kind":"run"'
 
 
@@ -49,6 +50,8 @@ class Attempt:
     """Which loop measured, by which clock, and what it costs: see `measure.loops.about`."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Phases that make no sense for the engine, and why."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What the suite tells of the trial as a whole, by name."""
     strain: Mapping[str, Any] = field(default_factory=dict)
     """What the machine suffered during the trial: see `host.strain.since`."""
 
@@ -68,6 +71,12 @@ class Run:
     def plan(self) -> Mapping[str, Any]:
         plan: Mapping[str, Any] = self.header["plan"]
         return plan
+
+    @cached_property
+    def phases(self) -> Mapping[str, Phase]:
+        """What the suite says of the phases of the plan; of a run file that does not tell, as good as nothing."""
+        told = {found["name"]: found for found in self.header.get("phases", ())}
+        return {name: _phase(name, told.get(name, {})) for name in self.plan["phases"]}
 
     def final(self) -> list[Attempt]:
         """The last attempt of every trial that has ended."""
@@ -199,10 +208,10 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def _cell(data: Mapping[str, Any]) -> Cell:
-    return Cell(**{**data, "tier": Tier(data["tier"])})
+    return Cell(**{**data, "tier": None if data["tier"] is None else Tier(data["tier"])})
 
 
-_ATTEMPT, _SAMPLE = (frozenset(known.name for known in fields(kind)) for kind in (Attempt, Sample))
+_ATTEMPT, _SAMPLE, _PHASE = (frozenset(known.name for known in fields(kind)) for kind in (Attempt, Sample, Phase))
 
 
 def _attempt(data: Mapping[str, Any]) -> Attempt:
@@ -210,6 +219,13 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
     values["samples"] = tuple(sample(found) for found in data["samples"])
     values["caveats"] = tuple(Caveat(**caveat) for caveat in data["caveats"])
     return Attempt(**values)
+
+
+def _phase(name: str, data: Mapping[str, Any]) -> Phase:
+    """Fields of a later schema are passed over."""
+    values = {key: value for key, value in data.items() if key in _PHASE}
+    values = {"title": name, "unit": "op", "writes": False, **values, "name": name}
+    return Phase(**{**values, "parts": tuple(values.get("parts", ()))})
 
 
 def sample(data: Mapping[str, Any]) -> Sample:

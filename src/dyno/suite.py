@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +32,14 @@ class Operations:
     """What kind each operation is, where a slice mixes kinds: their latencies are kept apart as well."""
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
     """A transaction that holds the slice: entered and left inside the timed region, in nobody's latency."""
+    held: AbstractContextManager[Any] | None = None
+    """A transaction that holds several slices, which all name the same object: entered in the timed region of the
+    first of them and left in that of the last, in nobody's latency. What it yields goes to `calls` in place of what
+    `around` yields; a slice has one or the other."""
+    sizes: Sequence[int] | Callable[[Sequence[Any]], Sequence[int]] | None = None
+    """How many bytes each operation moves; or, where only the answers tell, a callable of these."""
+    parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
+    """The named parts of each operation's latency in ns, as its answers tell them."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,51 @@ class Bulk:
     feed: Iterator[Sequence[Any]]
     items_per_record: int
     check: Callable[[Any, int], int]
+    moved: Callable[[Any, int], int] | None = None
+    """How many bytes the call moved, of its answer and the number of records."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an outside tool says that it did, and how long it took. Times in ns."""
+
+    tool: str
+    """With its version: 'sysbench 1.0.20'."""
+    operations: int
+    items: int
+    elapsed_ns: int
+    errors: int = 0
+    first_error: str | None = None
+    bytes: int | None = None
+    latencies: Sequence[tuple[int, int]] = ()
+    """Its histogram: each value in ns, and how often."""
+    by_kind: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    by_part: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    series: Sequence[Mapping[str, int]] = ()
+    """As `Sample.series`."""
+    cpu_ns: tuple[int, int] | None = None
+    """User and system CPU time, where the tool tells. None: of the processes that the call started and waited for."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+
+@dataclass
+class Reported:
+    """A phase, whole, that an outside tool does and measures.
+
+    `call` is given the time budget in ns and runs the tool. `check` looks at what it reported; it returns how many
+    answers it compared, and raises `Wrong`.
+    """
+
+    call: Callable[[int], Report]
+    check: Callable[[Report], int]
+
+
+Work = Operations | Bulk | Reported
 
 
 class Workload(Protocol):
-    """The dataset and the phases of one trial, in the worker's process."""
+    """The dataset and the phases of one trial, in the worker's process. A class that inherits from it has the usual
+    answer of each method that has one."""
 
     def conformance(self) -> None:
         """A brief model-based check of the engine in a directory of its own. Raises `Wrong`."""
@@ -73,27 +122,46 @@ class Workload(Protocol):
     def release(self) -> None:
         """Closes the engine, so that client processes can open it themselves."""
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         """The client's share of the phase, slice by slice.
 
         Round 0 is the phase. Further rounds, each with inputs of its own, are asked for until a duration is over,
-        and beforehand to warm up; a phase that can't be done again yields nothing for them.
+        and beforehand to warm up; a phase that can't be done again yields nothing for them. A slice may be asked for
+        before those ahead of it in its round have been done; of a phase that does not write, also before those of
+        the rounds ahead.
         """
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """What an application gave to be stored, in bytes, in so many items of a phase; None where unknown."""
+        return None
 
     def verify(self, phase: Phase) -> int:
         """Looks at the store after a phase that writes; returns how many answers it compared. Raises `Wrong`."""
+        return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """What is to be told of the store after a phase, beside its times; nothing as a rule."""
+        return {}
+
+    def trial_facts(self) -> Mapping[str, Fact]:
+        """What is to be told of the trial as a whole, once its phases are over; nothing as a rule."""
+        return {}
+
+    def files(self) -> Iterable[Path]:
+        """Files of the suite's own, which no engine names, and which a cold phase reads: they leave the page cache
+        with the engine's, and are in no engine's size. None as a rule."""
+        return ()
+
+    def place(self) -> Path | None:
+        """A file or a directory on the device whose traffic is the phase's; None for that of the work directory."""
+        return None
 
     def engine(self) -> Engine:
         """The opened engine: for its version, settings, files and caveats."""
 
     def caveats(self) -> Iterable[Caveat]:
         """The suite's own remarks on what this engine was asked."""
+        return ()
 
     def close(self) -> None: ...
 
@@ -121,30 +189,48 @@ class Layout:
     """What its columns mean, in a line each."""
 
 
-class OnStore:
-    """What workloads have in common whose trial has one store at a time: its engine, opened when it is wanted."""
+@dataclass(frozen=True)
+class Axis:
+    """What of a cell stands along an axis of a chart."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._store: Path | None = None
-        self._engine: Engine | None = None
+    of: str
+    """'param', 'fact' or 'metric' (`stats.metric`: throughput, bandwidth, a latency)."""
+    name: str
+    title: str = ""
+    """With its unit; what is known of a metric by itself need not be said."""
+    kind: str = "count"
+    """How a figure is written: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
+    scale: str = "linear"
+    """'linear' or 'log'."""
 
-    def engine(self) -> Engine:
-        if self._engine is None:
-            if self._store is None:
-                raise RuntimeError("no phase has been prepared")
-            self._engine = self._job.open(self._store)
-        return self._engine
 
-    def release(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+@dataclass(frozen=True)
+class Curve:
+    """A chart of a suite's own: one figure of its cells against another, a line for each engine. It travels in the
+    run file."""
 
-    def close(self) -> None:
-        self.release()
-        if self._store is not None:
-            self._job.remove(self._store)
+    name: str
+    title: str
+    reading: str
+    """What it shows and how to read it, in a sentence or two."""
+    x: Axis
+    y: Axis
+    line: str = ""
+    """A parameter, of which each value has a line of its own."""
+    point: str = ""
+    """A parameter, which orders the points of a line and stands beside each."""
+    phases: tuple[str, ...] = ()
+    """Those that it is drawn for; none: all."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A phase of which every operation is one commit, when the parameters are these: what shows that a tier holds."""
+
+    phase: str
+    count: str
+    """The parameter that says how many operations there are."""
+    params: Mapping[str, Value] = field(default_factory=dict)
 
 
 class Suite(Protocol):
@@ -160,6 +246,10 @@ class Suite(Protocol):
     phases: tuple[Phase, ...]
     layout: Layout | None
     """Its own table, where it has one."""
+    charts: tuple[Curve, ...]
+    """Its own charts, beside those that every run has."""
+    proof: Proof | None
+    """How a tier is proven by it; None where nothing is stored, or another suite's does."""
 
     def workload(self, job: Job) -> Workload: ...
 
@@ -169,13 +259,20 @@ class Job:
     """What a worker is told: one trial, with everything resolved, and the server that was started for it."""
 
     spec: EngineSpec
+    """As it is through the port that the suite measures it by."""
     home: Path
-    tier: Tier
+    tier: Tier | None
+    """None where nothing is stored."""
     options: Mapping[str, Value]
     params: Mapping[str, Value]
     seed: int
     clients: int
     server: Server | None = None
+
+    def port(self, engine: Engine, *arguments: Any) -> Any:
+        """The port on an opened engine."""
+        (port,) = self.spec.ports.values()
+        return port.open(engine, *arguments)
 
     def open(self, home: Path) -> Engine:
         """The engine with its store in `home`, a directory that exists."""

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 
 
@@ -58,10 +58,9 @@ TIMSORT = EngineSpec(
     name="timsort",
     title="Python's own sort",
     opener=Process,
-    ports={"sorting": Timsort},
+    ports={"sorting": PortSpec(Timsort)},
     # It stores nothing, so nothing can be asked of its durability.
-    tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
+    tiers={},
     clients="processes",
 )
 
@@ -69,9 +68,8 @@ NULL = EngineSpec(
     name="sorting-null",
     title="Nothing: the floor of the sorting suite",
     opener=Null,
-    ports={"sorting": Nothing},
-    tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
+    ports={"sorting": PortSpec(Nothing)},
+    tiers={},
     clients="processes",
     floor=True,
 )

@@ -60,7 +60,7 @@ class Display:
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
         again = f", attempt {attempt + 1}" if attempt else ""
-        self._what = f"{cell.asked} ({cell.tier.value}), block {trial.block + 1}{again}"
+        self._what = f"{cell.asked} ({cell.tier_name}), block {trial.block + 1}{again}"
         self._show(self._what)
 
     def phase(self, name: str) -> None:

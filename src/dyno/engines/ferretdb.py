@@ -7,13 +7,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Gap, Server
-from dyno.engines._shared.documents import COLLECTION, COLUMNS, DocumentRecords
+from dyno.engine import EngineSpec, Gap, PortSpec, Server
+from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, mongo, namespace
 from dyno.servers.ferretdb import FerretDB, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
+from dyno.suites.records.port import FIELDS
 
 # A commit hands its pages to the kernel in any case. Cheaper would be a rollback journal in memory, but with any of
 # those a reader shuts a writer out, and FerretDB reads what it is about to write on another connection.
@@ -64,18 +65,23 @@ class Ferret:
         return self._server.data.glob(f"{self._name}.sqlite*") if self._server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield COLUMNS
         yield Caveat("scans", "reads the whole collection for each record that it finds, indexes or not")
         yield Caveat("not-atomic", "has no transactions: one of several records is written message by message")
         if not self._server.own:
             yield Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
 
 
+RECORDS = PortSpec(
+    lambda engine, indexed: DocumentRecords(engine.collection, indexed, nullcontext, REPLACED),
+    gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
+    caveats=(FIELDS,),
+)
+
 ENGINE = EngineSpec(
     name="ferretdb",
     title="FerretDB 1.24, a document server over SQLite (pymongo)",
     opener=Ferret,
-    ports={"records": lambda engine, indexed: DocumentRecords(engine.collection, indexed, nullcontext, REPLACED)},
+    ports={"records": RECORDS},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),
@@ -90,6 +96,5 @@ ENGINE = EngineSpec(
     remove=lambda home, options, server: mongo.remove(home, server),
     needs=lambda options: None if options[URL] else missing(),
     clients="processes",
-    gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
     by_default=False,
 )

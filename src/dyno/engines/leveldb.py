@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
 from dyno.settings import Setting, choice, integer
@@ -87,7 +87,7 @@ ENGINE = EngineSpec(
     name="leveldb",
     title="LevelDB, a log-structured merge tree (plyvel)",
     opener=LevelDB,
-    ports={"ordered-kv": Keys},
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("plyvel",),

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, integer, yes_no
 
@@ -97,7 +97,7 @@ ENGINE = EngineSpec(
     name="lmdb",
     title="LMDB, a memory-mapped B+tree (py-lmdb)",
     opener=Lmdb,
-    ports={"ordered-kv": Keys},
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("lmdb",),

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import innodb
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
 from dyno.servers.mariadb import MARIADB
+from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
 ENGINE = EngineSpec(
     name="mariadb",
     title="MariaDB, a SQL server (PyMySQL)",
     opener=innodb.opener(MARIADB),
-    ports={"records": opener(Table)},
+    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymysql",),

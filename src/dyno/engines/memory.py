@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.overlay import Overlay, Pending, overlay
 
@@ -68,7 +68,7 @@ ENGINE = EngineSpec(
     name="memory",
     title="A sorted dict in memory (sortedcontainers)",
     opener=Memory,
-    ports={"ordered-kv": Keys},
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}},
     default_tier=Tier.VOLATILE,
     modules=("sortedcontainers",),

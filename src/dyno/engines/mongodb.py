@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Server
-from dyno.engines._shared.documents import COLLECTION, COLUMNS, DocumentRecords
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, mongo, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.mongodb import MongoDB, missing
 from dyno.settings import Setting, integer, yes_no
+from dyno.suites.records.port import FIELDS
 
 # A write's log waits in the server's own memory, and reaches the device each 100 ms. More than volatile is only a
 # write that waits for that flush: none waits for the kernel alone. MongoDB Inc., MongoDB Manual, "Journaling".
@@ -76,7 +77,6 @@ class Mongo:
         return (self._server.data / self._name).rglob("*.wt") if self._server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield COLUMNS
         if not self._options["transactions"]:
             yield Caveat("not-atomic", "uses no transactions: one of several records is written message by message")
         if self._server.own:
@@ -111,11 +111,15 @@ def _journals(client: Any) -> bool:
     return bool(client.admin.command("serverStatus").get("storageEngine", {}).get("persistent"))
 
 
+RECORDS = PortSpec(
+    lambda engine, indexed: DocumentRecords(engine.collection, indexed, engine.transaction), caveats=(FIELDS,)
+)
+
 ENGINE = EngineSpec(
     name="mongodb",
     title="MongoDB, a document server (pymongo)",
     opener=Mongo,
-    ports={"records": lambda engine, indexed: DocumentRecords(engine.collection, indexed, engine.transaction)},
+    ports={"records": RECORDS},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),

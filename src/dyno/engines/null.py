@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.suites.records.port import Key, Record
 
@@ -85,7 +85,7 @@ ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
-    ports={"records": Records, "synthetic": Synthetic},
+    ports={"records": PortSpec(Records), "synthetic": PortSpec(Synthetic, tiers={})},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="processes",

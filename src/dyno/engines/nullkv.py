@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 
 
@@ -67,7 +67,7 @@ ENGINE = EngineSpec(
     name="nullkv",
     title="Nothing, under the record layer: what the layer costs a key-value engine",
     opener=NullKV,
-    ports={"ordered-kv": Keys},
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="processes",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dyno.engines._shared.keyed import CAVEATS, KeyedRecords
+from dyno.engine import PortSpec
+from dyno.engines._shared.keyed import KeyedRecords
 from dyno.engines._shared.keyspace import declared
 from dyno.servers.redis import Program
+from dyno.suites.records.port import MSGPACK
 
 ENGINE = declared(
     name="redis",
     title="Redis, a server that holds its data in memory (redis-py)",
     program=Program("redis-server", "apt install redis-server"),
-    ports={"records": KeyedRecords},
-    caveats=CAVEATS,
+    ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
 )

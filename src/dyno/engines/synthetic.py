@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from pathlib import Path
 
-from dyno.engine import EngineSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.model import Caveat, Tier, Value
 from dyno.servers.process import Process
 from dyno.settings import Setting, integer, yes_no
@@ -98,9 +98,9 @@ ENGINE = EngineSpec(
     name="synthetic",
     title="Takes time and stores nothing: what `dyno selftest` plants its faults in",
     opener=SyntheticEngine,
-    ports={"synthetic": Operations},
-    tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
+    ports={"synthetic": PortSpec(Operations)},
+    # It stores nothing, so that nothing can be asked of its durability.
+    tiers={},
     refuse=refuse,
     options=(
         Setting("slower", integer(0, 10_000), 0, "by how many percent more work than asked for"),

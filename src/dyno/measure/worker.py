@@ -90,11 +90,13 @@ def _tell(pipe: TextIO, **event: Any) -> None:
 
 def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
     """Carries the job out; returns what was used."""
-    suite, spec = registry.suite(message["suite"]), registry.engine(message["engine"])
+    suite = registry.suite(message["suite"])
+    spec = registry.through(suite, registry.engine(message["engine"]))
+    assert spec is not None
     job = Job(
         spec=spec,
         home=Path(message["home"]),
-        tier=Tier(message["tier"]),
+        tier=None if message["tier"] is None else Tier(message["tier"]),
         options=spec.resolve(message["options"]),
         params=message["params"],
         seed=message["seed"],
@@ -148,19 +150,19 @@ def _phases(workload: Workload, suite: Suite, job: Job, message: Mapping[str, An
         try:
             workload.prepare(phase)
             if not told:
-                _tell(pipe, event="engine", **_about(workload))
+                _tell(pipe, event="engine", **_about(workload, job))
                 told = True
             _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace)))
         except Absent as why:
             _tell(pipe, event="absent", phase=phase.name, why=str(why))
 
 
-def _about(workload: Workload) -> dict[str, Any]:
+def _about(workload: Workload, job: Job) -> dict[str, Any]:
     engine = workload.engine()
     return {
         "version": engine.version(),
         "settings": dict(engine.settings()),
-        "caveats": [asdict(caveat) for caveat in (*engine.caveats(), *workload.caveats())],
+        "caveats": [asdict(caveat) for caveat in (*job.spec.caveats, *engine.caveats(), *workload.caveats())],
     }
 
 

@@ -117,7 +117,7 @@ def _by_phase(
 ) -> list[Section]:
     def place(row: tuple[Change, list[str]]) -> tuple[str, str, Metric]:
         change = row[0]
-        return change.after.phase, change.after.cell.tier.value, change.metric
+        return change.after.phase, change.after.cell.tier_name, change.metric
 
     params = ["parameters"] if changing else []
     apart = any(row.server is not None for change, _ in rows for row in (change.before, change.after))
@@ -179,7 +179,7 @@ def gone(found: Between) -> list[str]:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.asked} ({cell.tier.value})"
+    return f"{cell.asked} ({cell.tier_name})"
 
 
 def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
@@ -215,7 +215,7 @@ def _comparison(found: Comparison) -> dict[str, Any]:
 def _row_data(phase: str, cell: Cell, metric: Metric) -> dict[str, Any]:
     return {
         "phase": phase,
-        "tier": cell.tier.value,
+        "tier": cell.tier_name,
         "params": dict(cell.params),
         "metric": metric.name,
         "engine": cell.asked,
@@ -245,7 +245,7 @@ def between_data(
 
 
 def _place(phase: str, cell: Cell) -> dict[str, Any]:
-    return {"phase": phase, "tier": cell.tier.value, "params": dict(cell.params), "engine": cell.asked}
+    return {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
 
 
 def _cpu(row: CellSummary) -> dict[str, float | None]:

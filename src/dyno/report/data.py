@@ -43,7 +43,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "engine": summary.cell.asked,
         "phase": summary.phase,
         "params": dict(summary.cell.params),
-        "tier": summary.cell.tier.value,
+        "tier": summary.cell.tier_name,
         "floor": summary.cell.floor,
         "valid": summary.valid,
         "why": summary.why,
@@ -80,7 +80,7 @@ def _absent(found: Absence) -> dict[str, Any]:
         "engine": cell.asked,
         "phase": found.phase,
         "params": dict(cell.params),
-        "tier": cell.tier.value,
+        "tier": cell.tier_name,
         "why": found.why,
     }
 

@@ -158,7 +158,7 @@ def _names(row: Row) -> dict[str, Any]:
         "suite": cell.suite,
         "engine": cell.asked,
         "phase": row.summary.phase,
-        "tier": cell.tier.value,
+        "tier": cell.tier_name,
         "floor": cell.floor,
         **{f"param_{name}": value for name, value in cell.params.items()},
         "doubts": [doubt.code for doubt in row.doubts],

@@ -74,7 +74,7 @@ def _published(row: PublishedRow) -> list[str]:
 def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
     if found is None:
         return [f"│ {row.engine}: not here", "", "", "", ""]
-    name = f"│ {found.cell.asked}, {found.cell.tier.value}"
+    name = f"│ {found.cell.asked}, {found.cell.tier_name}"
     if found.throughput is None:
         return [name, "", "", (found.why or "").split(":", 1)[0], ""]
     rate = found.throughput

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from dyno.model import Tier
+from dyno.model import TIERS, Tier
 from dyno.report import units
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS, Doubt, doubts
@@ -49,7 +49,7 @@ class Group:
     """Rows that may be compared: one phase at one tier."""
 
     phase: str
-    tier: Tier
+    tier: Tier | None
     rows: tuple[Row, ...]
 
     @property
@@ -66,7 +66,6 @@ class Group:
 def groups(run: Run) -> list[Group]:
     """Phases in the plan's order; tiers from volatile to power."""
     order = list(run.plan["phases"])
-    tiers = list(Tier)
     rows = [Row(summary, tuple(doubts(summary, run))) for summary in summarize(run)]
     combinations: list[object] = []
     for cell in run.cells:
@@ -75,7 +74,7 @@ def groups(run: Run) -> list[Group]:
 
     def place(row: Row) -> tuple[object, ...]:
         cell = row.summary.cell
-        return order.index(row.summary.phase), tiers.index(cell.tier), combinations.index(cell.params), _rank(row)
+        return order.index(row.summary.phase), TIERS.index(cell.tier), combinations.index(cell.params), _rank(row)
 
     rows.sort(key=place)
     grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier))

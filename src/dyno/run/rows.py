@@ -13,7 +13,7 @@ from dyno.run.asked import Asked, tier_named
 from dyno.settings import nearest
 from dyno.suite import Suite
 
-Row = tuple[EngineSpec, dict[str, Value], Tier]
+Row = tuple[EngineSpec, dict[str, Value], Tier | None]
 
 
 def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
@@ -22,7 +22,9 @@ def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
     _check_clients(rows, clients)
     if not rows:
-        raise UsageError(f"suite {suite.name}: no engine can run here; `dyno list` says what to install")
+        stored = tier is None or any(spec.tiers for spec in registry.engines_for(suite))
+        why = "no engine can run here; `dyno list` says what to install" if stored else f"it has no tiers, nor {tier}"
+        raise UsageError(f"suite {suite.name}: {why}")
     return rows + _floors(suite, rows)
 
 
@@ -31,11 +33,11 @@ def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
 
     Those that were asked for are not added again.
     """
-    used = {suite.ports[0], *(registry.port_of(suite, spec) for spec, _, _ in rows)}
-    floors = [spec for spec in registry.engines_for(suite) if spec.floor and registry.port_of(suite, spec) in used]
+    used = {suite.ports[0], *(port for spec, _, _ in rows for port in spec.ports)}
+    floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
     there = [(spec.name, tier) for spec, _, tier in rows]
     tiers = list(dict.fromkeys(tier for _, _, tier in rows))
-    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in spec.tiers)
+    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
     return [(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
 
 
@@ -52,8 +54,8 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     rows: list[Row] = []
     for text in asked.engines:
         name, given = split_engine(text)
-        spec = registry.engine(name)
-        if registry.port_of(suite, spec) is None:
+        spec = registry.through(suite, registry.engine(name))
+        if spec is None:
             able = [s.name for s in registry.engines_for(suite)]
             raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
         if missing := spec.missing():
@@ -68,7 +70,11 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     return rows
 
 
-def _check_tier(spec: EngineSpec, tier: Tier, options: Mapping[str, Value]) -> None:
+def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
+    if tier is None:
+        return
+    if not spec.tiers:
+        raise UsageError(f"engine {spec.name} stores nothing here, so that there is no tier to ask for: leave it out")
     if tier not in spec.tiers:
         gives = ", ".join(given.value for given in spec.tiers)
         raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")

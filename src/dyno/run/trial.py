@@ -151,7 +151,7 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
         "suite": cell.suite,
         "engine": cell.engine,
         "options": plan.options(cell),
-        "tier": cell.tier.value,
+        "tier": None if cell.tier is None else cell.tier.value,
         "clients": cell.params["clients"],
         "params": params,
         "phases": list(plan.phases),

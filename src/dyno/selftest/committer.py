@@ -1,8 +1,8 @@
 """The process that is traced: commits to one engine, each commit between two marks.
 
 Started under strace as `python -m dyno.selftest.committer ANSWER`. Its job, a line of JSON, comes on standard input;
-what it has to tell goes into the file ANSWER. What is committed is what the suite's first phase that writes times, in
-transactions of one record.
+what it has to tell goes into the file ANSWER. What is committed is what the phase times that the suite proves a tier
+by.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def main() -> None:
 
 
 def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
-    suite, spec = registry.suite(message["suite"]), registry.engine(message["engine"])
+    suite = registry.suite(message["suite"])
+    spec = registry.through(suite, registry.engine(message["engine"]))
+    assert spec is not None
     home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
     with ExitStack() as open_:
         server: Server | None = None
@@ -49,7 +51,9 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
-    phase = next(phase for phase in suite.phases if phase.writes)
+    proof = suite.proof
+    assert proof is not None
+    phase = next(phase for phase in suite.phases if phase.name == proof.phase)
     with closing(suite.workload(job)) as workload:
         workload.prepare(phase)
         engine = workload.engine()

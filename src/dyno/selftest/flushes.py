@@ -26,9 +26,9 @@ from dyno.run.rows import split_engine
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
 from dyno.settings import nearest, unknown
+from dyno.suite import Suite
 
 COMMITS = 100
-SUITE = "records"
 TIMEOUT_SECONDS = 300
 PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
 
@@ -84,21 +84,33 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
     """Each tier of each engine that was asked for; for none, of all that can take part. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
-    able = registry.engines_for(registry.suite(SUITE))
+    able = _provable()
     if not engines:
-        every = [claim for spec in able if not spec.floor for claim in _claims(spec, spec.name, {})]
+        every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
     for text in dict.fromkeys(engines):
         name, given = split_engine(text)
-        spec = registry.engine(name)
-        if registry.port_of(registry.suite(SUITE), spec) is None:
-            raise UsageError(f"engine {name} has no port of suite {SUITE}; {nearest(name, [s.name for s in able])}")
-        found += _claims(spec, text, given, tier)
+        registry.engine(name)
+        if name not in able:
+            raise UsageError(f"engine {name} has no port of a suite that proves tiers; {nearest(name, able)}")
+        found += _claims(*able[name], text, given, tier)
     return found
 
 
-def _claims(spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None) -> Iterator[Claim]:
+def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
+    """Each engine that stores something, by name, through its port of the first suite that can prove a tier by it."""
+    found: dict[str, tuple[Suite, EngineSpec]] = {}
+    for suite in registry.suites():
+        for spec in registry.engines_for(suite) if suite.proof is not None else ():
+            if spec.tiers and not spec.floor:
+                found.setdefault(spec.name, (suite, spec))
+    return dict(sorted(found.items()))
+
+
+def _claims(
+    suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None
+) -> Iterator[Claim]:
     """Those of one engine: at the tier that was asked for, or at all that it gives with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
@@ -107,8 +119,10 @@ def _claims(spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | N
         if lacking and each in spec.tiers:
             yield Claim(spec, concealed(text), each, None, lacking)
             continue
-        params = {"records": [str(COMMITS + 1)], "txn": ["1"]}
-        made = plan.make(Asked(SUITE, [text], params, samples=1, tier=each.value))
+        assert suite.proof is not None
+        params = {name: [value] for name, value in suite.proof.params.items()}
+        params[suite.proof.count] = [COMMITS + 1]
+        made = plan.make(Asked(suite.name, [text], params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
         yield Claim(spec, cell.asked, each, cell)
 
@@ -139,7 +153,7 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
     job = {
         "suite": cell.suite,
         "engine": cell.engine,
-        "tier": cell.tier.value,
+        "tier": claim.tier.value,
         "options": dict(cell.options),
         "params": dict(cell.params),
         "home": str(home.resolve()),

@@ -24,7 +24,7 @@ from dyno.stats.verdict import MARGIN, Verdict
 class Answer:
     """Of one tier and one value of each parameter."""
 
-    tier: Tier
+    tier: Tier | None
     params: Mapping[str, object]
     metric: Metric
     phases: tuple[str, ...]
@@ -53,8 +53,8 @@ def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
     return [_answer(list(group), margin) for _, group in groupby(found, key=place)]
 
 
-def _place(tier: Tier, params: Mapping[str, object]) -> str:
-    return f"{tier.value} {sorted(params.items())}"
+def _place(tier: Tier | None, params: Mapping[str, object]) -> str:
+    return f"{tier} {sorted(params.items())}"
 
 
 def _answer(found: Sequence[Table], margin: float) -> Answer:

@@ -193,6 +193,6 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier.value})" if several else cell.asked
+            name = f"{cell.asked} ({cell.tier_name})" if several else cell.asked
             found[name] = {"version": attempt.version, **(attempt.settings or {})}
     return found

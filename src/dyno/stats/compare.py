@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from dyno.model import Cell, Tier, UsageError
+from dyno.model import TIERS, Cell, Tier, UsageError
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.estimate import center
@@ -43,7 +43,7 @@ class Table:
     """Of a cold phase: those that have a number and are not among the rows, since they were not proven to be cold."""
 
     @property
-    def tier(self) -> Tier:
+    def tier(self) -> Tier | None:
         return self.rows[0][0].cell.tier
 
     @property
@@ -56,12 +56,12 @@ def tables(run: Run, by: Metric | None = None) -> list[Table]:
 
     `by` None: throughput, or the response time where a rate was asked for.
     """
-    order, tiers = list(run.plan["phases"]), list(Tier)
+    order = list(run.plan["phases"])
     combinations = list(dict.fromkeys(_key(cell.params) for cell in run.cells))
 
     def place(row: CellSummary) -> tuple[int, int, int]:
         cell = row.cell
-        return order.index(row.phase), tiers.index(cell.tier), combinations.index(_key(cell.params))
+        return order.index(row.phase), TIERS.index(cell.tier), combinations.index(_key(cell.params))
 
     rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
     grouped = (list(found) for _, found in groupby(rows, key=place))

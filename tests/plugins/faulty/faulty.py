@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines import lmdb, memory
 from dyno.model import Refused, Tier, Value
 from dyno.ports.overlay import Pending
@@ -306,7 +306,7 @@ def declare(
         name=name,
         title=f"Test engine: {title}",
         opener=opener,
-        ports={"ordered-kv": partial(Keys, reads)},
+        ports={"ordered-kv": PortSpec(partial(Keys, reads))},
         options=(*common, *options),
         by_default=False,
     )
@@ -351,7 +351,7 @@ CLIENT_CRASHER = replace(
     lmdb.ENGINE,
     name="client-crasher",
     title="Test engine: one of its clients segfaults",
-    ports={"ordered-kv": ClientKeys},
+    ports={"ordered-kv": PortSpec(ClientKeys)},
     by_default=False,
 )
 ABSENT = replace(

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import PortSpec
 from dyno.engines import null
 from dyno.model import Tier, Value
 from dyno.settings import Setting, choice
@@ -115,7 +116,7 @@ ENGINE = replace(
     name="forgetful",
     title="Forgets what it acknowledged",
     opener=Log,
-    ports={"records": Records},
+    ports={"records": PortSpec(Records)},
     tiers={tier: {"how": "?"} for tier in Tier},
     options=(Setting("how", choice(*HOW), BUFFER, "what it does at a commit"),),
     floor=False,

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines import lmdb, memory, sqlite
 from dyno.model import Tier, Value
 from dyno.ports.overlay import Pending
@@ -285,7 +285,7 @@ RESTLESS = declare(
     Restless,
     Setting("how", choice("compute", "write"), "compute", "what it does then"),
     Setting("ms", integer(0), 100, "for how long, in milliseconds"),
-    ports={"ordered-kv": RestlessKeys},
+    ports={"ordered-kv": PortSpec(RestlessKeys)},
 )
 BURNER = declare(
     lmdb.ENGINE,
@@ -293,7 +293,7 @@ BURNER = declare(
     "takes CPU time",
     Burner,
     Setting("burn_us", integer(0), 2_000, "CPU time of a get, in microseconds"),
-    ports={"ordered-kv": BurnerKeys},
+    ports={"ordered-kv": PortSpec(BurnerKeys)},
 )
 SERVED = declare(
     memory.ENGINE,
@@ -301,6 +301,6 @@ SERVED = declare(
     "has a server",
     Served,
     Setting("burn_us", integer(0), 2_000, "CPU time of the server for a get, in microseconds"),
-    ports={"ordered-kv": ServedKeys},
+    ports={"ordered-kv": PortSpec(ServedKeys)},
     server=serve,
 )

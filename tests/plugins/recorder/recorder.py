@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import PortSpec
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
 from dyno.model import Caveat, Tier, Value
@@ -215,7 +216,7 @@ def declare(name: str, ports: Mapping[str, Callable[..., Any]], pause_us: int = 
         name=name,
         title="Test engine: writes down what it is asked",
         opener=partial(Store, name),
-        ports=ports,
+        ports={name: PortSpec(made) for name, made in ports.items()},
         options=(Setting("pause_us", integer(0), pause_us, "sleep in each get, in microseconds"),),
         by_default=False,
     )
@@ -229,7 +230,7 @@ FILES_ENGINE = replace(
     name="recorder-lmdb",
     title="Test engine: LMDB, and writes down when it is opened and closed",
     opener=FileStore,
-    ports={"ordered-kv": FileKeys},
+    ports={"ordered-kv": PortSpec(FileKeys)},
     by_default=False,
 )
 RECORDS_ENGINE = declare("recorder-records", {"records": Records})

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from dyno.model import Caveat
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
@@ -21,7 +20,6 @@ FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}
 """What a read asks for: the answer is the record, and nothing is left to do with it."""
 BATCH = 1_000
 """Documents that go in one message, at most: as many as the tables of SQL servers take together."""
-COLUMNS = Caveat("columns", "keeps a record in fields of a document: the encoder parameter is not used")
 
 Session = Any
 """pymongo's, which is in a transaction; None where there is none."""

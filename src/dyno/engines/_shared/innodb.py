@@ -105,7 +105,6 @@ class InnoDB:
         return (self._server.data / self._database).iterdir() if self._server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
         kind, _ = self._named()
         if kind != self._wanted:
             yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")

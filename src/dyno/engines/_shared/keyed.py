@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dyno.model import Caveat
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
 _MSGPACK = ENCODERS["msgpack"]
-CAVEATS = (Caveat("msgpack", "encodes a record by msgpack: the encoder parameter is not used"),)
 
 BATCH = 1_000
 """Records of one command."""

@@ -6,13 +6,12 @@ What a suite keeps under those keys may not be put here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, namespace
@@ -61,9 +60,8 @@ class Keyspace:
         tier: Tier,
         options: Mapping[str, Value],
         server: Any,
-        caveats: tuple[Caveat, ...] = (),
     ) -> None:
-        self._tier, self._server, self.options, self._caveats = tier, server, options, caveats
+        self._tier, self._server, self.options = tier, server, options
         self.prefix = _prefix(home, server)
         self._client = library(server)
         try:
@@ -134,7 +132,6 @@ class Keyspace:
             yield from self._server.log.iterdir()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield from self._caveats
         if self._server.own and self._tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
@@ -187,10 +184,9 @@ def declared(
     name: str,
     title: str,
     program: Program,
-    ports: Mapping[str, Callable[..., Any]],
-    caveats: tuple[Caveat, ...] = (),
+    ports: Mapping[str, PortSpec],
 ) -> EngineSpec:
-    """The declaration of an engine whose server is that program, with the caveats of its ports."""
+    """The declaration of an engine whose server is that program."""
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         if options[URL]:
@@ -200,7 +196,7 @@ def declared(
     return EngineSpec(
         name=name,
         title=title,
-        opener=partial(Keyspace, caveats=caveats),
+        opener=Keyspace,
         ports=ports,
         tiers=TIERS,
         default_tier=Tier.PROCESS,

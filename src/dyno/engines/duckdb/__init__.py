@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
 from dyno.engines.duckdb.records import Table
 from dyno.model import Tier
 from dyno.settings import Setting, integer
+from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
 ENGINE = EngineSpec(
     name="duckdb",
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
-    ports={"records": opener(Table)},
+    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
     modules=("duckdb",),

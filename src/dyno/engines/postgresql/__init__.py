@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.model import Tier
@@ -10,13 +10,14 @@ from dyno.servers import foreign
 from dyno.servers.foreign import URL
 from dyno.servers.postgresql import missing
 from dyno.settings import Setting, choice, integer
+from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
 ENGINE = EngineSpec(
     name="postgresql",
     title="PostgreSQL, a SQL server (psycopg)",
     opener=Postgres,
-    ports={"records": opener(Table)},
+    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("psycopg",),

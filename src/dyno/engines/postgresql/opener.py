@@ -92,7 +92,6 @@ class Postgres:
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
         if self._server.own:
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, refuse
 from dyno.engines.sqlite.records import Records
 from dyno.model import Tier
 from dyno.settings import Setting, choice, integer
+from dyno.suites.records.port import COLUMNS
 
 ENGINE = EngineSpec(
     name="sqlite",
     title="SQLite, a B-tree SQL database in the process (sqlite3)",
     opener=SQLite,
-    ports={"records": Records},
+    ports={"records": PortSpec(Records, caveats=(COLUMNS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,

@@ -44,7 +44,7 @@ def records(run: Run) -> list[Record]:
 
 
 def _place(cell: Cell) -> tuple[str, str, str]:
-    return cell.tier.value, cell.asked, str(cell.params.get(LINE))
+    return cell.tier_name, cell.asked, str(cell.params.get(LINE))
 
 
 def _gains(run: Run) -> dict[int, float]:

@@ -30,7 +30,7 @@ def common(cell: Cell, phase: str, changing: Sequence[str]) -> Record:
     return {
         "engine": cell.asked,
         "phase": phase,
-        "tier": cell.tier.value,
+        "tier": cell.tier_name,
         "params": {name: cell.params[name] for name in changing},
         "floor": cell.floor,
     }

@@ -81,7 +81,7 @@ def _in_script(value: object) -> str:
 
 
 def place(phase: str, cell: Cell) -> Place:
-    return phase, cell.tier.value, units.params(cell.params)
+    return phase, cell.tier_name, units.params(cell.params)
 
 
 def rankings(run: Run) -> dict[Place, Ranking]:

@@ -76,7 +76,7 @@ def _row(row: Row, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> 
     return {
         "engine": cell.asked,
         "phase": row.summary.phase,
-        "tier": cell.tier.value,
+        "tier": cell.tier_name,
         "params": {name: cell.params[name] for name in changing},
         "floor": cell.floor,
         "best": ranking is not None and ranking.best == cell.asked,

@@ -45,7 +45,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
             given = last.settings or {}
             facts = [("version", last.version or units.UNKNOWN), *((k, said(k, v)) for k, v in given.items())]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
-        facts = [("tier", f"{cell.tier.value}: {cell.tier.meaning}"), *facts]
+        facts = [("tier", f"{cell.tier_name}: {cell.tier.meaning}"), *facts]
         of_engine = found.setdefault(cell.asked, [])
         if facts not in [known for _, known in of_engine]:
             params = f" ({units.params(cell.params)})" if of_engine else ""

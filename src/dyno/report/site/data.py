@@ -80,7 +80,7 @@ class Collection:
         place = {
             "suite": cell.suite,
             "phase": row.phase,
-            "tier": cell.tier.value,
+            "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),
         }

@@ -6,7 +6,7 @@ After David Wilson, acid (its performance page and examples/batch.py), 2013.
 from __future__ import annotations
 
 from dyno.suite import Job, Workload
-from dyno.suites.compression.params import LAYOUT, PARAMS, PHASES, PRESETS
+from dyno.suites.compression.params import LAYOUT, PARAMS, PHASES, PRESETS, TRADEOFF
 
 
 class CompressionSuite:
@@ -21,6 +21,8 @@ class CompressionSuite:
     presets = PRESETS
     phases = PHASES
     layout = LAYOUT
+    charts = (TRADEOFF,)
+    proof = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

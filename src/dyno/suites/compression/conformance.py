@@ -93,13 +93,3 @@ def persistence(opened: Opened, tier: Tier) -> None:
 
 
 CHECKS: dict[str, Check] = {check.__name__: check for check in (lookups, order, atomicity, persistence)}
-
-
-def brief(opened: Opened, tier: Tier, gaps: frozenset[str] = frozenset()) -> None:
-    """Before measuring. Raises Wrong, with the check's name."""
-    for name, check in CHECKS.items():
-        if name not in gaps:
-            try:
-                check(opened, tier)
-            except Wrong as wrong:
-                raise Wrong(f"conformance, {name}: {wrong}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dyno.model import Phase, Preset
 from dyno.settings import Setting, integer
-from dyno.suite import Column, Layout
+from dyno.suite import Axis, Column, Curve, Layout
 from dyno.suites.compression import packers
 
 PARAMS = (
@@ -68,4 +68,16 @@ LAYOUT = Layout(
         "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
         "compress/MB, decompress/MB: CPU time of the packer alone for each MB (10^6 bytes) of what is not compressed",
     ),
+)
+
+TRADEOFF = Curve(
+    name="tradeoff",
+    title="Compression against speed",
+    reading="How many times smaller the store is than uncompressed records, against the items done in a second: the"
+    " median over trials, with its 95 % interval. Up is smaller and right is faster. A line is a packer, and beside"
+    " its points stands how many records are in a batch.",
+    x=Axis("metric", "throughput", scale="log"),
+    y=Axis("fact", "ratio", "compression ratio", "ratio"),
+    line="packer",
+    point="batch",
 )

@@ -14,13 +14,14 @@ import numpy as np
 
 from dyno.engine import Engine
 from dyno.model import Caveat, Fact, Phase, Wrong
-from dyno.suite import Bulk, Failure, Job, OnStore, Operations
+from dyno.suite import Failure, Job, Operations, Work
+from dyno.suites._shared.store import OnStore
 from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches
 from dyno.suites.compression.dataset import Dataset, Record
 from dyno.suites.compression.packers import open_packer
 
-Slices = Iterator[Operations | Bulk]
+Slices = Iterator[Work]
 # Answers wait for their check, and push the engine's own data out of the processor's caches: few at a time.
 GET_SLICE, ITERATE_SLICE = 250, 1
 INSERT_SLICE = 50_000
@@ -46,28 +47,16 @@ class CompressionWorkload(OnStore):
 
     # -- the store ------------------------------------------------------------------------------------------
 
-    def conformance(self) -> None:
-        if self._job.spec.floor:
-            return
-        home = self._job.home / "conformance"
+    def checks(self) -> Mapping[str, conformance.Check]:
+        return conformance.CHECKS
 
-        @contextmanager
-        def opened(name: str, size: int) -> Iterator[Batches]:
-            (home / name).mkdir(parents=True, exist_ok=True)
-            with closing(self._job.open(home / name)) as engine, closing(self._port(engine, size)) as port:
-                yield port
-
-        gaps = frozenset(gap.check for gap in self._job.spec.gaps)
-        conformance.brief(opened, self._job.tier, gaps)
-        for store in home.iterdir():
-            self._job.remove(store)
-
-    def _port(self, engine: Engine, size: int) -> Batches:
-        return Batches(self._job.spec.ports["ordered-kv"](engine), open_packer(self._packer), size)
+    def port(self, engine: Engine, *how: Any) -> Batches:
+        (size,) = how
+        return Batches(self._job.port(engine), open_packer(self._packer), size)
 
     @contextmanager
     def connect(self) -> Iterator[Batches]:
-        with closing(self._port(self.engine(), self._size)) as port:
+        with closing(self.port(self.engine(), self._size)) as port:
             yield port
 
     def prepare(self, phase: Phase) -> None:

@@ -6,7 +6,7 @@ al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
-from dyno.suite import Job, Workload
+from dyno.suite import Job, Proof, Workload
 from dyno.suites.records.params import PARAMS, PHASES, PRESETS
 
 
@@ -21,6 +21,8 @@ class RecordsSuite:
     presets = PRESETS
     phases = PHASES
     layout = None
+    charts = ()
+    proof = Proof("insert-blind-noindices", count="records", params={"txn": 1})
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

@@ -1,7 +1,7 @@
 """The conformance suite of the records port: a store is held against a dict that is known to be right.
 
 Each check is a function of `opened`, which opens a fresh or an earlier store by name, and of the tier. The tests
-run all of them on every engine; a worker runs `brief` before it measures. Nothing may be put here that depends
+run all of them on every engine; a worker runs some of them before it measures. Nothing may be put here that depends
 on an engine.
 """
 
@@ -181,13 +181,3 @@ def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names:
 CHECKS: dict[str, Check] = {
     check.__name__: check for check in (absence, order, overwrite, delete, atomicity, noindices, persistence, model)
 }
-
-
-def brief(opened: Opened, tier: Tier, gaps: frozenset[str] = frozenset()) -> None:
-    """The checks that take next to no time, before measuring. Raises Wrong, with the check's name."""
-    for name in ("overwrite", "delete", "persistence"):
-        if name not in gaps:
-            try:
-                CHECKS[name](opened, tier)
-            except Wrong as wrong:
-                raise Wrong(f"conformance, {name}: {wrong}") from None

@@ -10,6 +10,14 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from dyno.model import Caveat
+
+COLUMNS = Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
+FIELDS = Caveat("columns", "keeps a record in fields of a document: the encoder parameter is not used")
+MSGPACK = Caveat("msgpack", "encodes a record by msgpack: the encoder parameter is not used")
+"""Of engines that implement this port themselves, in place of the record layer."""
+
+PORT = "records"
 Record = dict[str, str]
 Key = tuple[str, str]
 

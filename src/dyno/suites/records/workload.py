@@ -3,34 +3,38 @@ true afterwards. The phases' operations are in `work`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 
 from dyno.engine import Engine
-from dyno.model import Caveat, Fact, Phase
-from dyno.suite import Bulk, Job, OnStore, Operations
+from dyno.model import Phase
+from dyno.suite import Job
+from dyno.suite import Work as Slice
+from dyno.suites._shared.store import OnStore
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
 from dyno.suites.records.params import KEYS_PER_RECORD, mix_of
-from dyno.suites.records.port import Records
+from dyno.suites.records.port import PORT, Records
 from dyno.suites.records.verify import verify
 from dyno.suites.records.work import Share, Work
 
 LOAD_BATCH = 50_000
+BRIEF = ("overwrite", "delete", "persistence")
+"""The checks before measuring: those that take next to no time."""
 
 
 def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
     """The engine's `records` port, or the record layer over its `ordered-kv` port."""
-    if "records" in job.spec.ports:
-        port: Records = job.spec.ports["records"](engine, indexed)
+    if PORT in job.spec.ports:
+        port: Records = job.port(engine, indexed)
         return port
-    return LayeredRecords(job.spec.ports["ordered-kv"](engine), ENCODERS[str(job.params["encoder"])], indexed)
+    return LayeredRecords(job.port(engine), ENCODERS[str(job.params["encoder"])], indexed)
 
 
 class RecordsWorkload(OnStore):
@@ -55,32 +59,16 @@ class RecordsWorkload(OnStore):
         self._dataset, self._model = self._work.dataset, self._work.model
         self._indexed = False
 
-    def conformance(self) -> None:
-        if self._job.spec.floor:
-            return
-        home = self._job.home / "conformance"
+    def checks(self) -> Mapping[str, conformance.Check]:
+        return {name: conformance.CHECKS[name] for name in BRIEF}
 
-        @contextmanager
-        def opened(name: str, indexed: bool) -> Iterator[Records]:
-            (home / name).mkdir(parents=True, exist_ok=True)
-            with (
-                closing(self._job.open(home / name)) as engine,
-                closing(open_port(self._job, engine, indexed)) as port,
-            ):
-                yield port
-
-        gaps = frozenset(gap.check for gap in self._job.spec.gaps)
-        conformance.brief(opened, self._job.tier, gaps)
-        for store in home.iterdir():
-            self._job.remove(store)
+    def port(self, engine: Engine, *how: Any) -> Records:
+        return open_port(self._job, engine, *how)
 
     @contextmanager
     def connect(self) -> Iterator[Records]:
         with closing(open_port(self._job, self.engine(), self._indexed)) as port:
             yield port
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
     def prepare(self, phase: Phase) -> None:
         if phase.name.startswith("insert-"):
@@ -110,7 +98,7 @@ class RecordsWorkload(OnStore):
                 port.insert([self._dataset.record(number) for number in batch])
                 self._model.versions[batch] = 0
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
         share = Share(self._work, phase.name, port, client, clients, round)
         return mixed(share) if phase.name == "mixed" else share.slices()
 
@@ -120,9 +108,6 @@ class RecordsWorkload(OnStore):
             records = items // KEYS_PER_RECORD.get(phase.name, 1)
             return round(records * self._dataset.mean_record_bytes)
         return None
-
-    def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        return {}
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:

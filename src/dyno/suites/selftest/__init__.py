@@ -32,6 +32,8 @@ class SelftestSuite:
     )
     phases = (Phase("work", "operations of the same cost", "op", False, checked="every answer"),)
     layout = None
+    charts = ()
+    proof = None
 
     def workload(self, job: Job) -> Workload:
         from dyno.suites.selftest.workload import SelftestWorkload

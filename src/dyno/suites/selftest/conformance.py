@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from dyno.model import Wrong
+from dyno.model import Tier, Wrong
 from dyno.suites.selftest.port import Synthetic
 
-Opened = Callable[[], AbstractContextManager[Synthetic]]
+Opened = Callable[[str], AbstractContextManager[Synthetic]]
+Check = Callable[[Opened, Tier | None], None]
 
 
-def answers(opened: Opened) -> None:
+def answers(opened: Opened, tier: Tier | None) -> None:
     """Every number comes back, whatever it is."""
-    with opened() as port:
+    with opened("answers") as port:
         operation = port.operation()
         for number in (0, 1, -1, 10**12, 1):
             if (got := operation(number)) != number:
                 raise Wrong(f"operation {number}: got {got!r}, expected {number}")
 
 
-CHECKS: dict[str, Callable[[Opened], None]] = {"answers": answers}
+CHECKS: dict[str, Check] = {"answers": answers}

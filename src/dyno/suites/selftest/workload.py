@@ -2,72 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 from dyno.engine import Engine
-from dyno.model import Caveat, Fact, Phase, Wrong
-from dyno.suite import Bulk, Failure, Job, Operations
-from dyno.suites.selftest.conformance import CHECKS
+from dyno.model import Phase, Wrong
+from dyno.suite import Failure, Operations, Work
+from dyno.suites._shared.store import OnStore
+from dyno.suites.selftest.conformance import CHECKS, Check
 from dyno.suites.selftest.port import Synthetic
 
 SLICE = 1_000
 
 
-class SelftestWorkload:
+class SelftestWorkload(OnStore):
     """See `dyno.suite.Workload`."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._engine: Engine | None = None
-
     def conformance(self) -> None:
-        if not self._job.spec.floor:
-            gaps = {gap.check for gap in self._job.spec.gaps}
-            for check in (check for name, check in CHECKS.items() if name not in gaps):
-                check(self.connect)
+        super().conformance()
         # What the check has set going is not to be measured.
         self.release()
 
+    def checks(self) -> Mapping[str, Check]:
+        return CHECKS
+
+    def port(self, engine: Engine, *how: Any) -> Synthetic:
+        port: Synthetic = self._job.port(engine, int(self._job.params["work"]))
+        return port
+
     def prepare(self, phase: Phase) -> None:
-        pass
+        self._store = self._job.home / "store"
+        self._store.mkdir(exist_ok=True)
 
     @contextmanager
     def connect(self) -> Iterator[Synthetic]:
-        with closing(self._job.spec.ports["synthetic"](self.engine(), int(self._job.params["work"]))) as port:
+        with closing(self.port(self.engine())) as port:
             yield port
 
-    def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = self._job.open(self._job.home)
-        return self._engine
-
-    def release(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def close(self) -> None:
-        self.release()
-
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         operation = port.operation()
         for start in range(client * SLICE, int(self._job.params["operations"]), clients * SLICE):
             numbers = range(start, min(start + SLICE, int(self._job.params["operations"])))
             yield Operations(lambda _: (operation,), numbers, _same(numbers, not self._job.spec.floor))
-
-    def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        return None
-
-    def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        return {}
-
-    def verify(self, phase: Phase) -> int:
-        return 0
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 class _same:

@@ -1,0 +1,1 @@
+"""What workloads of several suites share. No suite may be named here."""

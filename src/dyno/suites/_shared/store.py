@@ -1,0 +1,62 @@
+"""The life of a trial's store: opened when it is wanted, released to clients that open it themselves, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import Engine
+from dyno.suite import Job, Workload
+from dyno.suites._shared.conformance import brief
+
+
+class OnStore(Workload):
+    """A workload whose trial has one store at a time."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._store: Path | None = None
+        self._engine: Engine | None = None
+
+    def checks(self) -> Mapping[str, Callable[..., None]]:
+        """The conformance checks that take next to no time, by name: each is called with what opens a store by name
+        (and by what `port` wants beside), and with the tier."""
+        raise NotImplementedError
+
+    def port(self, engine: Engine, *how: Any) -> Any:
+        """A port on an opened engine."""
+        raise NotImplementedError
+
+    def conformance(self) -> None:
+        if self._job.spec.floor:
+            return
+        home = self._job.home / "conformance"
+
+        @contextmanager
+        def opened(name: str, *how: Any) -> Iterator[Any]:
+            (home / name).mkdir(parents=True, exist_ok=True)
+            with closing(self._job.open(home / name)) as engine, closing(self.port(engine, *how)) as port:
+                yield port
+
+        brief(self.checks(), opened, self._job.tier, gaps={gap.check for gap in self._job.spec.gaps})
+        for store in home.iterdir() if home.exists() else ():
+            self._job.remove(store)
+
+    def engine(self) -> Engine:
+        if self._engine is None:
+            if self._store is None:
+                raise RuntimeError("no phase has been prepared")
+            self._engine = self._job.open(self._store)
+        return self._engine
+
+    def release(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def close(self) -> None:
+        self.release()
+        if self._store is not None:
+            self._job.remove(self._store)
