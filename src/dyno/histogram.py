@@ -45,6 +45,12 @@ class Recorder:
             found = _buckets(values.clip(LOWEST, HIGHEST))
             self.counts += np.bincount(found, minlength=len(self.counts))
 
+    def add_many(self, value_ns: int, count: int) -> None:
+        """Adds a latency so many times."""
+        single = Recorder()
+        single.add([value_ns])
+        self.counts += single.counts * count
+
     def merge(self, other: Recorder) -> None:
         self.counts += other.counts
 

@@ -145,6 +145,25 @@ def _tree(asked: tuple[int, ...]) -> tuple[Usage, bool]:
     return used, missed
 
 
+def with_descendants(pids: Iterable[int]) -> tuple[int, ...]:
+    """These processes and all that they have started, now."""
+    found: dict[int, None] = {}
+    for pid in pids:
+        found[pid] = None
+        with suppress(psutil.Error):
+            found |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
+    return tuple(found)
+
+
+def cpu_ns(pids: Iterable[int]) -> int:
+    """The CPU time of these very processes, in ticks as `of` tells them; nothing of one that is gone."""
+    ticks = 0
+    for pid in pids:
+        words = (read_text(ROOT / "proc" / str(pid) / "stat") or "").rpartition(")")[2].split()[11:13]
+        ticks += sum(to_int(word) or 0 for word in words)
+    return ticks * _TICK_NS
+
+
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
     """The most memory that a process ever had resident (VmHWM): the files it maps are in it.
 

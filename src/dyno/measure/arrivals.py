@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from dyno.pace import POISSON
 
+_AHEAD = 1_000
+
 
 class Arrivals:
     """One client's moments, in ns since its phase began, on and on.
@@ -22,6 +24,8 @@ class Arrivals:
         self._offset_ns = (client + 1) / rate * 1e9
         self._rng = np.random.default_rng([seed, 4, client]) if kind == POISSON else None
         self._taken = 0
+        self.last_ns = 0
+        """The last moment that was taken."""
         self._last_ns = 0.0
 
     def take(self, count: int) -> NDArray[np.int64]:
@@ -35,4 +39,12 @@ class Arrivals:
             due = self._offset_ns + np.arange(self._taken, self._taken + count) * self._gap_ns
         self._taken += count
         whole: NDArray[np.int64] = np.rint(due).astype(np.int64)
+        self.last_ns = int(whole[-1]) if count else self.last_ns
         return whole
+
+    def until(self, moment_ns: int) -> int:
+        """Takes what comes up to a moment; how many these are."""
+        found = 0
+        while self.last_ns <= moment_ns:
+            found += int((self.take(_AHEAD) <= moment_ns).sum())
+        return found

@@ -6,15 +6,19 @@ import multiprocessing
 import os
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
 from dyno.host.process import die_with_parent
-from dyno.host.usage import Usage, own
-from dyno.measure.measure import Place, measure, uncollected
+from dyno.host.usage import Usage, cpu_ns, own, with_descendants
+from dyno.measure.flight import LEAST_NS, LEAST_SERVED_NS, Alone, Flights, Formation, Single
+from dyno.measure.measure import measure, uncollected
+from dyno.measure.pauses import Place
+from dyno.measure.reported import reported
 from dyno.measure.tally import Tally
 from dyno.model import Phase
 from dyno.pace import Pace
@@ -55,18 +59,56 @@ class ClientDied(Exception):
     """A client's process or thread ended without a result."""
 
 
+@dataclass(frozen=True)
+class Task:
+    """What all clients of a phase have in common."""
+
+    workload: Workload
+    phase: Phase
+    clients: int
+    pace: Pace
+    formation: Formation | None
+    """None for a single client."""
+    server: tuple[int, ...]
+    """Its processes."""
+
+    def flights(self, client: int) -> Flights:
+        if self.formation is not None:
+            return self.formation.member(client)
+        if self.server:
+            return Single(LEAST_SERVED_NS)
+        return Alone() if self.pace.rate is None else Single()
+
+    def abort(self) -> None:
+        """Lets nobody wait for a client that is no more."""
+        if self.formation is not None:
+            self.formation.barrier.abort()
+
+
 def run_phase(
-    workload: Workload, phase: Phase, clients: int, how: str, pace: Pace, ready: Callable[[], object] = lambda: None
+    workload: Workload,
+    phase: Phase,
+    clients: int,
+    how: str,
+    pace: Pace,
+    ready: Callable[[], object] = lambda: None,
+    server: Sequence[int] = (),
 ) -> Tally:
-    """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'.
+    """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'; `server`: its processes.
 
     `ready` is called once in this process, when all clients have warmed up and are about to start.
     """
+    if phase.reported:
+        return reported(workload, phase, pace, ready)
+    threads = clients == 1 or how == "threads"
+    formation = None
+    if clients > 1:
+        made = threading.Barrier if threads else multiprocessing.get_context("fork").Barrier
+        formation = Formation(made(clients), clients, LEAST_SERVED_NS if server else LEAST_NS)
+    task = Task(workload, phase, clients, pace, formation, with_descendants(server))
     # Around all clients: the first thread to end would switch the collector on for the others.
     with uncollected():
-        if clients == 1 or how == "threads":
-            return _threads(workload, phase, clients, pace, ready)
-        return _merged(_processes(workload, phase, clients, pace, ready))
+        return _threads(task, ready) if threads else _merged(_processes(task, ready))
 
 
 def _merged(tallies: list[Tally]) -> Tally:
@@ -76,7 +118,8 @@ def _merged(tallies: list[Tally]) -> Tally:
     return whole
 
 
-def _client(workload: Workload, phase: Phase, place: Place, pace: Pace, ready: Callable[[], object]) -> Tally:
+def _client(task: Task, place: Place, ready: Callable[[], object]) -> Tally:
+    workload, phase, pace = task.workload, task.phase, task.pace
     if phase.temperature == "cold":
         # A round beforehand would make warm what is to be cold, and a second one finds it warm.
         pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
@@ -87,6 +130,9 @@ def _client(workload: Workload, phase: Phase, place: Place, pace: Pace, ready: C
             ready,
             place,
             hot=phase.temperature == "hot",
+            flights=task.flights(place.client),
+            writes=phase.writes,
+            watch=partial(cpu_ns, task.server),
         )
 
 
@@ -116,8 +162,9 @@ def less(used: Usage, paused: tuple[int, int]) -> Usage:
     return replace(used, user_ns=user, system_ns=system)
 
 
-def _threads(workload: Workload, phase: Phase, clients: int, pace: Pace, ready: Callable[[], object]) -> Tally:
+def _threads(task: Task, ready: Callable[[], object]) -> Tally:
     """The clients as threads; a single one in the main thread."""
+    clients = task.clients
     used = _Used()
 
     def all_ready() -> None:
@@ -125,17 +172,18 @@ def _threads(workload: Workload, phase: Phase, clients: int, pace: Pace, ready: 
         used.ready()
 
     if clients == 1:
-        return used.settle(_client(workload, phase, Place(), pace, all_ready))
+        return used.settle(_client(task, Place(), all_ready))
     barrier = threading.Barrier(clients, all_ready)
-    workload.engine()
+    task.workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
 
     def run(client: int) -> None:
         try:
-            place = Place(client, clients)
-            results[client] = _client(workload, phase, place, pace, lambda: barrier.wait(START_TIMEOUT))
+            place = Place(client, clients, leads=client == 0)
+            results[client] = _client(task, place, lambda: barrier.wait(START_TIMEOUT))
         except BaseException as error:
             barrier.abort()
+            task.abort()
             results[client] = error
 
     threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
@@ -146,37 +194,34 @@ def _threads(workload: Workload, phase: Phase, clients: int, pace: Pace, ready: 
     return used.settle(_merged(_tallies(results)))
 
 
-def _processes(
-    workload: Workload, phase: Phase, clients: int, pace: Pace, ready: Callable[[], object]
-) -> list[Tally]:
+def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
+    clients = task.clients
     # Forked, so that the dataset and the model's shared memory are there; the engine is not: it is closed first.
     context = multiprocessing.get_context("fork")
     # This process is the last at it, so that it knows when all are ready.
     barrier, parent = context.Barrier(clients + 1), os.getpid()
-    workload.release()
+    task.workload.release()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     receivers, processes = [], []
     for client in range(clients):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
             target=_child,
-            args=(workload, phase, Place(client, clients), pace, barrier, sender, parent),
+            args=(task, Place(client, clients), barrier, sender, parent),
             daemon=True,
         )
         process.start()
         sender.close()
         receivers.append(receiver)
         processes.append(process)
-    results, peaks = _hear_out(receivers, barrier, ready)
+    results, peaks = _hear_out(receivers, barrier, task.abort, ready)
     for process in processes:
         process.join()
     ENDED.add(before, resource.getrusage(resource.RUSAGE_CHILDREN), peaks)
     return _tallies(results)
 
 
-def _child(
-    workload: Workload, phase: Phase, place: Place, pace: Pace, barrier: Any, sender: Any, parent: int
-) -> None:
+def _child(task: Task, place: Place, barrier: Any, sender: Any, parent: int) -> None:
     die_with_parent(parent)
     used = _Used()
 
@@ -186,12 +231,13 @@ def _child(
         used.ready()
 
     try:
-        tally = _client(workload, phase, place, pace, ready)
+        tally = _client(task, place, ready)
         # What closing the engine writes is this phase's.
-        workload.release()
+        task.workload.release()
         result: Tally | BaseException = used.settle(tally)
     except BaseException as error:
         barrier.abort()
+        task.abort()
         kept = isinstance(error, (MemoryError, threading.BrokenBarrierError))
         result = error if kept else ClientDied(f"{type(error).__name__}: {error}")
     sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
@@ -200,7 +246,9 @@ def _child(
 Results = list[Tally | BaseException | None]
 
 
-def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -> tuple[Results, list[int]]:
+def _hear_out(
+    receivers: list[Any], barrier: Any, abort: Callable[[], None], ready: Callable[[], object]
+) -> tuple[Results, list[int]]:
     """What each client sends, and the most memory that it had; None and 0 for one that died, in which case nobody is
     to wait for it at the barrier."""
     results: Results = [None] * len(receivers)
@@ -214,6 +262,7 @@ def _hear_out(receivers: list[Any], barrier: Any, ready: Callable[[], object]) -
                 told = receiver.recv()
             except EOFError:
                 barrier.abort()
+                abort()
                 told = None, 0
             if told == READY:
                 coming -= 1

@@ -13,13 +13,14 @@ PIECE = 256
 
 
 class Feed:
-    """The items of a bulk phase as one flat iterable. The clock stands still while the next slice is built.
+    """The items of a bulk phase as one flat iterable. The clock stands still while the next slice is built; but where
+    it `runs` on, for others are at work meanwhile, building is in the time.
 
     The budget is looked at once in 256 items; an engine that takes them all before it writes overruns it.
     """
 
-    def __init__(self, slices: Iterator[Sequence[Any]], budget_ns: int) -> None:
-        self._slices, self._budget_ns = slices, budget_ns
+    def __init__(self, slices: Iterator[Sequence[Any]], budget_ns: int, runs: bool = False) -> None:
+        self._slices, self._budget_ns, self._runs = slices, budget_ns, runs
         self._first: Sequence[Any] = next(slices, ())
         self.taken = self.paused_ns = 0
         self.paused_cpu = (0, 0)
@@ -44,4 +45,4 @@ class Feed:
             items = next(self._slices, ())
             after = of_thread_ns()
             self.paused_cpu = (self.paused_cpu[0] + after[0] - cpu[0], self.paused_cpu[1] + after[1] - cpu[1])
-            self.paused_ns += now() - paused
+            self.paused_ns += 0 if self._runs else now() - paused

@@ -1,53 +1,52 @@
-"""Executes one client's share of a phase: slice by slice through the timed loops, answers judged in between."""
+"""Executes one client's share of a phase: flight by flight through the timed loops, answers judged in between."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain, count
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
 from time import monotonic_ns
 from typing import Any
 
-from dyno.host.usage import of_thread_ns
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.cargo import Cargo, Rounds
 from dyno.measure.feed import Feed
+from dyno.measure.flight import FOREVER_NS, GONE, MOST, READY, STOP, Alone, Flights, Single
 from dyno.measure.loop import bulk
 from dyno.measure.loops import Loop, pick
-from dyno.measure.slices import Timed, Times, timed
+from dyno.measure.pauses import ONE, Memory, Place, Standing
+from dyno.measure.slices import Held, Parcel, Timed, timed
 from dyno.measure.tally import Tally
 from dyno.model import Wrong
-from dyno.pace import FOREVER_NS, PATIENCE, Pace
-from dyno.suite import Bulk, Failure, Operations
+from dyno.pace import PATIENCE, Pace
+from dyno.suite import Bulk, Failure, Operations, Work
 
-Rounds = Callable[[int], Iterator[Operations | Bulk]]
 # Rounds of a warm-up have numbers of their own: the measured inputs do not depend on it.
 WARM = 1_000_000
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which client it is, of how many."""
-
-    client: int = 0
-    clients: int = 1
+OPEN_MOST = 2_000_000
+"""Operations of an open loop, of all clients together, whose inputs and answers are held: its schedule does not stand
+still for less."""
 
 
 def measure(
     rounds: Rounds,
     pace: Pace,
     ready: Callable[[], object],
-    place: Place = Place(),
+    place: Place = ONE,
     hot: bool = False,
+    flights: Flights | None = None,
+    writes: bool = False,
+    watch: Callable[[], int] = lambda: 0,
 ) -> Tally:
-    """Warms up, calls `ready` with the first slice built, and runs slices until they or the time end.
+    """Warms up, calls `ready` with the first slices built, and flies until they or the time end.
 
     `hot`: a whole untimed round comes first. Untimed answers are checked too. A wrong one ends the phase and
-    stands in `void`.
+    stands in `void`. `flights`: those of the other clients too. `watch`: the CPU time in ns that the server has used.
     """
     with uncollected():
-        return _Client(rounds, pace, place).measure(ready, hot)
+        return _Client(rounds, pace, place, flights, writes, watch).measure(ready, hot)
 
 
 @contextmanager
@@ -67,45 +66,52 @@ def uncollected() -> Iterator[None]:
 
 
 class _Client:
-    def __init__(self, rounds: Rounds, pace: Pace, place: Place) -> None:
-        self._rounds, self._pace = rounds, pace
+    def __init__(
+        self,
+        rounds: Rounds,
+        pace: Pace,
+        place: Place,
+        flights: Flights | None,
+        writes: bool,
+        watch: Callable[[], int],
+    ) -> None:
+        self._rounds, self._pace, self._place, self._watch = rounds, pace, place, watch
         self._loop: Loop = pick(pace.loop)
         self._arrivals: Arrivals | None = None
         if pace.rate is not None:
             self._arrivals = Arrivals(pace.rate, pace.arrivals, place.client, place.clients, pace.seed)
+        self._flights: Flights = flights or (Alone() if pace.rate is None else Single())
+        self._cargo = Cargo(rounds, pace.duration_ns is not None, writes, self._arrivals)
+        self._held = Held()
         self._tally = Tally()
+        self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
-        with _ended(self._every()) as slices:
-            return self._measured(slices, ready, hot)
+        try:
+            return self._measured(ready, hot)
+        finally:
+            with suppress(Exception):
+                self._held.leave()
+            self._cargo.close()
 
-    def _measured(self, slices: Iterator[Operations | Bulk], ready: Callable[[], object], hot: bool) -> Tally:
-        first: Operations | Bulk | None = None
+    def _measured(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
             if hot:
                 self._tally.warm = self._untimed(self._rounds(WARM), self._pace.limit_ns)[1]
             self._warm_up()
-            first = built(next(slices, None))
+            self._load()
         except Wrong as wrong:
             self._tally.void = str(wrong)
         self._loop.calibrate()
         # Also where nothing is left to be done: other clients wait for this one.
         ready()
-        try:
-            self._run(first, slices)
-        except Wrong as wrong:
-            self._tally.void = str(wrong)
+        if self._pace.duration_ns is not None:
+            self._deadline = monotonic_ns() + PATIENCE * self._pace.duration_ns
+        self._fly_on()
+        self._tally.due = self._due()
         return self._tally
 
-    def _every(self) -> Iterator[Operations | Bulk]:
-        """The slices of round 0, and, with a duration, of further rounds for as long as there are any."""
-        for number in count():
-            work = None
-            with _ended(self._rounds(number)) as slices:
-                for work in slices:
-                    yield work
-            if work is None or self._pace.duration_ns is None:
-                return
+    # -- beforehand -----------------------------------------------------------------------------------------
 
     def _warm_up(self) -> None:
         left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
@@ -115,24 +121,29 @@ class _Client:
             if not spent or monotonic_ns() > deadline:
                 return
 
-    def _untimed(self, slices: Iterator[Operations | Bulk], limit_ns: int) -> tuple[int, bool]:
+    def _untimed(self, slices: Iterator[Work], limit_ns: int) -> tuple[int, bool]:
         """A round that is not recorded: how long it took, at most `limit_ns`, and whether it was done whole."""
         with _ended(slices):
-            return self._unrecorded(slices, limit_ns)
+            try:
+                return self._unrecorded(slices, limit_ns)
+            finally:
+                self._held.leave()
 
-    def _unrecorded(self, slices: Iterator[Operations | Bulk], limit_ns: int) -> tuple[int, bool]:
+    def _unrecorded(self, slices: Iterator[Work], limit_ns: int) -> tuple[int, bool]:
         spent = 0
         for work in slices:
             if spent >= limit_ns:
                 return spent, False
             given: tuple[Any, ...]
-            if isinstance(work, Bulk):
+            if isinstance(work, Operations):
+                parcel = Parcel(work)
+                seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
+                given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
+            else:
+                assert isinstance(work, Bulk)
                 feed = Feed(work.feed, limit_ns - spent)
                 answer, elapsed_ns = bulk(work, feed)
                 given, out_of_time = (answer, feed.taken), feed.out_of_time
-            else:
-                seen = timed(self._loop, work, limit_ns - spent)
-                given, elapsed_ns, out_of_time = (seen.answers,), seen.elapsed_ns, seen.out_of_time
             spent += elapsed_ns
             if not isinstance(given[0], Failure):
                 judged(work.check, *given)
@@ -140,101 +151,191 @@ class _Client:
                 return spent, False
         return spent, True
 
-    def _run(self, work: Operations | Bulk | None, slices: Iterator[Operations | Bulk]) -> None:
-        tally, pace = self._tally, self._pace
-        deadline = monotonic_ns() + PATIENCE * (pace.duration_ns or FOREVER_NS)
-        while work is not None:
-            left = pace.limit_ns - tally.elapsed_ns
-            if left <= 0:
-                self._out_of_time()
-                return
-            record = self._bulk(work, left) if isinstance(work, Bulk) else self._operations(work, left)
-            paused = of_thread_ns()
-            record()
-            # It holds the answers: they are freed within the pause.
-            del record
-            work = next(slices, None) if tally.ended_by == "count" else None
-            self._pause(paused)
-            if work is not None and monotonic_ns() > deadline:
-                self._out_of_time()
-                return
+    # -- flights --------------------------------------------------------------------------------------------
 
-    def _pause(self, since: tuple[int, int]) -> None:
-        user, system = of_thread_ns()
-        before = self._tally.paused
-        self._tally.paused = (before[0] + user - since[0], before[1] + system - since[1])
+    def _load(self) -> None:
+        """Inputs of the next flight: in an open loop, of all that is due in time, so that its schedule need not stand
+        still."""
+        cargo, arrivals = self._cargo, self._arrivals
+        if arrivals is not None:
+            most = OPEN_MOST // self._place.clients
+            cargo.load(lambda: arrivals.last_ns > self._pace.limit_ns or cargo.operations >= most)
+        else:
+            wanted = self._flights.operations()
+            cargo.load(lambda: cargo.operations >= wanted)
+
+    def _state(self) -> int:
+        if self._tally.void is not None:
+            return STOP
+        if not self._cargo.waiting or self._tally.ended_by != "count":
+            return GONE
+        if self._left_ns() <= 0:
+            self._out_of_time()
+            return GONE
+        if self._tally.wall_ns and monotonic_ns() > self._deadline:
+            self._out_of_time()
+            return STOP
+        return READY
+
+    def _left_ns(self) -> int:
+        return self._pace.limit_ns - self._tally.elapsed_ns
+
+    def _fly_on(self) -> None:
+        now, tally = self._loop.now, self._tally
+        standing = Standing(self._place, self._watch)
+        while True:
+            start = self._flights.take_off(self._state(), now)
+            standing.ends(tally)
+            if start is None:
+                break
+            self._begun = self._begun or start
+            over, done, record = self._fly(start)
+            tally.wall_ns = now() - self._begun
+            elapsed_ns = self._flights.land(over, done, self._most, now)
+            standing.begins()
+            try:
+                record(elapsed_ns)
+                # It holds the answers: they are freed before inputs are built.
+                del record
+                if tally.ended_by == "count":
+                    self._load()
+            except Wrong as wrong:
+                tally.void = str(wrong)
+        self._arrive()
+
+    def _arrive(self) -> None:
+        """The transaction that holds slices is the engine's to the end; the last slice may have been cut."""
+        begin = self._loop.now()
+        if self._held.leave():
+            spent = self._loop.now() - begin
+            self._tally.count(spent, spent, ())
+        for parcel in self._cargo.waiting[:1]:
+            if isinstance(parcel, Parcel) and parcel.done and self._tally.void is None:
+                try:
+                    self._judge(parcel)
+                except Wrong as wrong:
+                    self._tally.void = str(wrong)
 
     def _out_of_time(self) -> None:
         self._tally.ended_by = "budget" if self._pace.duration_ns is None else "duration"
 
-    def _operations(self, work: Operations, left_ns: int) -> Callable[[], None]:
-        """Runs a slice; what is returned records and judges it."""
-        due: Times | None = None
-        if self._arrivals is not None:
-            paused = of_thread_ns()
-            due = self._arrivals.take(len(work.arguments)) - self._tally.elapsed_ns
-            self._pause(paused)
-        seen = timed(self._loop, work, left_ns, due)
-        return lambda: self._record(work, seen, due)
+    def _fly(self, start: int) -> tuple[int, int, Callable[[int], None]]:
+        """One flight: when it was over, how many operations it had, and what records and judges them, which is given
+        how long it took for all clients together."""
+        limit = start + min(self._left_ns(), FOREVER_NS)
+        if self._cargo.waiting and isinstance(self._cargo.waiting[0], Bulk):
+            over, record = self._bulk(self._cargo.waiting.pop(0), start, limit - start)
+            return over, 1, record
+        deadline = limit if self._arrivals is not None else min(limit, start + self._flights.length_ns())
+        origin, legs, over = start - self._tally.elapsed_ns, list[tuple[Parcel, Timed]](), start
+        memory = Memory(self._place.clients, start) if self._flights.shared else None
+        for parcel in self._cargo.waiting:
+            assert isinstance(parcel, Parcel)
+            leg = timed(self._loop, parcel, deadline, self._held, origin)
+            legs.append((parcel, leg))
+            over = leg.over
+            if parcel.left:
+                if deadline == limit:
+                    self._out_of_time()
+                break
+            if over > deadline:
+                break
+            if memory is not None and memory.full(over):
+                self._most = max(sum(len(leg.answers) for _, leg in legs), 1)
+                break
+        return over, sum(len(leg.answers) for _, leg in legs), partial(self._record, legs, start)
 
-    def _record(self, work: Operations, seen: Timed, due: Times | None) -> None:
-        tally, done = self._tally, len(seen.answers)
-        spans = seen.ends - seen.starts
-        tally.operations += done
-        tally.items += done if work.weights is None else sum(work.weights[:done])
-        if seen.failures:
-            failed = [at for at, answer in enumerate(seen.answers) if isinstance(answer, Failure)]
-            tally.items -= sum(1 if work.weights is None else work.weights[at] for at in failed)
-        tally.latency.add(spans)
-        tally.series.add(seen.ends + tally.elapsed_ns, spans)
-        if work.kinds is not None:
-            tally.add_kinds(work.kinds, spans)
-        if due is not None:
-            tally.add_open(seen.starts, seen.ends, due[:done], seen.entered_ns)
-        tally.count(seen.elapsed_ns, int(spans.sum()) + seen.transaction_ns, seen.failures)
-        if seen.out_of_time:
-            self._out_of_time()
-        tally.checked += judged(work.check, seen.answers)
+    def _record(self, legs: list[tuple[Parcel, Timed]], start: int, elapsed_ns: int) -> None:
+        """What was seen goes into the tally, and slices that are done are judged."""
+        tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
+        for parcel, leg in legs:
+            work, done, spans = parcel.work, len(leg.answers), leg.ends - leg.starts
+            stretch = slice(leg.first, leg.first + done)
+            weights = [1] * done if work.weights is None else work.weights[stretch]
+            tally.operations += done
+            tally.items += done if work.weights is None else sum(weights)
+            if leg.failures:
+                failed = [at for at, answer in enumerate(leg.answers) if isinstance(answer, Failure)]
+                tally.items -= sum(weights[at] for at in failed)
+                failures += leg.failures
+            tally.latency.add(spans)
+            tally.series.add(leg.ends - start + base, spans)
+            if work.kinds is not None:
+                tally.add_kinds(work.kinds[stretch], spans)
+            if parcel.due is not None:
+                origin = start - base
+                tally.add_open(leg.starts, leg.ends, parcel.due[stretch] + origin, leg.entered)
+            busy_ns += int(spans.sum()) + leg.transaction_ns
+        if legs:
+            tally.count(elapsed_ns, busy_ns, failures)
+        for parcel, _ in legs:
+            if not parcel.left:
+                self._cargo.waiting.remove(parcel)
+                self._judge(parcel)
 
-    def _bulk(self, work: Bulk, left_ns: int) -> Callable[[], None]:
-        """Runs the one call; what is returned records and judges it."""
-        paused = of_thread_ns()
-        feed = Feed(work.feed, left_ns)
-        self._pause(paused)
-        answer, elapsed_ns = bulk(work, feed)
+    def _judge(self, parcel: Parcel) -> None:
+        work, answers = parcel.work, parcel.answers
+        self._tally.checked += judged(work.check, answers)
+        if work.sizes is not None or work.parts is not None:
+            good = [answer for answer in answers if not isinstance(answer, Failure)]
+            self._tally.add_bytes(_sizes(work.sizes, answers, good))
+            for part, spans in (work.parts(good) if work.parts is not None and good else {}).items():
+                self._tally.add_part(part, spans)
 
-        def record() -> None:
+    def _bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
+        """Runs the one call: when it was over, and what records and judges it."""
+        shared = self._flights.shared
+        feed = Feed(work.feed, left_ns, runs=shared)
+        answer, spent_ns = bulk(work, feed)
+        over = self._loop.now() if shared else start + spent_ns
+
+        def record(elapsed_ns: int) -> None:
             tally = self._tally
             failures = [answer] if isinstance(answer, Failure) else []
             tally.bulk = True
             tally.operations += 1
             tally.items += 0 if failures else feed.taken * work.items_per_record
-            tally.count(elapsed_ns, elapsed_ns, failures)
+            tally.count(elapsed_ns, spent_ns, failures)
             tally.paused = (tally.paused[0] + feed.paused_cpu[0], tally.paused[1] + feed.paused_cpu[1])
             if feed.out_of_time:
                 self._out_of_time()
             if not failures:
                 tally.checked += judged(work.check, answer, feed.taken)
+                if work.moved is not None:
+                    tally.add_bytes(work.moved(answer, feed.taken))
 
-        return record
+        return over, record
+
+    def _due(self) -> int | None:
+        """How many operations of an open loop were due in its time."""
+        if self._arrivals is None:
+            return None
+        elapsed_ns, waiting = self._tally.elapsed_ns, self._cargo.waiting
+        parcels = [one for one in waiting if isinstance(one, Parcel) and one.due is not None]
+        left = sum(int((one.due[one.done :] <= elapsed_ns).sum()) for one in parcels if one.due is not None)
+        return self._tally.operations + left + (0 if self._cargo.over else self._arrivals.until(elapsed_ns))
+
+
+Sizes = Sequence[int] | Callable[[Sequence[Any]], Sequence[int]]
+
+
+def _sizes(sizes: Sizes | None, answers: Sequence[Any], good: Sequence[Any]) -> int | None:
+    """How many bytes moved, of what did not raise."""
+    if sizes is None:
+        return None
+    if callable(sizes):
+        return sum(sizes(good)) if good else 0
+    return sum(size for size, answer in zip(sizes, answers, strict=False) if not isinstance(answer, Failure))
 
 
 @contextmanager
-def _ended(slices: Iterator[Operations | Bulk]) -> Iterator[Iterator[Operations | Bulk]]:
-    """What a generator of slices holds open, a transaction perhaps, is left with the block, not with the garbage."""
+def _ended(slices: Iterator[Work]) -> Iterator[Iterator[Work]]:
+    """What a generator of slices holds open is left with the block, not with the garbage."""
     try:
         yield slices
     finally:
         if isinstance(slices, Generator):
             slices.close()
-
-
-def built(work: Operations | Bulk | None) -> Operations | Bulk | None:
-    """With its items too, of which a bulk phase builds the first slice when asked."""
-    if not isinstance(work, Bulk):
-        return work
-    first = next(work.feed, ())
-    return replace(work, feed=chain([first] if first else (), work.feed))
 
 
 def judged(check: Callable[..., int], *arguments: Any) -> int:

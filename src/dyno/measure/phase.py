@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from dyno.histogram import Recorder
@@ -27,8 +28,8 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
     residency = chill(workload, job) if cold else None
     # After that: stopped and started, the server has other processes.
     server = serving(job)
-    counters = _Counters(server, job)
-    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, counters.read)
+    counters = _Counters(server, workload.place() or job.home)
+    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, counters.read, server)
     served, moved, mine = counters.served(), counters.moved(), own()
     # Opened here, where the clients were processes of their own: its background threads go on with their work.
     engine = workload.engine()
@@ -46,7 +47,7 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
-        facts={} if void else dict(workload.facts(phase)),
+        facts={} if void else {**tally.facts, **workload.facts(phase)},
     )
 
 
@@ -58,12 +59,12 @@ def serving(job: Job) -> list[int]:
 class _Counters:
     """What others used: read when the clients start, so that an untimed round before is in none of it."""
 
-    def __init__(self, server: list[int], job: Job) -> None:
-        self._server, self._home = server, job.home
+    def __init__(self, server: list[int], place: Path) -> None:
+        self._server, self._place = server, place
         self.read()
 
     def read(self) -> None:
-        self._served, self._device = of_tree(self._server), device(self._home)
+        self._served, self._device = of_tree(self._server), device(self._place)
 
     def served(self) -> Usage:
         """By the server's processes, since then."""
@@ -71,7 +72,7 @@ class _Counters:
 
     def moved(self) -> dict[str, int | None]:
         """To and from the device, by anybody, since then."""
-        now, then = device(self._home), self._device
+        now, then = device(self._place), self._device
         return {
             "read_bytes": difference(then.read_bytes, now.read_bytes),
             "written_bytes": difference(then.written_bytes, now.written_bytes),
@@ -101,12 +102,18 @@ def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[
         "ended_by": tally.ended_by,
         "checked": tally.checked,
         "clients": job.clients,
+        "wall_ns": tally.wall_ns,
+        "pause_cpu_ns": tally.pause_cpu_ns,
+        "due": tally.due,
+        "bytes": tally.bytes,
+        "reported_by": tally.reported_by,
         "bulk": tally.bulk,
         "histogram": tally.latency.encode(),
         "by_kind": {kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
+        "by_part": {part: recorder.encode() for part, recorder in tally.by_part.items()},
         "response": _encoded(tally.response),
         "late": _encoded(tally.late),
-        "series": tally.series.points(),
+        "series": tally.points or tally.series.points(),
         "void": void,
     }
 

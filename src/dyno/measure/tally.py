@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from dyno.histogram import Recorder
 from dyno.host.usage import NOTHING, Usage
 from dyno.measure.series import Series
 from dyno.measure.slices import Times
+from dyno.model import Fact
 from dyno.suite import Failure
 
 
@@ -40,6 +41,26 @@ class Tally:
     paused: tuple[int, int] = (0, 0)
     """User and system CPU time that the client's thread spent on inputs and checks."""
     usage: Usage = NOTHING
+    wall_ns: int = 0
+    """Of several clients: the longest."""
+    due: int | None = None
+    """Operations that were due, of an open loop."""
+    pause_process_ns: int = 0
+    """CPU time of the whole process, and of the server, while the clock stood still."""
+    pause_server_ns: int = 0
+    bytes: int | None = None
+    by_part: dict[str, Recorder] = field(default_factory=dict)
+    reported_by: str | None = None
+    points: tuple[Mapping[str, int], ...] = ()
+    """The series that an outside tool told."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What an outside tool told beside."""
+
+    @property
+    def pause_cpu_ns(self) -> int:
+        """What worked while the clock stood still, and was neither the building of inputs nor the judging of answers:
+        background threads of the engine's, and its server."""
+        return max(self.pause_process_ns - sum(self.paused), 0) + self.pause_server_ns
 
     def merge(self, other: Tally) -> None:
         """Takes in another client's tally, clients having run side by side."""
@@ -63,6 +84,14 @@ class Tally:
         self.series.merge(other.series)
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
         self.usage = self.usage + other.usage
+        self.wall_ns = max(self.wall_ns, other.wall_ns)
+        self.due = _sum(self.due, other.due)
+        self.pause_process_ns += other.pause_process_ns
+        self.pause_server_ns += other.pause_server_ns
+        self.bytes = _sum(self.bytes, other.bytes)
+        for part, recorder in other.by_part.items():
+            self.by_part.setdefault(part, Recorder()).merge(recorder)
+        self.reported_by = self.reported_by or other.reported_by
 
     def count(self, elapsed_ns: int, busy_ns: int, failures: Sequence[Failure]) -> None:
         self.elapsed_ns += elapsed_ns
@@ -72,9 +101,18 @@ class Tally:
             self.first_error = failures[0].error
 
     def add_kinds(self, kinds: Sequence[str], spans: Times) -> None:
-        names = np.asarray(kinds[: len(spans)])
-        for kind in dict.fromkeys(kinds[: len(spans)]):
+        """Of each operation its kind and its latency."""
+        names = np.asarray(kinds)
+        for kind in dict.fromkeys(kinds):
             self.by_kind.setdefault(kind, Recorder()).add(spans[names == kind])
+
+    def add_bytes(self, moved: int | None) -> None:
+        """None where the suite does not tell."""
+        if moved is not None:
+            self.bytes = (self.bytes or 0) + moved
+
+    def add_part(self, name: str, spans_ns: Sequence[int]) -> None:
+        self.by_part.setdefault(name, Recorder()).add(spans_ns)
 
     def add_open(self, starts: Times, ends: Times, due: Times, entered_ns: int) -> None:
         """What an open loop adds: `due`, `starts`, `ends` and when the transaction was entered, by one clock."""
@@ -84,6 +122,10 @@ class Tally:
         # behind is overdue when this one begins.
         before = np.concatenate([np.full(min(len(ends), 1), entered_ns), ends[:-1]])
         self.late.add(starts - np.maximum(due, before))
+
+
+def _sum(mine: int | None, other: int | None) -> int | None:
+    return other if mine is None else mine + (other or 0)
 
 
 def _merged(mine: Recorder | None, other: Recorder | None) -> Recorder | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,20 +26,20 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     """
     if job.spec.in_memory:
         raise Absent("reads from memory, whatever it keeps in files, so that it can't be cold")
-    if job.server is None and not list(workload.engine().files()):
+    if job.server is None and not [*workload.engine().files(), *workload.files()]:
         raise Absent("keeps nothing in files, so that it can't be cold")
     workload.release()
     if job.server is None:
-        return _evicted(job.home)
+        return _evicted(job.home, workload.files())
     job.server.stop()
     try:
-        return _evicted(job.home)
+        return _evicted(job.home, workload.files())
     finally:
         job.server.start()
 
 
-def _evicted(home: Path) -> Mapping[str, Any]:
-    files = [path for path in home.rglob("*") if path.is_file()]
+def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
+    files = [path for path in (*home.rglob("*"), *others) if path.is_file()]
     how, found = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _next_to_nothing(found.resident_bytes, found.file_bytes):
         # Everybody's caches only where that may help: others' work and the next trial's start suffer from it.

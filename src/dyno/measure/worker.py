@@ -104,6 +104,7 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
     )
     with _served(job, pipe) as job, _closed(suite.workload(job)) as workload:
         _phases(workload, suite, job, message, pipe)
+        _tell(pipe, event="facts", facts=dict(workload.trial_facts()))
         _tell(pipe, event="phase", phase="close")
         # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
         server = _server(job)

@@ -131,7 +131,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "plan": plan.data(),
-        "layout": plan.layout,
+        **plan.declared,
         "host": found,
     }
 

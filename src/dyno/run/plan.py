@@ -79,8 +79,9 @@ class Plan:
     """Further blocks are added until each interval reaches no further than this share of its median."""
     within: float | None = None
     """Seconds after which no further block is begun; None where `until` is."""
-    layout: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    """The suite's own table, as plain JSON; it has a place of its own in the run file."""
+    declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
+    their own in the run file, of which reports know no suite."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of users' own servers: as the cells have them, with passwords hidden, to what they are. In no run file."""
 
@@ -115,7 +116,7 @@ class Plan:
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
         whole = asdict(self)
-        del whole["cells"], whole["addresses"], whole["layout"]
+        del whole["cells"], whole["addresses"], whole["declared"]
         return {**whole, "phases": list(self.phases)}
 
 
@@ -152,7 +153,11 @@ def make(asked: Asked) -> Plan:
         loop=asked.loop or "auto",
         until=None if asked.until is None else _until(asked.until),
         within=None if asked.until is None else asked.within or WITHIN,
-        layout=None if suite.layout is None else asdict(suite.layout),
+        declared={
+            "phases": [asdict(phase) for phase in suite.phases if phase.name in phases],
+            "layout": None if suite.layout is None else asdict(suite.layout),
+            "charts": [asdict(chart) for chart in suite.charts],
+        },
         addresses=addresses,
     )
 

@@ -45,6 +45,7 @@ class _Story:
     resources: dict[str, Any] = field(default_factory=dict)
     loop: dict[str, Any] | None = None
     absent: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def hear(self, line: bytes) -> bool:
         """Takes in a line of the worker's; False for one that it can't have written."""
@@ -73,6 +74,8 @@ class _Story:
             self.about = self.hidden(event)
         elif kind == "loop":
             self.loop = event
+        elif kind == "facts":
+            self.facts = self.hidden(dict(event["facts"]))
         elif kind == "absent":
             self.absent[event["phase"]] = self.hidden(event["why"])
         elif kind == "sample":
@@ -141,6 +144,7 @@ def run_trial(
         output=printed,
         loop=story.loop,
         absent=story.absent,
+        facts=story.facts,
         strain=strain.since(before, strain.counters(), duration),
     )
 

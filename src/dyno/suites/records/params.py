@@ -106,6 +106,8 @@ def _insert(name: str, title: str) -> Phase:
     )
 
 
+# The kinds of operations of a mix, and whether each writes.
+KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 _STRETCHES = "every record, their order and number"
 # What is read on a cold cache soon makes it warm: these read one page in ten, and one record in twenty.
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
@@ -121,6 +123,13 @@ PHASES = (
     Phase("rand-key-cold", "rand-key of few records, from the device", "op", False, "cold", "every record"),
     Phase("scan-cold", "scan from few places, from the device", "op", False, "cold", _STRETCHES),
     Phase("update", "replace records, observing each old one", "op", True, checked="every old record"),
-    Phase("mixed", "reads and writes, each its own transaction", "op", True, checked="every answer, in order"),
+    Phase(
+        "mixed",
+        "reads and writes, each its own transaction",
+        "op",
+        True,
+        checked="every answer, in order",
+        kinds=KINDS,
+    ),
     Phase("delete", "delete records and their index entries", "op", True, checked="every answer, then what is left"),
 )

@@ -1,0 +1,65 @@
+"""A phase that an outside tool does and measures: what it reports, as a tally. Dyno itself times nothing of it."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from time import monotonic_ns
+
+from dyno.histogram import Recorder
+from dyno.host.usage import NOTHING
+from dyno.measure.tally import Tally
+from dyno.model import Phase, Wrong
+from dyno.pace import Pace
+from dyno.suite import Report, Reported, Workload
+
+
+def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
+    """Has the tool do the phase, whole. How many clients it has is the tool's own affair, and so is a rate."""
+    with workload.connect() as port:
+        (work,) = workload.work(phase, port, 0, 1, 0)
+        if not isinstance(work, Reported):
+            raise TypeError(f"phase {phase.name} is declared to be reported, and its work is not")
+        ready()
+        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic_ns()
+        report = work.call(pace.limit_ns)
+        wall_ns, after = monotonic_ns() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        tally = _tally(report)
+        tally.wall_ns = wall_ns
+        user, system = report.cpu_ns or (
+            round((after.ru_utime - before.ru_utime) * 1e9),
+            round((after.ru_stime - before.ru_stime) * 1e9),
+        )
+        tally.usage = replace(NOTHING, user_ns=user, system_ns=system)
+        try:
+            tally.checked = work.check(report)
+        except Wrong as wrong:
+            tally.void = str(wrong)
+    return tally
+
+
+def _tally(report: Report) -> Tally:
+    tally = Tally(
+        operations=report.operations,
+        items=report.items,
+        elapsed_ns=report.elapsed_ns,
+        busy_ns=report.elapsed_ns,
+        errors=report.errors,
+        first_error=report.first_error,
+        bytes=report.bytes,
+        reported_by=report.tool,
+        facts=report.facts,
+    )
+    tally.latency = _recorded(report.latencies)
+    tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
+    tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
+    tally.points = tuple(dict(point) for point in report.series)
+    return tally
+
+
+def _recorded(values: Iterable[tuple[int, int]]) -> Recorder:
+    recorder = Recorder()
+    for value_ns, count in values:
+        recorder.add_many(value_ns, count)
+    return recorder
