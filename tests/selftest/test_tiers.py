@@ -102,12 +102,39 @@ def test_the_table_and_the_markdown_say_the_same(shell: Shell) -> None:
     [
         ("raises", "it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'"),
         ("dies", "it ended with status -9"),
+        ("segfaults", "it ended with status -11"),
+        ("leaves", "it ended with status 0 in the middle of its work"),
     ],
 )
-def test_an_engine_that_fails_is_declared_and_not_proven(shell: Shell, how: str, why: str) -> None:
-    status, (found,) = tiers(shell, "-e", f"forgetful:how={how}", "--tier", "power")
-    assert (status, found["verdict"]) == (0, "declared, not proven")
-    assert found["why"].startswith(why)
+def test_an_engine_that_fails_is_a_failure_and_holds_up_no_other(shell: Shell, how: str, why: str) -> None:
+    status, (found, other) = tiers(shell, "-e", f"forgetful:how={how},forgetful:how=flushed", "--tier", "power")
+    assert (status, found["verdict"], other["verdict"]) == (1, "failed", "proven")
+    assert found["why"].startswith(why) and "\n" not in found["why"]
+    assert all(found[name] is None for name in (*NOT_TRACED, "version"))
+
+
+@needs_strace
+def test_a_hang_is_a_failure(shell: Shell) -> None:
+    shell.plugins = [*shell.plugins, TESTS / "selftest" / "spoiled"]
+    shell.given["DYNO_CONSTANTS"] = json.dumps({"dyno.selftest.flushes.TIMEOUT_SECONDS": 2})
+    status, (found,) = tiers(shell, "-e", "forgetful:how=hangs", "--tier", "power")
+    assert (status, found["verdict"], found["why"]) == (1, "failed", "not done after 2 s")
+    assert shell.strays() == []
+
+
+@needs_strace
+def test_a_refusal_is_no_failure(shell: Shell) -> None:
+    status, (found,) = tiers(shell, "-e", "forgetful:how=refuses", "--tier", "power")
+    assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", "it does not feel like it")
+
+
+@needs_strace
+def test_a_failure_is_printed_with_the_last_line_of_what_failed(shell: Shell) -> None:
+    for flags, end in (([], "1 failed\n"), (["--markdown"], "1 failed.\n")):
+        asked = ("selftest", "--tiers", "-e", "forgetful:how=raises", "--tier", "power", *flags)
+        status, out, err = shell.dyno(*asked)
+        assert (status, err) == (1, "") and out.endswith(end)
+        assert "failed: it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'" in out
 
 
 @needs_strace

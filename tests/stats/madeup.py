@@ -127,6 +127,13 @@ def changed(run: Run, change: Change) -> Run:
     return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
 
 
+def heated(run: Run, **temperatures: str) -> Run:
+    """The run with phases of these temperatures, by name, which were reached."""
+    return changed(
+        run, lambda _, sample: replace(sample, temperature=temperatures.get(sample.phase, sample.temperature))
+    )
+
+
 def written(run: Run, path: Path) -> Path:
     """The run as a file."""
     results.create(path, run.header, list(run.cells))

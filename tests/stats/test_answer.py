@@ -1,5 +1,5 @@
-"""Guards the answer for a person who has to decide: which engine is the fastest over all phases together, at a tier,
-how sure that is, and where it does not hold.
+"""Guards the answer for a person who has to decide: which engine is the fastest over all phases of one
+temperature together, at a tier, how sure that is, and where it does not hold.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from madeup import Rates, a_cell, a_sample, an_attempt, changed, of_cells, of_rates, reads, recorded
+from madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
 from dyno.model import Sample, Tier
 from dyno.results import Run
@@ -155,24 +155,67 @@ def test_options_and_not_only_names_tell_engines_apart() -> None:
     assert found.best.asked == "sqlite:journal_mode=wal"
 
 
-def lukewarm(run: Run, engine: str, phase: str = "read", residency: object = "evicted") -> Run:
-    """The run, whose cold phase was in memory for one engine; `residency` None: a hot phase, that was not hot."""
+def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> Run:
+    """The run, whose cold phase was in memory for one engine; or whose hot phase was not hot for it."""
 
     def warmer(name: str, sample: Sample) -> Sample:
         if sample.phase != phase:
             return sample
-        proof = None if residency is None else {"file_bytes": 100, "resident_bytes": 90 * (name == engine)}
-        return replace(sample, temperature="lukewarm" if name == engine else "cold", residency=proof)
+        proof = None if hot else {"file_bytes": 100, "resident_bytes": 90 * (name == engine)}
+        reached = "lukewarm" if name == engine else "hot" if hot else "cold"
+        return replace(sample, temperature=reached, residency=proof)
 
     return changed(run, warmer)
 
 
+def test_temperatures_are_never_put_in_one_mean() -> None:
+    # Hot reads a hundred times as fast hide that neither writes nor cold reads are; each is told apart.
+    rates = {"fill": (100,) * 3, "read": (100_000,) * 3, "read-cold": (10,) * 3}
+    others_ = {"fill": (200,) * 3, "read": (1_000,) * 3, "read-cold": (30,) * 3}
+    run = of_rates((a_cell("memory"), rates), (a_cell("lmdb"), others_), phases=list(rates))
+    found = answers(heated(run, read="hot", **{"read-cold": "cold"}))
+    assert [(one.temperature, one.phases, one.best.asked) for one in found] == [
+        ("none", ("fill",), "lmdb"),
+        ("hot", ("read",), "memory"),
+        ("cold", ("read-cold",), "lmdb"),
+    ]
+    assert [one.others[0][1].ratio for one in found] == pytest.approx([1 / 2, 1 / 100, 1 / 3])
+    assert all(one.elsewhere == () for one in found)
+
+
+def test_a_phase_that_was_not_proven_to_be_hot_is_no_less_a_hot_one() -> None:
+    run = lukewarm(heated(both(sqlite=((1,) * 3, (2,) * 3), lmdb=((3,) * 3, (4,) * 3)), read="hot"), "lmdb", hot=True)
+    assert [(one.temperature, one.phases) for one in answers(run)] == [("none", ("fill",)), ("hot", ("read",))]
+
+
+def test_an_engine_that_lacks_every_phase_of_a_temperature_is_left_out_by_name() -> None:
+    rows = [
+        (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
+        (a_cell("lmdb"), {"fill": (200,) * 3, "read": (200,) * 3}),
+        (a_cell("memory"), {"fill": (900,) * 3}),
+    ]
+    first, cold = answers(heated(of_rates(*rows), read="cold"))
+    assert (first.best.asked, first.left_out) == ("memory", ())
+    assert (cold.best.asked, [cell.asked for cell in cold.left_out]) == ("lmdb", ["memory"])
+
+
+COLD = {"read": "cold", "scan": "cold"}
+
+
 def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None:
-    run = both(sqlite=((100,) * 3, (10_000,) * 3), lmdb=((200,) * 3, (10,) * 3))
+    slow, fast = {"read": (100,) * 3, "scan": (10_000,) * 3}, {"read": (200,) * 3, "scan": (10,) * 3}
+    run = heated(of_rates((a_cell("sqlite"), slow), (a_cell("lmdb"), fast), phases=list(COLD)), **COLD)
     assert only(run).best.asked == "sqlite"
+    found = only(lukewarm(run, "sqlite", "scan"))
+    assert (found.best.asked, found.phases, found.left_out, found.warm) == ("lmdb", ("read",), (), ())
+    assert [(table.phase, [cell.asked for cell in table.warm]) for table in found.set_aside] == [("scan", ["sqlite"])]
+
+
+def test_where_no_phase_was_cold_for_all_it_speaks_of_those_that_were_and_names_the_others() -> None:
+    run = heated(reads(sqlite=(300,) * 3, lmdb=(200,) * 3, memory=(100,) * 3), read="cold")
     found = only(lukewarm(run, "sqlite"))
-    assert (found.best.asked, found.phases, found.left_out) == ("lmdb", ("fill",), ())
-    assert [(table.phase, [cell.asked for cell in table.warm]) for table in found.set_aside] == [("read", ["sqlite"])]
+    assert (found.best.asked, others(found), found.set_aside) == ("lmdb", {"memory": "slower"}, ())
+    assert ([cell.asked for cell in found.warm], found.left_out) == (["sqlite"], ())
 
 
 def test_what_was_not_proven_to_be_cold_is_in_no_ratio() -> None:
@@ -183,6 +226,6 @@ def test_what_was_not_proven_to_be_cold_is_in_no_ratio() -> None:
 
 
 def test_a_hot_phase_that_was_not_proven_to_be_hot_is_compared_and_doubted() -> None:
-    run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3), "lmdb", residency=None)
+    run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3), "lmdb", hot=True)
     assert len(pairs(run)) == 2
-    assert only(run).set_aside == ()
+    assert (only(run).set_aside, only(run).warm) == ((), ())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
-from stats.madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+from stats.madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
-from dyno.model import Tier
+from dyno.model import Sample, Tier
 from dyno.report import words
 from dyno.results import Run
 from dyno.stats.verdict import Verdict
@@ -186,9 +187,9 @@ def both(**rates: tuple[float | None, float | None]) -> Run:
 
 def test_several_phases_and_where_it_does_not_hold() -> None:
     assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
-        "At tier process, sqlite is the fastest in the 2 phases together: at least 2.5 times as fast as memory (2.58"
-        " times as fast, 99 % interval 2.58 – 2.58, 5 blocks). But memory is at least 3.0 times as fast as sqlite in"
-        " fill."
+        "At tier process, sqlite is the fastest in the 2 phases together that are neither hot nor cold: at least 2.5"
+        " times as fast as memory (2.58 times as fast, 99 % interval 2.58 – 2.58, 5 blocks). But memory is at least"
+        " 3.0 times as fast as sqlite in fill."
     )
 
 
@@ -208,9 +209,36 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
 
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
-        "At tier process, lmdb is the fastest in the 2 phases together: at least 65 % faster than sqlite (1.655 times"
-        " as fast, 99 % interval 1.655 – 1.655, 5 blocks). Left out for want of a phase: memory."
+        "At tier process, lmdb is the fastest in the 2 phases together that are neither hot nor cold: at least 65 %"
+        " faster than sqlite (1.655 times as fast, 99 % interval 1.655 – 1.655, 5 blocks). Left out for want of a"
+        " phase: memory."
     )
+
+
+def test_each_temperature_has_its_answer_which_says_so() -> None:
+    rates = {phase: around(2) for phase in ("fill", "read", "scan", "read-cold")}
+    run = of_rates(
+        (a_cell("lmdb"), rates), (a_cell("sqlite"), {phase: around(1) for phase in rates}), phases=list(rates)
+    )
+    run = heated(run, read="hot", scan="hot", **{"read-cold": "cold"})
+    assert [sentence.partition(":")[0] for sentence in words.answers(run)] == [
+        "At tier process, lmdb is the fastest in fill",
+        "At tier process, lmdb is the fastest in the 2 hot phases together",
+        "At tier process, lmdb is the fastest in read-cold (cold)",
+    ]
+
+
+def test_who_was_not_proven_to_be_cold_is_named_where_no_phase_was_cold_for_all() -> None:
+    run = heated(reads(lmdb=around(2), sqlite=around(1)), read="cold")
+    (sentence,) = words.answers(changed(run, lambda name, sample: warmer(sample) if name == "sqlite" else sample))
+    assert sentence == (
+        "At tier process, lmdb is alone in read (cold): there is nothing to compare it with."
+        " Not proven to be cold there, and not compared: sqlite."
+    )
+
+
+def warmer(sample: Sample) -> Sample:
+    return replace(sample, temperature="lukewarm", residency={"file_bytes": 100, "resident_bytes": 90})
 
 
 def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:

@@ -17,7 +17,7 @@ from dyno.report import tiers as tables
 from dyno.report.verdicts import line, summary
 from dyno.run import work
 from dyno.selftest import Check, Verdict, chosen, made
-from dyno.selftest.flushes import BROKEN, Proof, claims, proofs
+from dyno.selftest.flushes import WRONG, Proof, claims, proofs
 
 
 @click.command(name="selftest")
@@ -34,7 +34,7 @@ def command(tiers: bool, root: Path | None, **given: Any) -> int:
     """Prove on this machine that the measuring is right, in about a minute.
 
     Known faults and known costs go in, and must be found. With --tiers: that acknowledged writes are flushed as each
-    engine's tiers promise. Exit status: 0, or 1 if a check failed or a tier is broken.
+    engine's tiers promise. Exit status: 0, or 1 if a check failed, a tier is broken or an engine crashed.
     """
     _refuse_mixed(tiers, given)
     with work.directory(root or work.default_root()) as place:
@@ -82,4 +82,4 @@ def _tiers(place: Path, given: Mapping[str, Any]) -> int:
         click.echo(tables.markdown(told), nl=False)
     else:
         tables.render(told, output())
-    return 1 if any(proof.verdict == BROKEN for proof in found) else 0
+    return 1 if any(proof.verdict in WRONG for proof in found) else 0

@@ -19,7 +19,7 @@ from dyno.report.markdown import table as markdown_table
 Proof = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "settings", "flushes", "flushed", "writes", "written", "verdict")
 FIGURES = ("flushed", "written")
-STYLES = {"proven": "green", "broken": "bold red", "declared, not proven": "yellow"}
+STYLES = {"proven": "green", "broken": "bold red", "failed": "bold red", "declared, not proven": "yellow"}
 LEGEND = (
     "Flushes, writes: calls of the kernel from the first commit to the last, by kind."
     " Flushed, written: commits that were so when they were acknowledged."
@@ -39,7 +39,7 @@ def render(proofs: Sequence[Proof], console: Console) -> None:
     console.print(Text(LEGEND, "dim"))
     for line in versions(proofs):
         console.print(Text(line, "dim"))
-    console.print(Text(summary(proofs), "bold red" if "broken" in _counts(proofs) else "bold"))
+    console.print(Text(summary(proofs), "bold red" if {"broken", "failed"} & set(_counts(proofs)) else "bold"))
 
 
 def markdown(proofs: Sequence[Proof]) -> str:

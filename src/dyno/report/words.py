@@ -102,12 +102,12 @@ def figure(value: float | None) -> str:
 
 
 def answers(run: Run) -> list[str]:
-    """For a person who has to decide: a sentence or a few for each tier and combination of parameters. The first is
-    the headline."""
+    """For a person who has to decide: a sentence or a few for each tier, combination of parameters and temperature.
+    The first is the headline."""
     changing = varying(run)
     told: dict[object, list[Answer]] = {}
     for at, found in enumerate(answer.answers(run)):
-        empty = not (found.others or found.left_out or found.set_aside)
+        empty = not (found.others or found.left_out or found.set_aside or found.warm)
         # Of one that is alone whatever the parameters, it is said once.
         told.setdefault((found.tier, found.best.asked, found.phases) if empty else at, []).append(found)
     return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
@@ -116,7 +116,7 @@ def answers(run: Run) -> list[str]:
 def _alone(found: Sequence[Answer]) -> str:
     first = found[0]
     return (
-        f"At tier {first.tier.value}, {first.best.asked} is alone in {_phases(first.phases)}, with each of"
+        f"At tier {first.tier.value}, {first.best.asked} is alone in {_phases(first)}, with each of"
         f" {len(found)} combinations of parameters: there is nothing to compare it with."
     )
 
@@ -129,7 +129,7 @@ def _answer(found: Answer, changing: Sequence[str]) -> str:
 
 
 def _best(found: Answer) -> str:
-    what = _phases(found.phases)
+    what = _phases(found)
     by = "" if not found.metric.inverse else f" by {found.metric.title}"
     if not found.others:
         return f"{found.best.asked} is alone in {what}: there is nothing to compare it with"
@@ -191,13 +191,21 @@ def _exceptions(found: Answer) -> list[str]:
     told = [f"But {'; '.join(parts)}."] if parts else []
     for table in found.set_aside:
         told.append(f"Set aside: {table.phase}, not proven to be cold for {_and([c.asked for c in table.warm])}.")
+    if found.warm:
+        told.append(f"Not proven to be cold there, and not compared: {_and([cell.asked for cell in found.warm])}.")
     if found.left_out:
         told.append(f"Left out for want of a phase: {_and([cell.asked for cell in found.left_out])}.")
     return told
 
 
-def _phases(phases: Sequence[str]) -> str:
-    return phases[0] if len(phases) == 1 else f"the {len(phases)} phases together"
+def _phases(found: Answer) -> str:
+    """With their temperature: a mean is of one alone."""
+    neither, count = found.temperature == "none", len(found.phases)
+    if count == 1:
+        return found.phases[0] if neither else f"{found.phases[0]} ({found.temperature})"
+    if neither:
+        return f"the {count} phases together that are neither hot nor cold"
+    return f"the {count} {found.temperature} phases together"
 
 
 def _blocks(found: Verdict) -> str:

@@ -31,6 +31,9 @@ from dyno.suite import Suite
 COMMITS = 100
 TIMEOUT_SECONDS = 300
 PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
+FAILED = "failed"
+"""It did not come to the end of its commits: no verdict on the tier, and a failure."""
+WRONG = (BROKEN, FAILED)
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,9 @@ def proofs(wanted: Iterable[Claim], work: Path) -> Iterator[Proof]:
                 yield _proof(claim, claim.cell, Path(place))
 
 
-def _declared(claim: Claim, why: str) -> Proof:
-    return Proof(claim.engine, claim.tier.value, DECLARED, why, claim.spec.tiers[claim.tier])
+def _declared(claim: Claim, why: str, verdict: str = DECLARED) -> Proof:
+    """Of what no trace was made to its end."""
+    return Proof(claim.engine, claim.tier.value, verdict, why, claim.spec.tiers[claim.tier])
 
 
 def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
@@ -159,10 +163,11 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         "home": str(home.resolve()),
         "commits": COMMITS,
     }
-    failed = _traced(job, lines, answer)
-    told = json.loads(answer.read_text()) if answer.exists() else {}
-    if why := failed or told.get("refused"):
-        return _declared(claim, why)
+    if why := _traced(job, lines, answer):
+        return _declared(claim, why, FAILED)
+    told = json.loads(answer.read_text())
+    if "refused" in told:
+        return _declared(claim, told["refused"])
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home)
     verdict, why = judged(claim.tier, seen)
@@ -195,7 +200,7 @@ def _traced(job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
     if done.returncode:
         said = done.stderr.strip().splitlines()
         return f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}"
-    return None
+    return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
 def judged(tier: Tier, seen: Seen) -> tuple[str, str]:

@@ -1,14 +1,16 @@
-"""The answer for a person who has to decide: over all phases together, which engine is the fastest at a tier.
+"""The answer for a person who has to decide: over all phases of one temperature together, which engine is the fastest
+at a tier.
 
-Together means the geometric mean over phases, each with the same weight, of the speeds of one block. An engine that
-lacks a phase which others have is left out by name: a mean over fewer phases is no match. A cold phase that was not
-proven to be cold for one of them is set aside for all.
+Together means the geometric mean over phases, each with the same weight, of the speeds of one block. What was read
+hot, what was read cold and what was neither are never put in one mean. An engine that lacks a phase which others have
+is left out by name: a mean over fewer phases is no match. A cold phase that was not proven to be cold for one of them
+is set aside for all, unless no other is left.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
@@ -22,11 +24,13 @@ from dyno.stats.verdict import MARGIN, Verdict
 
 @dataclass(frozen=True)
 class Answer:
-    """Of one tier and one value of each parameter."""
+    """Of one tier, one value of each parameter and one temperature."""
 
     tier: Tier | None
     params: Mapping[str, object]
     metric: Metric
+    temperature: str
+    """Of its phases: `hot`, `cold` or `none`."""
     phases: tuple[str, ...]
     """Over which it speaks."""
     best: Cell
@@ -35,30 +39,46 @@ class Answer:
     elsewhere: tuple[Comparison, ...]
     """Where another is faster than the best: the fastest of such a phase, seen from the best."""
     left_out: tuple[Cell, ...]
-    """Engines that lack one of the phases."""
+    """Engines that lack one of the phases, or all."""
     set_aside: tuple[Table, ...]
     """Cold phases that were not cold for all."""
+    warm: tuple[Cell, ...]
+    """Where no phase was cold for all: those that were not cold in one of the phases over which it speaks."""
 
 
 def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
-    """One for each tier and combination of parameters, and for each metric among their phases; those of the run's
-    first cells first. Without those that have no valid row."""
+    """One for each tier and combination of parameters, and for each metric and temperature among their phases; those
+    of the run's first cells first, then of the plan's first phases. Without those that have no valid row."""
     found = tables(run)
     combinations = list(dict.fromkeys(_place(cell.tier, cell.params) for cell in run.cells if not cell.floor))
+    temperatures = list(dict.fromkeys(table.temperature for table in found))
 
-    def place(table: Table) -> tuple[int, str]:
-        return combinations.index(_place(table.tier, table.params)), table.metric.name
+    def combination(table: Table) -> int:
+        return combinations.index(_place(table.tier, table.params))
 
-    found.sort(key=place)
-    return [_answer(list(group), margin) for _, group in groupby(found, key=place)]
+    def kind(table: Table) -> tuple[str, int]:
+        return table.metric.name, temperatures.index(table.temperature)
+
+    found.sort(key=lambda table: (combination(table), *kind(table)))
+    told = []
+    for _, group in groupby(found, key=combination):
+        place = list(group)
+        cells = {cell.asked: cell for table in place for cell in _cells(table)}
+        told += [_answer(list(alike), cells, margin) for _, alike in groupby(place, key=kind)]
+    return told
 
 
 def _place(tier: Tier | None, params: Mapping[str, object]) -> str:
     return f"{tier} {sorted(params.items())}"
 
 
-def _answer(found: Sequence[Table], margin: float) -> Answer:
-    cells = {row.cell.asked: row.cell for table in found for row, _ in table.rows}
+def _cells(table: Table) -> Iterator[Cell]:
+    yield from (row.cell for row, _ in table.rows)
+    yield from table.warm
+
+
+def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
+    """Over phases of one metric and temperature; `cells` are all that have a figure in one of the place's phases."""
     cold = [table for table in found if not table.warm] or list(found)
     have = {name: [t for t in cold if any(row.cell.asked == name for row, _ in t.rows)] for name in cells}
     most = max(map(len, have.values()))
@@ -74,16 +94,19 @@ def _answer(found: Sequence[Table], margin: float) -> Answer:
     best = _best(ranked, margin)
     seen = ((cells[name], _seen(ranked[name], ranked[best], margin)) for name in ranked if name != best)
     others = sorted(seen, key=lambda pair: -(pair[1].ratio or 0.0))
+    warm = {cell.asked: cell for table in phases for cell in table.warm}
     return Answer(
         tier=found[0].tier,
         params=found[0].params,
         metric=found[0].metric,
+        temperature=found[0].temperature,
         phases=tuple(table.phase for table in phases),
         best=cells[best],
         others=tuple(others),
         elsewhere=tuple(_elsewhere(cold, best, margin)),
-        left_out=tuple(cells[name] for name in cells if name not in ranked),
+        left_out=tuple(cells[name] for name in cells if name not in ranked and name not in warm),
         set_aside=tuple(table for table in found if table not in cold),
+        warm=tuple(warm.values()),
     )
 
 

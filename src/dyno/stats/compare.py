@@ -41,6 +41,8 @@ class Table:
     rows: tuple[tuple[CellSummary, Mapping[int, float]], ...]
     warm: tuple[Cell, ...]
     """Of a cold phase: those that have a number and are not among the rows, since they were not proven to be cold."""
+    temperature: str
+    """What the phase asked for: `hot`, `cold` or `none`."""
 
     @property
     def tier(self) -> Tier | None:
@@ -74,7 +76,16 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     # A row without a single value of the metric (a percentile of a bulk phase) has nothing to be compared by.
     valued = [(row, found) for row in cold if (found := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
-    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in rows if row not in cold))
+    warm = tuple(row.cell for row in rows if row not in cold)
+    return Table(rows[0].phase, used, tuple(valued), warm, _asked_for(rows))
+
+
+def _asked_for(rows: Sequence[CellSummary]) -> str:
+    """The temperature of their phase, whether it was reached or not."""
+    reached = {row.temperature for row in rows}
+    if "cold" in reached or any(map(_evicted, rows)):
+        return "cold"
+    return "hot" if reached & {"hot", "lukewarm"} else "none"
 
 
 def _evicted(row: CellSummary) -> bool:

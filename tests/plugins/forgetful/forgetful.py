@@ -16,7 +16,7 @@ from typing import Any
 
 from dyno.engine import PortSpec
 from dyno.engines import null
-from dyno.model import Tier, Value
+from dyno.model import Refused, Tier, Value
 from dyno.settings import Setting, choice
 from dyno.suites.records.port import Record
 
@@ -80,6 +80,10 @@ def _flush_map(log: Log) -> None:
     log.map.flush()
 
 
+def _refuse(log: Log) -> None:
+    raise Refused("it does not feel like it")
+
+
 HOW: Mapping[str, Callable[[Log, int], None]] = {
     BUFFER: _then(),
     "written": _then(_write),
@@ -97,6 +101,10 @@ HOW: Mapping[str, Callable[[Log, int], None]] = {
     "slow": _then(_write, lambda log: time.sleep(1)),
     "raises": _then(lambda log: log.nothing),  # type: ignore[attr-defined]
     "dies": _then(lambda log: os.kill(os.getpid(), signal.SIGKILL)),
+    "segfaults": _then(lambda log: os.kill(os.getpid(), signal.SIGSEGV)),
+    "leaves": _then(lambda log: os._exit(0)),
+    "hangs": _then(lambda log: signal.pause()),
+    "refuses": _then(_refuse),
 }
 
 
