@@ -127,8 +127,8 @@ class Workload(Protocol):
 
         Round 0 is the phase. Further rounds, each with inputs of its own, are asked for until a duration is over,
         and beforehand to warm up; a phase that can't be done again yields nothing for them. A slice may be asked for
-        before those ahead of it in its round have been done; of a phase that does not write, also before those of
-        the rounds ahead.
+        before those ahead of it in its round have been done, and the iterator may end before they are; of a phase
+        that does not write, also before those of the rounds ahead. What slices share is `held`, and not open in here.
         """
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:

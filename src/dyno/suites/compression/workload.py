@@ -114,27 +114,29 @@ class CompressionWorkload(OnStore):
         rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
         count = len(range(client, int(self._job.params["gets"]), clients))
         numbers = rng.integers(0, len(self._dataset), count).tolist()
-        with port.reading() as reader:
-            for start in range(0, count, GET_SLICE):
-                part = numbers[start : start + GET_SLICE]
-                yield Operations(
-                    calls=lambda _: (reader.get,),
-                    arguments=[self._dataset.keys[number] for number in part],
-                    check=self._checked("record", [self._dataset.records[number] for number in part]),
-                )
+        held = port.reading()
+        for start in range(0, count, GET_SLICE):
+            part = numbers[start : start + GET_SLICE]
+            yield Operations(
+                calls=lambda reader: (reader.get,),
+                arguments=[self._dataset.keys[number] for number in part],
+                check=self._checked("record", [self._dataset.records[number] for number in part]),
+                held=held,
+            )
 
     def _iterate(self, port: Batches, client: int, clients: int) -> Slices:
         """Whole iterations, in one read transaction."""
         count = len(range(client, int(self._job.params["iterations"]), clients))
-        with port.reading() as reader:
-            for start in range(0, count, ITERATE_SLICE):
-                times = min(ITERATE_SLICE, count - start)
-                yield Operations(
-                    calls=lambda _: (reader.iterate,),
-                    arguments=[FIRST] * times,
-                    check=self._checked("all records", [self._dataset.records] * times),
-                    weights=[len(self._dataset)] * times,
-                )
+        held = port.reading()
+        for start in range(0, count, ITERATE_SLICE):
+            times = min(ITERATE_SLICE, count - start)
+            yield Operations(
+                calls=lambda reader: (reader.iterate,),
+                arguments=[FIRST] * times,
+                check=self._checked("all records", [self._dataset.records] * times),
+                weights=[len(self._dataset)] * times,
+                held=held,
+            )
 
     def _checked(self, what: str, wanted: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
         def check(answers: Sequence[Any]) -> int:

@@ -105,9 +105,10 @@ class _Replay:
     def __init__(self, share: Share, steps: Sequence[Step]) -> None:
         self._share, self._steps = share, steps
         # With other clients at work, their records may be newer than this, and never older.
-        self._known = share.model.versions.copy() if share.clients > 1 else None
+        self._known = share.known() if share.clients > 1 else None
 
     def __call__(self, answers: Sequence[Any]) -> int:
+        self._share.outdate()
         pairs = zip(self._steps, answers, strict=False)
         return sum(self._check(step, answer) for step, answer in pairs if not isinstance(answer, Failure))
 

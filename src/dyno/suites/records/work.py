@@ -8,13 +8,13 @@ before the slice was built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
@@ -64,9 +64,21 @@ class Share:
         self.work, self.port, self.client, self.clients = work, port, client, clients
         self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
         self._phase = phase
+        self._known: NDArray[np.int32] | None = None
         self.again = round > 0
         # Neither the engine nor the trial: the inputs are the same for all of them.
         self.rng = np.random.default_rng([work.dataset.seed, 2, client, crc32(phase.encode()), round])
+
+    def known(self) -> NDArray[np.int32]:
+        """The versions that the store has at least: one copy for all slices that are built before the next check, as
+        there may be hundreds."""
+        if self._known is None:
+            self._known = self.model.versions.copy()
+        return self._known
+
+    def outdate(self) -> None:
+        """A check has begun: what is known changes with it."""
+        self._known = None
 
     def slices(self) -> Slices:
         """The operations of any phase but `mixed`, in the order in which they are done.
@@ -223,23 +235,22 @@ class Share:
         check: Callable[[list[int], Sequence[Any]], int],
         most: int = READ_SLICE,
     ) -> Slices:
-        """Reads in read transactions of `txn` operations; in a single one, which is entered before the clock starts,
-        where it is 'all'; each on its own where it is 1."""
+        """Reads in read transactions of `txn` operations; in a single one where it is 'all'; each on its own where it
+        is 1."""
 
-        def slices(size: int, bind: Calls, around: Callable[[], AbstractContextManager[Any]]) -> Slices:
+        def slices(size: int, bind: Calls, **transaction: Any) -> Slices:
             for start in range(0, len(numbers), size):
                 part = numbers[start : start + size]
                 arguments = [argument(place, number) for place, number in enumerate(part)]
-                yield Operations(bind, arguments, partial(check, part), around=around)
+                yield Operations(bind, arguments, partial(check, part), **transaction)
 
         if self.work.txn == "all":
-            with self.port.reading() as reader:
-                yield from slices(most, lambda _: bind(reader), nullcontext)
+            yield from slices(most, bind, held=self.port.reading())
         elif int(self.work.txn) == 1:
             alone = self.port.reader()
-            yield from slices(most, lambda _: bind(alone), nullcontext)
+            yield from slices(most, lambda _: bind(alone))
         else:
-            yield from slices(min(int(self.work.txn), SLICE), bind, self.port.reading)
+            yield from slices(min(int(self.work.txn), SLICE), bind, around=self.port.reading)
 
     def _rand_key(self) -> Slices:
         key, numbers = self.dataset.key, self._shuffled()
