@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from dyno.answers import difference, is_list, same, shorten
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
@@ -120,8 +121,13 @@ class Share:
     # -- checks -------------------------------------------------------------------------------------------
 
     def same(self, got: Any, expected: Any, what: str) -> None:
-        if self.judged and got != expected:
-            raise Wrong(f"{what}: got {shorten(got)}, expected {shorten(expected)}")
+        if self.judged and not same(got, expected):
+            raise Wrong(f"{what}: {difference(got, expected)}")
+
+    def are_as_many(self, got: Any, count: int, what: str) -> None:
+        """`got` is a list of so many, whatever is in it."""
+        if self.judged and not is_list(got, count):
+            raise Wrong(f"{what}: got {shorten(got)}, expected a list of {count}")
 
     def are_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
         """As `is_current` of each; passes over operations that raised.
@@ -137,7 +143,7 @@ class Share:
             found = mark(version, answer)
             if found == seen and seen:
                 checked += 1
-            elif not isinstance(answer, Failure):
+            elif type(answer) is not Failure:
                 checked += self.is_current(number, answer)
                 marks[number] = found
         return checked
@@ -191,7 +197,7 @@ class Share:
             return [self.dataset.record(number, version) for number, version in batch]
 
         def stored(batch: list[Any], olds: Any) -> int:
-            self.same(len(olds), len(batch), "number of old values")
+            self.are_as_many(olds, len(batch), "old values")
             for (number, version), old in zip(batch, olds, strict=True):
                 self.is_current(number, old)
                 self.model.versions[number] = version
@@ -281,7 +287,7 @@ class Share:
         if not self.judged:
             return 0
         expected = [self.work.current(n) for n in following(self.model.versions, self.dataset, number, SCAN_LENGTH)]
-        self.same(len(answer), len(expected), f"{self._phase} from record {number}, number of records")
+        self.are_as_many(answer, len(expected), f"{self._phase} from record {number}")
         for got, wanted in zip(answer, expected, strict=True):
             self.same(got, wanted, f"{self._phase} from record {number}")
         return len(expected)
@@ -292,10 +298,20 @@ def mark(version: int, answer: Any) -> int:
 
     The version is in it, so that a stale answer, which was right before, is not taken for one that is right.
     """
-    try:
-        return hash((version, len(answer), answer["name"], answer["location"], answer["stub"]))
-    except (TypeError, KeyError):
-        return 0
+    strings = strings_of(answer)
+    return 0 if strings is None else hash((version, strings))
+
+
+def strings_of(answer: Any) -> tuple[str, str, str] | None:
+    """Name, location and stub of a record; None of what is no dict of three strings by these names, of exactly these
+    types, so that hashes and comparisons are Python's own."""
+    if type(answer) is not dict or len(answer) != 3:
+        return None
+    one, two, three = answer
+    if not (type(one) is type(two) is type(three) is str):
+        return None
+    name, location, stub = answer.get("name"), answer.get("location"), answer.get("stub")
+    return (name, location, stub) if type(name) is type(location) is type(stub) is str else None
 
 
 class NextVersion:
@@ -331,12 +347,6 @@ def _each(asked: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[S
 
     def check_all(answers: Sequence[Any]) -> int:
         pairs = zip(asked, answers, strict=False)
-        return sum(check(what, answer) for what, answer in pairs if not isinstance(answer, Failure))
+        return sum(check(what, answer) for what, answer in pairs if type(answer) is not Failure)
 
     return check_all
-
-
-def shorten(value: Any, width: int = 90) -> str:
-    """A value for a message of one line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
