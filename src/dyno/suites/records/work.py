@@ -20,15 +20,13 @@ from dyno.answers import difference, is_list, same, shorten
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
-from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCAN_LENGTH, Mix
+from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
 # Records of a slice of writes. Of reads far fewer: the answers wait for their check, and the more memory they take,
 # the more of the engine's own they push out of the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
-# Scans for each record: every record is read five times.
-SCANS = 1 / 20
 # A bulk phase of up to this many records is built whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -59,35 +57,16 @@ class Work:
 
 
 class Share:
-    """One client's part of one phase."""
+    """One client's part of one phase. Which of its builders makes the phase's operations is said in `recipes`."""
 
     def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
         self.work, self.port, self.client, self.clients = work, port, client, clients
         self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
         self._phase = phase
+        """For seeds and messages alone."""
         self.again = round > 0
         # Neither the engine nor the trial: the inputs are the same for all of them.
         self.rng = np.random.default_rng([work.dataset.seed, 2, client, crc32(phase.encode()), round])
-
-    def slices(self) -> Slices:
-        """The operations of any phase but `mixed`, in the order in which they are done.
-
-        None in a further round of what can be done once: a record is inserted, and deleted, once.
-        """
-        if self.again and (self._phase in KEYS_PER_RECORD or self._phase == "delete"):
-            return iter(())
-        if self._phase in KEYS_PER_RECORD:
-            return self._insert()
-        builders = {
-            "rand-key": self._rand_key,
-            "rand-index": self._rand_index,
-            "scan": self._scan,
-            "rand-key-cold": self._rand_key,
-            "scan-cold": self._scan,
-            "update": self._update,
-            "delete": self._delete,
-        }
-        return builders[self._phase]()
 
     # -- which records ------------------------------------------------------------------------------------
 
@@ -175,8 +154,8 @@ class Share:
             batches = [part[at : at + size] for at in range(0, len(part), size)]
             yield _batched(call, batches, [build(batch) for batch in batches], stored, items)
 
-    def _insert(self) -> Slices:
-        blind = "-noblind-" not in self._phase
+    def insert(self, blind: bool, keys: int) -> Slices:
+        """Every record once; `keys`: how many each of them makes. Not blind: the old value is observed."""
 
         def build(batch: list[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
@@ -188,9 +167,9 @@ class Share:
             return 0 if blind else len(batch)
 
         call = self.port.insert if blind else self.port.replace
-        return self._transactions(self._shuffled(), build, call, stored, KEYS_PER_RECORD[self._phase])
+        return self._transactions(self._shuffled(), build, call, stored, keys)
 
-    def _update(self) -> Slices:
+    def update(self) -> Slices:
         versions = NextVersion(self.model)
 
         def build(batch: list[Any]) -> list[Record]:
@@ -207,7 +186,7 @@ class Share:
         numbers = self.draw_own(distribution, self.share_of(min(self.work.operations, self.dataset.records)))
         return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, stored)
 
-    def _delete(self) -> Slices:
+    def delete(self) -> Slices:
         def build(batch: list[int]) -> list[Key]:
             return [self.dataset.key(number) for number in batch]
 
@@ -247,10 +226,9 @@ class Share:
         else:
             yield from slices(min(int(self.work.txn), SLICE), bind, self.port.reading)
 
-    def _rand_key(self) -> Slices:
-        key, numbers = self.dataset.key, self._shuffled()
-        if self._phase == "rand-key-cold":
-            numbers = numbers[: self._few(COLD_KEYS)]
+    def rand_key(self, part: float = 1.0) -> Slices:
+        """A part of all records, each once."""
+        key, numbers = self.dataset.key, self._shuffled()[: self._few(part)]
         return self._reads(
             numbers,
             lambda reader: (reader.get,),
@@ -258,7 +236,7 @@ class Share:
             self.are_current,
         )
 
-    def _rand_index(self) -> Slices:
+    def rand_index(self) -> Slices:
         """Every record once, by its reversed name and its reversed location in turn."""
 
         def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
@@ -270,8 +248,9 @@ class Share:
 
         return self._reads(self._shuffled(), bind, argument, self.are_current)
 
-    def _scan(self) -> Slices:
-        count = self._few(COLD_SCANS if self._phase == "scan-cold" else SCANS)
+    def scan(self, part: float) -> Slices:
+        """A scan for a part of all records, each from any record on."""
+        count = self._few(part)
         numbers = self.rng.integers(0, self.dataset.records, count).tolist()
         key = self.dataset.key
         return self._reads(
