@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from pages import ROOT
+from plugins.vain.vain import List, Number, Object, Raised
 
 from dyno.engine import EngineSpec
 from dyno.model import Tier
@@ -198,3 +199,6 @@ def test_the_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> 
     assert work.check(right) == 2
     with pytest.raises(Exception, match="list 1 is not sorted"):
         work.check([right[0], right[1][::-1]])
+    for claims in (Object(), List(right[1]), [Number(number) for number in right[1]], tuple(right[1]), Raised()):
+        with pytest.raises(Exception, match="list 1 is not sorted"):
+            work.check([right[0], claims])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from shell import FAULTY, Shell, is_one_line, small
+from shell import FAULTY, TESTS, Shell, is_one_line, small
 
 GIB = 1 << 30
 VALID = None
@@ -263,3 +263,33 @@ def test_an_engine_whose_module_is_missing_is_refused_with_the_command_that_inst
     ended = shell.dyno("run", "records", "-e", "absent,memory", "-o", shell.file)
     assert ended == (2, "", "dyno: engine absent needs dyno_no_such_module: pip install dyno-no-such-module\n")
     assert not shell.file.exists()
+
+
+# -- answers that claim to equal everything ----------------------------------------------------------------------
+
+CLAIMS = ("object", "dict", "string", "name", "number", "raised", "failure")
+
+
+def test_what_claims_to_equal_everything_is_void(shell: Shell) -> None:
+    shell.plugins = [TESTS / "plugins" / "vain"]
+    phases = ("rand-key", "rand-index", "scan", "update", "mixed")
+    engines = ",".join(f"vain:how={how}" for how in CLAIMS)
+    flags = small(samples=1, phases=",".join(phases), param_txn=10)
+    status, _, err = shell.dyno("run", "records", "-e", engines, *flags, "-o", shell.file)
+    # Nothing could be measured.
+    assert status == 3, err
+    rows = {key: row for key, row in shell.cells().items() if key[0].startswith("vain")}
+    assert len(rows) == len(CLAIMS) * len(phases)
+    assert [(key, row["why"]) for key, row in rows.items() if not str(row["why"]).startswith("void: ")] == []
+
+
+@pytest.mark.parametrize("packer", ["plain", "zlib"])
+def test_keys_that_claim_to_equal_everything_are_void(shell: Shell, packer: str) -> None:
+    shell.plugins = [TESTS / "plugins" / "vain"]
+    flags = [
+        word for p in (f"packer={packer}", "batch=1", "records=60", "gets=20", "iterations=1") for word in ("-p", p)
+    ]
+    status, _, err = shell.dyno("run", "compression", "-e", "vain-keys", *flags, "--samples", 1, "-o", shell.file)
+    assert status == 1, err
+    rows = [row for (engine, _), row in shell.cells().items() if engine == "vain-keys"]
+    assert [row["phase"] for row in rows if "entries, or other keys" in str(row["why"])] == ["insert"]

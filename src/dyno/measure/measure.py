@@ -139,13 +139,14 @@ class _Client:
                 parcel = Parcel(work)
                 seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
                 given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
+                _raised(seen)
             else:
                 assert isinstance(work, Bulk)
                 feed = Feed(work.feed, limit_ns - spent)
                 answer, elapsed_ns = bulk(work, feed)
                 given, out_of_time = (answer, feed.taken), feed.out_of_time
             spent += elapsed_ns
-            if not isinstance(given[0], Failure):
+            if type(given[0]) is not Failure:
                 judged(work.check, *given)
             if out_of_time:
                 return spent, False
@@ -254,10 +255,8 @@ class _Client:
             weights = [1] * done if work.weights is None else work.weights[stretch]
             tally.operations += done
             tally.items += done if work.weights is None else sum(weights)
-            if leg.failures:
-                failed = [at for at, answer in enumerate(leg.answers) if isinstance(answer, Failure)]
-                tally.items -= sum(weights[at] for at in failed)
-                failures += leg.failures
+            tally.items -= sum(weights[at] for at in _raised(leg))
+            failures += leg.failures
             tally.latency.add(spans)
             tally.series.add(leg.ends - start + base, spans)
             if work.kinds is not None:
@@ -277,7 +276,7 @@ class _Client:
         work, answers = parcel.work, parcel.answers
         self._tally.checked += judged(work.check, answers)
         if work.sizes is not None or work.parts is not None:
-            good = [answer for answer in answers if not isinstance(answer, Failure)]
+            good = [answer for answer in answers if type(answer) is not Failure]
             self._tally.add_bytes(_sizes(work.sizes, answers, good))
             for part, spans in (work.parts(good) if work.parts is not None and good else {}).items():
                 self._tally.add_part(part, spans)
@@ -291,7 +290,7 @@ class _Client:
 
         def record(elapsed_ns: int) -> None:
             tally = self._tally
-            failures = [answer] if isinstance(answer, Failure) else []
+            failures = [answer] if type(answer) is Failure else []
             tally.bulk = True
             tally.operations += 1
             tally.items += 0 if failures else feed.taken * work.items_per_record
@@ -316,6 +315,14 @@ class _Client:
         return self._tally.operations + left + (0 if self._cargo.over else self._arrivals.until(elapsed_ns))
 
 
+def _raised(seen: Timed) -> list[int]:
+    """Which of the operations raised. Raises `Wrong` for an answer that only says of itself that it did."""
+    found = [at for at, answer in enumerate(seen.answers) if type(answer) is Failure]
+    if len(found) != len(seen.failures):
+        raise Wrong("an answer says of itself that its operation raised, and it did not")
+    return found
+
+
 Sizes = Sequence[int] | Callable[[Sequence[Any]], Sequence[int]]
 
 
@@ -325,7 +332,7 @@ def _sizes(sizes: Sizes | None, answers: Sequence[Any], good: Sequence[Any]) -> 
         return None
     if callable(sizes):
         return sum(sizes(good)) if good else 0
-    return sum(size for size, answer in zip(sizes, answers, strict=False) if not isinstance(answer, Failure))
+    return sum(size for size, answer in zip(sizes, answers, strict=False) if type(answer) is not Failure)
 
 
 @contextmanager

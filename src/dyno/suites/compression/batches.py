@@ -50,9 +50,9 @@ def _pick(content: bytes, key: bytes) -> Record | None:
     (count,) = _COUNT.unpack_from(content)
     end = _COUNT.size + count * KEY_BYTES
     numbers = struct.unpack_from(f">{count}Q", content, _COUNT.size)
-    wanted = int.from_bytes(key, "big")
-    at = bisect_left(numbers, wanted)
-    if at == count or numbers[at] != wanted:
+    number = int.from_bytes(key, "big")
+    at = bisect_left(numbers, number)
+    if at == count or numbers[at] != number:
         return None
     first, last = _PLACE.unpack_from(content, end + at * _PLACE_BYTES)
     return _record(content[first:last])

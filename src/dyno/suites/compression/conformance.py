@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.answers import difference, same
 from dyno.model import Tier, Wrong
 from dyno.suites.compression.batches import FIRST, Batches
 from dyno.suites.compression.dataset import Record, key_of
@@ -31,8 +32,8 @@ def store(port: Batches, numbers: Sequence[int], size: int) -> None:
 
 
 def expect(got: Any, wanted: Any, what: str) -> None:
-    if got != wanted:
-        raise Wrong(f"{what}: got {got!r:.90}, expected {wanted!r:.90}")
+    if not same(got, wanted):
+        raise Wrong(f"{what}: {difference(got, wanted)}")
 
 
 def lookups(opened: Opened, tier: Tier) -> None:

@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
+from dyno.answers import difference, same
 from dyno.engine import Engine
 from dyno.model import Caveat, Fact, Phase, Wrong
 from dyno.suite import Failure, Job, Operations, Work
@@ -105,7 +106,7 @@ class CompressionWorkload(OnStore):
     def _acknowledged(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
         """Nothing to compare: what was stored is looked at after the phase."""
         for number, answer in zip(numbers, answers, strict=False):
-            self._stored[number] = not isinstance(answer, Failure)
+            self._stored[number] = type(answer) is not Failure
         return 0
 
     def _gets(self, port: Batches, client: int, clients: int, round: int) -> Slices:
@@ -144,10 +145,10 @@ class CompressionWorkload(OnStore):
                 return 0
             checked = 0
             for answer, right in zip(answers, wanted, strict=False):
-                if not isinstance(answer, Failure):
-                    if answer != right:
+                if type(answer) is not Failure:
+                    if not same(answer, right):
                         raise Wrong(f"{what}: {_difference(answer, right)}")
-                    checked += len(right) if isinstance(right, list) else 1
+                    checked += len(right) if type(right) is list else 1
             return checked
 
         return check
@@ -166,16 +167,18 @@ class CompressionWorkload(OnStore):
             return 0
         numbers = np.flatnonzero(self._stored).tolist()
         wanted = [record for number in numbers for _, record in self._batch(number)]
+        last = [self._batch(number)[-1][0] for number in numbers]
         with self.connect() as port:
             with port.reading() as reader:
                 found = reader.iterate(FIRST)
             with port.entries() as entries:
-                keys = [key for key, _ in entries]
-        if found != wanted:
+                stored = list(entries)
+        if not same(found, wanted):
             raise Wrong(f"after {phase.name}, all records: {_difference(found, wanted)}")
-        if keys != [self._batch(number)[-1][0] for number in numbers]:
+        # Values are looked into above; that they are bytes is what the size of what is stored is told by.
+        if not same([(key, type(value) is bytes) for key, value in stored], [(key, True) for key in last]):
             raise Wrong(
-                f"after {phase.name}: {len(keys)} entries, or other keys than those of {len(numbers)} batches"
+                f"after {phase.name}: {len(stored)} entries, or other keys than those of {len(numbers)} batches"
             )
         return len(wanted)
 
@@ -228,14 +231,9 @@ def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
 
 def _difference(got: Any, right: Any) -> str:
     """Where two answers part, in one line."""
-    if isinstance(got, list) and isinstance(right, list):
+    if type(got) is list and type(right) is list:
         for at, (mine, wanted) in enumerate(zip(got, right, strict=False)):
-            if mine != wanted:
+            if not same(mine, wanted):
                 return f"number {at}: {_difference(mine, wanted)}"
         return f"got {len(got)} of them, expected {len(right)}"
-    return f"got {_short(got)}, expected {_short(right)}"
-
-
-def _short(value: Any, width: int = 90) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return difference(got, right)

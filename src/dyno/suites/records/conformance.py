@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.answers import difference, same
 from dyno.model import Tier, Wrong
 from dyno.suites.records.port import INDEXES, Record, Records
 
@@ -28,8 +29,8 @@ def key(name: str) -> tuple[str, str]:
 
 
 def expect(got: Any, wanted: Any, what: str) -> None:
-    if got != wanted:
-        raise Wrong(f"{what}: got {got!r}, expected {wanted!r}")
+    if not same(got, wanted):
+        raise Wrong(f"{what}: {difference(got, wanted)}")
 
 
 def absence(opened: Opened, tier: Tier) -> None:

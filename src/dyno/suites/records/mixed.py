@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dyno.answers import same, shorten
 from dyno.model import Wrong
 from dyno.suite import Failure, Operations
 from dyno.suites.records.dataset import ABSENT, VERSION_DIGITS, draw, following, zipf_ranks
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import Record
-from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices, shorten
+from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices, strings_of
 
 
 class Step(NamedTuple):
@@ -110,7 +111,7 @@ class _Replay:
     def __call__(self, answers: Sequence[Any]) -> int:
         self._share.outdate()
         pairs = zip(self._steps, answers, strict=False)
-        return sum(self._check(step, answer) for step, answer in pairs if not isinstance(answer, Failure))
+        return sum(self._check(step, answer) for step, answer in pairs if type(answer) is not Failure)
 
     def _check(self, step: Step, answer: Any) -> int:
         share = self._share
@@ -124,7 +125,7 @@ class _Replay:
             found, answer = answer
             share.is_current(step.number, found)
         if step.kind != "insert":
-            share.same(len(answer), 1, f"mixed, record {step.number}, number of old values")
+            share.are_as_many(answer, 1, f"mixed, record {step.number}, old values")
             share.is_current(step.number, answer[0])
         share.model.versions[step.number] = step.version
         return int(step.kind != "insert")
@@ -140,7 +141,7 @@ class _Replay:
         """Some version of that record, whole, and not older than what was known before the slice began."""
         known = int(self._known[number]) if self._known is not None else ABSENT
         version = version_of(answer)
-        if version < known or answer != self._share.dataset.record(number, version):
+        if version < known or not same(answer, self._share.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
     def _scanned(self, number: int, answer: Any) -> int:
@@ -149,8 +150,11 @@ class _Replay:
         share, dataset = self._share, self._share.dataset
         if not share.judged or self._known is None:
             return 0
-        names = [record["name"] for record in answer]
         first = dataset.key(number)[0]
+        records = list(map(strings_of, answer)) if type(answer) is list else [None]
+        names = [strings[0] for strings in records if strings is not None]
+        if len(names) != len(records):
+            raise Wrong(f"mixed: a scan from {first!r} is no list of records: {shorten(answer)}")
         if names != sorted(set(names)) or len(names) > SCAN_LENGTH or (names and names[0] < first):
             raise Wrong(f"mixed: a scan from {first!r} is out of order or too long: {shorten(names)}")
         for known in following(self._known, dataset, number, SCAN_LENGTH):
@@ -168,5 +172,6 @@ class _Replay:
 
 def version_of(answer: Any) -> int:
     """The version that stands at the start of a record's stub; less than ABSENT where none does."""
-    digits = answer.get("stub", "")[:VERSION_DIGITS] if isinstance(answer, dict) else ""
+    strings = strings_of(answer)
+    digits = "" if strings is None else strings[2][:VERSION_DIGITS]
     return int(digits) if digits.isdigit() else ABSENT - 1

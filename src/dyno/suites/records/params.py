@@ -109,6 +109,8 @@ def _insert(name: str, title: str) -> Phase:
 # The kinds of operations of a mix, and whether each writes.
 KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 _STRETCHES = "every record, their order and number"
+SCANS = 1 / 20
+"""Scans for each record: every record is read five times."""
 # What is read on a cold cache soon makes it warm: these read one page in ten, and one record in twenty.
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 

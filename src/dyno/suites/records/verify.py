@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dyno.answers import difference, same, shorten
 from dyno.model import Wrong
 from dyno.suites.records.dataset import ABSENT
 from dyno.suites.records.port import INDEXES, Reader, Record, Records
-from dyno.suites.records.work import Work, shorten
+from dyno.suites.records.work import Work
 
 SAMPLED = 100
 # After deletes, a log-structured engine may walk over all that it has yet to forget for each absent one.
@@ -30,7 +31,7 @@ def verify(work: Work, port: Records, phase: str, indexed: bool) -> int:
     numbers = rng.integers(0, len(work.dataset.names), SAMPLED).tolist()
     with port.reading() as reader:
         for number in numbers:
-            _same(phase, reader.get(work.dataset.key(number)), work.current(number))
+            _expect(phase, reader.get(work.dataset.key(number)), work.current(number))
         found = _indexes(work, reader, phase, numbers) if indexed else 0
         return len(numbers) + found + _walk(work, reader, phase)
 
@@ -42,7 +43,7 @@ def _indexes(work: Work, reader: Reader, phase: str, numbers: list[int]) -> int:
     for index, function in INDEXES.items():
         find = reader.finder(index)
         for number in asked:
-            _same(phase, find(function(work.dataset.record(number))), work.current(number))
+            _expect(phase, find(function(work.dataset.record(number))), work.current(number))
     return len(asked) * len(INDEXES)
 
 
@@ -53,9 +54,8 @@ def _walk(work: Work, reader: Reader, phase: str) -> int:
     walked = 0
     for got, number in zip_longest(islice(_all(reader), WALKED), present):
         expected = None if number is None else work.current(number)
-        if got != expected:
-            found = f"got {shorten(got)}, expected {shorten(expected)}"
-            raise Wrong(f"after {phase}, record {walked:,} in key order: {found}")
+        if not same(got, expected):
+            raise Wrong(f"after {phase}, record {walked:,} in key order: {difference(got, expected)}")
         walked += 1
     return walked
 
@@ -73,6 +73,6 @@ def _all(reader: Reader) -> Iterator[Record]:
         start, seen = (page[-1]["name"], page[-1]["location"]), 1
 
 
-def _same(phase: str, got: Any, expected: Any) -> None:
-    if got != expected:
+def _expect(phase: str, got: Any, expected: Any) -> None:
+    if not same(got, expected):
         raise Wrong(f"after {phase} the store holds {shorten(got)} where {shorten(expected)} was expected")

@@ -16,18 +16,17 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.answers import difference, is_list, same, shorten
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
-from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCAN_LENGTH, Mix
+from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
 # Records of a slice of writes. Of reads far fewer: the answers wait for their check, and the more memory they take,
 # the more of the engine's own they push out of the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
-# Scans for each record: every record is read five times.
-SCANS = 1 / 20
 # A bulk phase of up to this many records is built whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -58,12 +57,13 @@ class Work:
 
 
 class Share:
-    """One client's part of one phase."""
+    """One client's part of one phase. Which of its builders makes the phase's operations is said in `recipes`."""
 
     def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
         self.work, self.port, self.client, self.clients = work, port, client, clients
         self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
         self._phase = phase
+        """For seeds and messages alone."""
         self._known: NDArray[np.int32] | None = None
         self.again = round > 0
         # Neither the engine nor the trial: the inputs are the same for all of them.
@@ -79,26 +79,6 @@ class Share:
     def outdate(self) -> None:
         """A check has begun: what is known changes with it."""
         self._known = None
-
-    def slices(self) -> Slices:
-        """The operations of any phase but `mixed`, in the order in which they are done.
-
-        None in a further round of what can be done once: a record is inserted, and deleted, once.
-        """
-        if self.again and (self._phase in KEYS_PER_RECORD or self._phase == "delete"):
-            return iter(())
-        if self._phase in KEYS_PER_RECORD:
-            return self._insert()
-        builders = {
-            "rand-key": self._rand_key,
-            "rand-index": self._rand_index,
-            "scan": self._scan,
-            "rand-key-cold": self._rand_key,
-            "scan-cold": self._scan,
-            "update": self._update,
-            "delete": self._delete,
-        }
-        return builders[self._phase]()
 
     # -- which records ------------------------------------------------------------------------------------
 
@@ -132,8 +112,13 @@ class Share:
     # -- checks -------------------------------------------------------------------------------------------
 
     def same(self, got: Any, expected: Any, what: str) -> None:
-        if self.judged and got != expected:
-            raise Wrong(f"{what}: got {shorten(got)}, expected {shorten(expected)}")
+        if self.judged and not same(got, expected):
+            raise Wrong(f"{what}: {difference(got, expected)}")
+
+    def are_as_many(self, got: Any, count: int, what: str) -> None:
+        """`got` is a list of so many, whatever is in it."""
+        if self.judged and not is_list(got, count):
+            raise Wrong(f"{what}: got {shorten(got)}, expected a list of {count}")
 
     def are_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
         """As `is_current` of each; passes over operations that raised.
@@ -149,7 +134,7 @@ class Share:
             found = mark(version, answer)
             if found == seen and seen:
                 checked += 1
-            elif not isinstance(answer, Failure):
+            elif type(answer) is not Failure:
                 checked += self.is_current(number, answer)
                 marks[number] = found
         return checked
@@ -181,8 +166,8 @@ class Share:
             batches = [part[at : at + size] for at in range(0, len(part), size)]
             yield _batched(call, batches, [build(batch) for batch in batches], stored, items)
 
-    def _insert(self) -> Slices:
-        blind = "-noblind-" not in self._phase
+    def insert(self, blind: bool, keys: int) -> Slices:
+        """Every record once; `keys`: how many each of them makes. Not blind: the old value is observed."""
 
         def build(batch: list[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
@@ -194,16 +179,16 @@ class Share:
             return 0 if blind else len(batch)
 
         call = self.port.insert if blind else self.port.replace
-        return self._transactions(self._shuffled(), build, call, stored, KEYS_PER_RECORD[self._phase])
+        return self._transactions(self._shuffled(), build, call, stored, keys)
 
-    def _update(self) -> Slices:
+    def update(self) -> Slices:
         versions = NextVersion(self.model)
 
         def build(batch: list[Any]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
 
         def stored(batch: list[Any], olds: Any) -> int:
-            self.same(len(olds), len(batch), "number of old values")
+            self.are_as_many(olds, len(batch), "old values")
             for (number, version), old in zip(batch, olds, strict=True):
                 self.is_current(number, old)
                 self.model.versions[number] = version
@@ -213,7 +198,7 @@ class Share:
         numbers = self.draw_own(distribution, self.share_of(min(self.work.operations, self.dataset.records)))
         return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, stored)
 
-    def _delete(self) -> Slices:
+    def delete(self) -> Slices:
         def build(batch: list[int]) -> list[Key]:
             return [self.dataset.key(number) for number in batch]
 
@@ -252,10 +237,9 @@ class Share:
         else:
             yield from slices(min(int(self.work.txn), SLICE), bind, around=self.port.reading)
 
-    def _rand_key(self) -> Slices:
-        key, numbers = self.dataset.key, self._shuffled()
-        if self._phase == "rand-key-cold":
-            numbers = numbers[: self._few(COLD_KEYS)]
+    def rand_key(self, part: float = 1.0) -> Slices:
+        """A part of all records, each once."""
+        key, numbers = self.dataset.key, self._shuffled()[: self._few(part)]
         return self._reads(
             numbers,
             lambda reader: (reader.get,),
@@ -263,7 +247,7 @@ class Share:
             self.are_current,
         )
 
-    def _rand_index(self) -> Slices:
+    def rand_index(self) -> Slices:
         """Every record once, by its reversed name and its reversed location in turn."""
 
         def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
@@ -275,8 +259,9 @@ class Share:
 
         return self._reads(self._shuffled(), bind, argument, self.are_current)
 
-    def _scan(self) -> Slices:
-        count = self._few(COLD_SCANS if self._phase == "scan-cold" else SCANS)
+    def scan(self, part: float) -> Slices:
+        """A scan for a part of all records, each from any record on."""
+        count = self._few(part)
         numbers = self.rng.integers(0, self.dataset.records, count).tolist()
         key = self.dataset.key
         return self._reads(
@@ -292,7 +277,7 @@ class Share:
         if not self.judged:
             return 0
         expected = [self.work.current(n) for n in following(self.model.versions, self.dataset, number, SCAN_LENGTH)]
-        self.same(len(answer), len(expected), f"{self._phase} from record {number}, number of records")
+        self.are_as_many(answer, len(expected), f"{self._phase} from record {number}")
         for got, wanted in zip(answer, expected, strict=True):
             self.same(got, wanted, f"{self._phase} from record {number}")
         return len(expected)
@@ -303,10 +288,20 @@ def mark(version: int, answer: Any) -> int:
 
     The version is in it, so that a stale answer, which was right before, is not taken for one that is right.
     """
-    try:
-        return hash((version, len(answer), answer["name"], answer["location"], answer["stub"]))
-    except (TypeError, KeyError):
-        return 0
+    strings = strings_of(answer)
+    return 0 if strings is None else hash((version, strings))
+
+
+def strings_of(answer: Any) -> tuple[str, str, str] | None:
+    """Name, location and stub of a record; None of what is no dict of three strings by these names, of exactly these
+    types, so that hashes and comparisons are Python's own."""
+    if type(answer) is not dict or len(answer) != 3:
+        return None
+    one, two, three = answer
+    if not (type(one) is type(two) is type(three) is str):
+        return None
+    name, location, stub = answer.get("name"), answer.get("location"), answer.get("stub")
+    return (name, location, stub) if type(name) is type(location) is type(stub) is str else None
 
 
 class NextVersion:
@@ -342,12 +337,6 @@ def _each(asked: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[S
 
     def check_all(answers: Sequence[Any]) -> int:
         pairs = zip(asked, answers, strict=False)
-        return sum(check(what, answer) for what, answer in pairs if not isinstance(answer, Failure))
+        return sum(check(what, answer) for what, answer in pairs if type(answer) is not Failure)
 
     return check_all
-
-
-def shorten(value: Any, width: int = 90) -> str:
-    """A value for a message of one line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"

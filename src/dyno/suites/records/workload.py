@@ -18,9 +18,9 @@ from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
-from dyno.suites.records.mixed import mixed
-from dyno.suites.records.params import KEYS_PER_RECORD, mix_of
+from dyno.suites.records.params import mix_of
 from dyno.suites.records.port import PORT, Records
+from dyno.suites.records.recipes import RECIPES
 from dyno.suites.records.verify import verify
 from dyno.suites.records.work import Share, Work
 
@@ -71,12 +71,13 @@ class RecordsWorkload(OnStore):
             yield port
 
     def prepare(self, phase: Phase) -> None:
-        if phase.name.startswith("insert-"):
-            self._start_store(phase.name, indexed=not phase.name.endswith("-noindices"))
-        elif self._store is None or not self._indexed:
-            self._start_store("loaded", indexed=True)
-        if not phase.name.startswith("insert-"):
-            self._load_missing()
+        recipe = RECIPES[phase.name]
+        if recipe.empty:
+            self._start_store(phase.name, recipe.indexed)
+            return
+        if self._store is None or self._indexed != recipe.indexed:
+            self._start_store("loaded", recipe.indexed)
+        self._load_missing()
 
     def _start_store(self, name: str, indexed: bool) -> None:
         self.release()
@@ -99,15 +100,15 @@ class RecordsWorkload(OnStore):
                 self._model.versions[batch] = 0
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        share = Share(self._work, phase.name, port, client, clients, round)
-        return mixed(share) if phase.name == "mixed" else share.slices()
+        recipe = RECIPES[phase.name]
+        if recipe.once and round > 0:
+            return iter(())
+        return recipe.build(Share(self._work, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """The characters of the records' strings, which are ASCII; of a mix it is not known which were written."""
-        if phase.name == "update" or phase.name in KEYS_PER_RECORD:
-            records = items // KEYS_PER_RECORD.get(phase.name, 1)
-            return round(records * self._dataset.mean_record_bytes)
-        return None
+        stored = RECIPES[phase.name].stored
+        return None if stored is None else round(items // stored * self._dataset.mean_record_bytes)
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
+from dyno.answers import same
 from dyno.engine import Engine
 from dyno.model import Phase, Wrong
 from dyno.suite import Failure, Operations, Work
@@ -44,10 +45,10 @@ class SelftestWorkload(OnStore):
         operation = port.operation()
         for start in range(client * SLICE, int(self._job.params["operations"]), clients * SLICE):
             numbers = range(start, min(start + SLICE, int(self._job.params["operations"])))
-            yield Operations(lambda _: (operation,), numbers, _same(numbers, not self._job.spec.floor))
+            yield Operations(lambda _: (operation,), numbers, _Echoed(numbers, not self._job.spec.floor))
 
 
-class _same:
+class _Echoed:
     """Each number was answered with itself."""
 
     def __init__(self, numbers: Sequence[int], judged: bool) -> None:
@@ -55,6 +56,6 @@ class _same:
 
     def __call__(self, answers: Sequence[Any]) -> int:
         for number, answer in zip(self._numbers, answers, strict=False):
-            if self._judged and not isinstance(answer, Failure) and answer != number:
+            if self._judged and type(answer) is not Failure and not same(answer, number):
                 raise Wrong(f"operation {number}: got {answer!r}, expected {number}")
         return len(answers) if self._judged else 0

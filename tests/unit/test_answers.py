@@ -1,0 +1,173 @@
+"""Guards what an answer is compared by: exact types and values, whatever the answer says of itself."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plugins.vain.vain import Bytes, Dict, List, Number, Object, Raised, String
+from shell import TESTS
+
+import dyno
+from dyno.answers import difference, is_list, same
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text() | st.binary()
+KEYS = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(KEYS, inner), max_leaves=20
+)
+
+
+def typed(value: Any) -> Any:
+    """What is the same by exact types, worked out in another way."""
+    if isinstance(value, dict):
+        return "dict", frozenset((typed(key), typed(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return type(value).__name__, tuple(map(typed, value))
+    return type(value).__name__, repr(value)
+
+
+@given(VALUES)
+def test_a_copy_is_the_same(value: Any) -> None:
+    assert same(copy.deepcopy(value), value)
+
+
+@given(VALUES, VALUES)
+def test_two_are_the_same_where_their_types_and_values_are(one: Any, other: Any) -> None:
+    assert same(one, other) == (typed(one) == typed(other))
+
+
+DIFFERENT: list[tuple[Any, Any]] = [
+    (1, True),
+    (1, 1.0),
+    (True, 1.0),
+    (0, None),
+    ("a", b"a"),
+    ((1,), [1]),
+    ([1], [True]),
+    ([1, "a"], [1]),
+    ({1: "a"}, {True: "a"}),
+    ({"a": 1}, {"a": 1.0}),
+    ({"a": "b"}, {"a": "c"}),
+    ({"a": "b"}, {"c": "b"}),
+    ({"a": "b", "c": "d"}, {"a": "b"}),
+    ({"a": [1]}, {"a": [1.0]}),
+    ({"a": None}, {"b": None}),
+    (0.0, -0.0),
+    (bytearray(b"a"), b"a"),
+    (np.int64(1), 1),
+    (np.float64(1.0), 1.0),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_what_only_equals_is_not_the_same(one: Any, other: Any) -> None:
+    assert not same(one, other) and not same(other, one)
+
+
+RIGHT: list[Any] = [
+    *(None, 0, 1, True, 1.5, "a", b"a", [], ["a"], (), {}),
+    {"name": "a", "location": "A", "stub": "0"},
+    np.arange(3),
+]
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=repr)
+@pytest.mark.parametrize(
+    "claims", [Object(), Dict(), String("a"), Bytes(b"a"), Number(1), List(), Raised()], ids=type
+)
+def test_what_claims_to_equal_everything_is_the_same_as_nothing(claims: Any, right: Any) -> None:
+    assert not same(claims, right) and not same(right, claims)
+    # Nor inside of what is what it should be.
+    for outer in (lambda v: [v], lambda v: (v,), lambda v: {"a": v}, lambda v: {"a": "b", "c": [v]}):
+        assert not same(outer(claims), outer(right))
+        assert same(outer(right), outer(right))
+
+
+def test_a_key_that_claims_to_equal_everything_is_none() -> None:
+    class Key(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = str.__hash__
+
+    assert {Key("a"): "b"} == {"a": "b"}, "Python is taken in"
+    assert not same({Key("a"): "b"}, {"a": "b"})
+    assert not same({Key("a"): 1}, {"a": 1})
+    assert not same({(Key("a"),): 1}, {("a",): 1})
+
+
+def test_a_dict_has_no_order_and_a_list_has() -> None:
+    assert same({"a": 1, "b": "c"}, {"b": "c", "a": 1})
+    assert same({"a": "x", "b": "c"}, {"b": "c", "a": "x"})
+    assert not same([1, 2], [2, 1])
+
+
+def test_arrays_are_the_same_by_type_shape_and_bytes() -> None:
+    right = np.arange(12, dtype=np.int32).reshape(3, 4)
+    assert same(right.copy(), right) and same(np.asfortranarray(right), right)
+    assert not same(right.astype(np.int64), right)
+    assert not same(right.astype(">i4"), right)
+    assert not same(right.reshape(4, 3), right)
+    assert not same(right + 1, right)
+    assert not same(right.tolist(), right)
+    assert not same(np.ma.masked_array(right, mask=True), right)
+    assert same(np.array([np.nan]), np.array([np.nan])) and not same(np.array([0.0]), np.array([-0.0]))
+    assert same(np.array(1), np.array(1)) and not same(np.array(1), np.array([1]))
+    assert same(np.zeros((0, 3)), np.zeros((0, 3))) and not same(np.zeros((0, 3)), np.zeros((3, 0)))
+    claims = np.array([Object()], dtype=object)
+    assert not same(claims, claims)
+
+
+def test_a_list_is_one_of_so_many() -> None:
+    assert is_list([1, 2], 2)
+    assert not is_list([1, 2], 3) and not is_list((1, 2), 2) and not is_list(List([1, 2]), 2)
+
+
+def test_two_that_look_alike_are_told_apart() -> None:
+    assert difference(1, 2) == "got 1, expected 2"
+    assert difference(String("a"), "a") == "got 'a', expected 'a', of other types"
+
+    class Silent:
+        def __repr__(self) -> str:
+            raise OSError("no")
+
+    assert "Silent object at" in difference(Silent(), 1) and "\n" not in difference("a\nb" * 100, 1)
+
+
+# -- where answers are compared -----------------------------------------------------------------------------------
+
+ANSWERS = {"answer", "answers", "got", "right", "expected", "wanted", "olds"}
+SOURCES = [
+    *Path(dyno.__file__).parent.glob("suites/**/*.py"),
+    *(TESTS.parent / "examples/plugin-suite").glob("**/*.py"),
+]
+
+
+def compared(source: str) -> Iterator[int]:
+    """The lines in which an answer, by the name that it has in suites, is compared or says what it is."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops
+        ):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "np.array_equal"):
+            sides = node.args
+        else:
+            continue
+        if any(isinstance(side, ast.Name) and side.id in ANSWERS for side in sides):
+            yield node.lineno
+
+
+def test_no_suite_compares_an_answer_by_what_it_says_of_itself() -> None:
+    assert len(SOURCES) > 20
+    assert [f"{path}:{line}" for path in SOURCES for line in compared(path.read_text())] == []
+    taken_in = "if got != 1: pass\nx = answer == right\nisinstance(answer, dict)\n'a' in got\nlen(got) == 1"
+    assert list(compared(taken_in)) == [1, 2, 3, 4]

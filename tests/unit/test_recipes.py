@@ -1,0 +1,59 @@
+"""Guards that what a phase of the records suite does stands in one table, and that its name says nothing."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from dyno import registry
+from dyno.model import Tier
+from dyno.suite import Bulk, Job, Operations
+from dyno.suites.records import recipes
+from dyno.suites.records.params import PARAMS, PHASES
+from dyno.suites.records.recipes import RECIPES
+from dyno.suites.records.workload import RecordsWorkload
+
+NAMED = {phase.name: phase for phase in PHASES}
+
+
+def test_every_phase_has_a_recipe_and_no_other_has() -> None:
+    assert list(RECIPES) == list(NAMED)
+
+
+def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another's recipe a phase does what the other does, whatever it is called."""
+    spec = registry.through(registry.suite("records"), registry.engine("memory"))
+    assert spec is not None
+    params = {**{setting.name: setting.default for setting in PARAMS}, "records": 60}
+    whole = RecordsWorkload(Job(spec, tmp_path, Tier.VOLATILE, spec.resolve({}), params, seed=1, clients=1))
+    swapped = {"scan": RECIPES["insert-noblind-noindices"], "insert-blind-indices": RECIPES["scan"]}
+    monkeypatch.setattr("dyno.suites.records.workload.RECIPES", {**RECIPES, **swapped})
+    scan, insert = NAMED["scan"], NAMED["insert-blind-indices"]
+    whole.prepare(scan)
+    with whole.connect() as port:
+        (work,) = whole.work(scan, port, 0, 1, 0)
+        assert isinstance(work, Bulk) and (work.items_per_record, work.call) == (1, port.replace)
+        assert list(whole.work(scan, port, 0, 1, 1)) == []
+    assert whole.payload_bytes(scan, 60) == whole.payload_bytes(NAMED["update"], 60)
+    whole.prepare(insert)
+    with whole.connect() as port:
+        slices = list(whole.work(insert, port, 0, 1, 1))
+        assert slices and all(isinstance(work, Operations) and work.weights is None for work in slices)
+    assert whole.payload_bytes(insert, 60) is None
+    whole.close()
+
+
+def test_names_of_phases_stand_in_the_tables_alone() -> None:
+    # Words of their own in the suite: kinds of operations, checks.
+    names = set(NAMED) - {"scan", "update", "delete"}
+    parts = {part for name in names for part in (name.partition("-")[0] + "-", f"-{name.rpartition('-')[2]}")}
+    parts |= {"-blind-", "-noblind-"}
+    found = {
+        path.name
+        for path in Path(recipes.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names | parts
+    }
+    assert found == {"params.py", "recipes.py"}
