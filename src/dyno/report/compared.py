@@ -13,7 +13,7 @@ from typing import Any
 
 from dyno.model import Cell
 from dyno.report import markdown as md
-from dyno.report import units, words
+from dyno.report import places, units, words
 from dyno.report.table import costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
@@ -63,7 +63,7 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
                 (c.engine.asked, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
                 for c in comparisons
             ]
-            title = f"{table.phase}  tier {table.tier.value}{f'  {params}' if params else ''}"
+            title = places.named(table.phase, places.tier(table.tier), params, between="  ")
             sections.append(Section(title, which, heads, rows))
     return sections
 
@@ -115,7 +115,7 @@ def gated(found: Sequence[Judged], changing: Sequence[str]) -> list[Section]:
 def _by_phase(
     rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str]
 ) -> list[Section]:
-    def place(row: tuple[Change, list[str]]) -> tuple[str, str, Metric]:
+    def place(row: tuple[Change, list[str]]) -> tuple[str, str | None, Metric]:
         change = row[0]
         return change.after.phase, change.after.cell.tier_name, change.metric
 
@@ -129,7 +129,7 @@ def _by_phase(
             _line(change, words_, changing, [column[at] for column in cpu.values()])
             for at, (change, words_) in enumerate(group)
         ]
-        title = f"{phase}  tier {tier}"
+        title = places.named(phase, places.tier(tier), between="  ")
         heads = ["engine", *params, "before", "after", *cpu, "ratio", f"[{LEVEL}]", *last]
         sections.append(Section(title, _by(metric).removeprefix(", "), heads, lines))
     return sections
@@ -179,7 +179,7 @@ def gone(found: Between) -> list[str]:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.asked} ({cell.tier_name})"
+    return places.engine(cell.asked, cell.tier)
 
 
 def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:

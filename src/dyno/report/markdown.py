@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dyno.report import heading, units, wide, words
+from dyno.report import heading, places, units, wide, words
 from dyno.report.table import Group, absent, costs, failures, groups, legend, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
@@ -35,7 +35,8 @@ def _own(found: wide.Wide) -> str:
     columns = {head: [line.cells[at] for line in found.lines] for at, head in enumerate(found.heads)}
     columns[wide.REMARKS] = [", ".join(line.remarks) for line in found.lines]
     below = f"\n\n{plain(found.floor)}" if found.floor else ""
-    return f"**tier {found.tier.value}**\n\n{table(columns, {*found.words, wide.REMARKS})}{below}"
+    above = f"**{places.tier(found.tier)}**\n\n" if found.tier else ""
+    return f"{above}{table(columns, {*found.words, wide.REMARKS})}{below}"
 
 
 def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
@@ -75,7 +76,7 @@ def _heading(run: Run) -> str:
 
 
 def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[str]:
-    tiers = dict.fromkeys(f"tier {group.tier.value}: {group.tier.meaning}" for group in found)
+    tiers = dict.fromkeys(filter(None, (places.explained(group.tier) for group in found)))
     lines = [
         *(f"no number: {line}" for line in failures(found)),
         *(f"not measured: {line}" for line in absent(run)),
@@ -104,7 +105,8 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
     # Without what no row has: latencies of a bulk phase, sizes of engines in memory.
     kept = {name: cells for name, cells in columns.items() if name == "95 %" or set(cells) != {units.UNKNOWN}}
     texts = {name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)}
-    return f"**{group.phase}**, tier {group.tier.value}\n\n{table(kept, {'engine', 'remarks', *texts})}"
+    title = places.named(f"**{group.phase}**", places.tier(group.tier))
+    return f"{title}\n\n{table(kept, {'engine', 'remarks', *texts})}"
 
 
 def _rate(row: CellSummary) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dyno.model import Tier, UsageError
+from dyno.model import UsageError
 from dyno.report.charts import CHARTS, draw, sheet
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.charts.rows import Panel, panels, rows
@@ -58,7 +58,7 @@ def charts(run: Run, choice: Choice) -> list[Chart]:
 
 def check(run: Run, choice: Choice) -> None:
     """Raises UsageError for what the run does not have."""
-    tiers = [tier.value for tier in Tier if any(cell.tier is tier for cell in run.cells)]
+    tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
     given = (
         *(("phase", phase, run.plan["phases"]) for phase in choice.phases),
@@ -111,6 +111,6 @@ def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> li
     ]
 
 
-def _place(chart: Chart, record: Record) -> tuple[str, str, dict[str, object]]:
+def _place(chart: Chart, record: Record) -> tuple[str, str | None, dict[str, object]]:
     params = {name: value for name, value in record["params"].items() if name not in chart.spans}
     return record["phase"], record["tier"], params

@@ -9,7 +9,7 @@ from itertools import groupby
 from statistics import median
 
 from dyno.model import TIERS, Tier
-from dyno.report import units
+from dyno.report import places, units
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS, Doubt, doubts
 from dyno.stats.summary import CellSummary, absences, summarize
@@ -166,9 +166,9 @@ def failures(found: Iterable[Group]) -> list[str]:
     for group in found:
         for row in group.rows:
             if not row.summary.valid:
-                phases.setdefault((row.name, group.tier.value, row.summary.why), []).append(group.phase)
+                phases.setdefault((row.name, places.tier(group.tier), row.summary.why), []).append(group.phase)
     return [
-        f"{name}, {_phases(list(dict.fromkeys(where)))}, tier {tier}: {why}"
+        f"{places.named(name, _phases(list(dict.fromkeys(where))), tier)}: {why}"
         for (name, tier, why), where in phases.items()
     ]
 

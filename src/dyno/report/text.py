@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.report import heading, units, wide, widetext, words
+from dyno.report import heading, places, units, wide, widetext, words
 from dyno.report.table import Group, Row, absent, costs, failures, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
@@ -59,7 +59,8 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
     _header(run, console)
     for group in found:
         console.print()
-        console.print(Text.assemble((group.phase, "bold"), f"  tier {group.tier.value}: {group.tier.meaning}"))
+        beside = places.named(places.explained(group.tier))
+        console.print(Text.assemble((group.phase, "bold"), f"  {beside}" if beside else ""))
         console.print(_table(group, rows[group.phase, group.tier], widths), soft_wrap=False)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
     _footer(run, found, legend(found) + columns, console)

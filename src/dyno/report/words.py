@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dyno.model import Cell
-from dyno.report import units
+from dyno.report import places, units
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import answer
@@ -116,16 +116,22 @@ def answers(run: Run) -> list[str]:
 def _alone(found: Sequence[Answer]) -> str:
     first = found[0]
     return (
-        f"At tier {first.tier.value}, {first.best.asked} is alone in {_phases(first)}, with each of"
+        f"{_where(first, ())}{first.best.asked} is alone in {_phases(first)}, with each of"
         f" {len(found)} combinations of parameters: there is nothing to compare it with."
     )
 
 
 def _answer(found: Answer, changing: Sequence[str]) -> str:
-    params = units.params({name: found.params[name] for name in changing})
-    where = f"At tier {found.tier.value}{f' with {params}' if params else ''}"
-    parts = [f"{where}, {_best(found)}.", *_others(found), *_exceptions(found)]
+    parts = [f"{_where(found, changing)}{_best(found)}.", *_others(found), *_exceptions(found)]
     return " ".join(parts)
+
+
+def _where(found: Answer, changing: Sequence[str]) -> str:
+    """'At tier power with records=10, ': nothing where there is no tier and no parameter varies."""
+    params = units.params({name: found.params[name] for name in changing})
+    tier = places.tier(found.tier)
+    where = places.named(tier and f"at {tier}", params and f"with {params}", between=" ")
+    return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 
 def _best(found: Answer) -> str:

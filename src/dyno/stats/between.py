@@ -109,7 +109,7 @@ def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
     return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in blocks))
 
 
-def _rows(run: Run) -> dict[tuple[str, ...], CellSummary]:
+def _rows(run: Run) -> dict[tuple[object, ...], CellSummary]:
     rows = (row for row in summarize(run) if not row.cell.floor)
     return {(row.phase, row.cell.tier, row.cell.asked, repr(sorted(row.cell.params.items()))): row for row in rows}
 
@@ -193,6 +193,6 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier_name})" if several else cell.asked
+            name = f"{cell.asked} ({cell.tier_name})" if several and cell.tier_name else cell.asked
             found[name] = {"version": attempt.version, **(attempt.settings or {})}
     return found

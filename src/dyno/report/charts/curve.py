@@ -43,7 +43,7 @@ def records(run: Run) -> list[Record]:
     )
 
 
-def _place(cell: Cell) -> tuple[str, str, str]:
+def _place(cell: Cell) -> tuple[str | None, str, str]:
     return cell.tier_name, cell.asked, str(cell.params.get(LINE))
 
 

@@ -48,7 +48,7 @@ class Panel:
     """The records that one picture shows: of one phase, at one tier, of one value of each parameter."""
 
     phase: str
-    tier: str
+    tier: str | None
     params: dict[str, Any]
     """Those that vary in the run and that the chart does not span."""
     records: list[Record]

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.report import heading, words
+from dyno.report import heading, places, words
 from dyno.report.charts import curves
 from dyno.report.charts.chart import Chart
 from dyno.report.charts.rows import Panel
@@ -63,7 +63,7 @@ def _tell(spec: Any, engines: Sequence[str], width: int) -> None:
 def _facts(panel: Panel) -> dict[str, str]:
     """What tells a panel from others."""
     against = {f"{record['by']} against {record['baseline']}" for record in panel.records if "baseline" in record}
-    facts = {"phase": panel.phase, "tier": f"tier {panel.tier}", **{n: f"{n}={v}" for n, v in panel.params.items()}}
+    facts = {"phase": panel.phase, "tier": places.tier(panel.tier), **{n: f"{n}={v}" for n, v in panel.params.items()}}
     return {**facts, **({"baseline": against.pop()} if against else {})}
 
 
@@ -74,7 +74,7 @@ def _varying(panels: Sequence[Panel]) -> list[str]:
 
 def _named(panel: Panel, names: Sequence[str]) -> str:
     facts = _facts(panel)
-    return ", ".join(facts[name] for name in names if name in facts)
+    return places.named(*(facts[name] for name in names if name in facts))
 
 
 def _title(chart: Chart, panels: Sequence[Panel]) -> str:

@@ -39,7 +39,7 @@ class Figure {
     this.box.classList.toggle("is-empty", empty);
     reason.hidden = !empty;
     reason.textContent = state.engines.length
-      ? `Nothing to draw for ${state.phase} at tier ${state.tier}: it takes ${this.chart.needs}.`
+      ? `Nothing to draw for ${placeText(state.phase, state.tier, " at ")}: it takes ${this.chart.needs}.`
       : "No engine is chosen.";
     fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption());
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.records);

@@ -47,6 +47,9 @@ const WRITE = {
   percent: (value) => `${Number(value.toPrecision(3))} %`,
 };
 
+/** A phase, and the tier where there is one. */
+const placeText = (phase, tier, between = ", ") => (tier ? `${phase}${between}tier ${tier}` : phase);
+
 const isNumber = (kind) => kind !== "text";
 
 /** A value of a record as its column writes it. */

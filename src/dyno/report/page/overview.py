@@ -14,7 +14,7 @@ from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
 from dyno.stats.summary import CellSummary
 
-Place = tuple[str, str, str]
+Place = tuple[str, str | None, str]
 """Phase, tier and parameters: the rows of one place may be compared."""
 
 
@@ -60,7 +60,7 @@ class Line:
 class Overview:
     """One tier and one combination of parameters."""
 
-    tier: Tier
+    tier: Tier | None
     params: Mapping[str, object]
     """Those that vary in the run."""
     engines: tuple[str, ...]
@@ -70,7 +70,7 @@ class Overview:
 def address(run: int, phase: str, view: Overview) -> str:
     """What the page's program takes for the choice of this phase: see state.js."""
     params = {f"p.{name}": _in_script(value) for name, value in view.params.items()}
-    return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value, **params})
+    return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
 
 
 def _in_script(value: object) -> str:
@@ -101,7 +101,7 @@ def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking])
         mine = [cell for cell in cells if cell.tier is tier and units.params(cell.params) == text]
         engines = tuple(dict.fromkeys(cell.asked for cell in mine))
         params = {name: mine[0].params[name] for name in varying(run)}
-        lines = [_line((phase, tier.value, text), engines, rows, ranked) for phase in run.plan["phases"]]
+        lines = [_line((phase, mine[0].tier_name, text), engines, rows, ranked) for phase in run.plan["phases"]]
         made.append(Overview(tier, params, engines, tuple(line for line in lines if any(line.figures))))
     return made
 

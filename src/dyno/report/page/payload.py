@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dyno.model import Tier
 from dyno.report import charts, heading, units
 from dyno.report.charts import theme
 from dyno.report.charts.chart import Chart, Record
@@ -41,7 +42,7 @@ def of_run(run: Run, name: str, found: Sequence[Group], ranked: Mapping[Place, R
         "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
         "phases": [phase for phase in run.plan["phases"] if phase in kinds],
         "units": kinds,
-        "tiers": list(dict.fromkeys(group.tier.value for group in found)),
+        "tiers": list(dict.fromkeys(_tier(group.tier) for group in found)),
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
         "rows": [_row(row, changing, ranked) for row in rows],
@@ -60,7 +61,12 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
     phases = list(found[0].phases) if found else [row.summary.phase for row in rows]
     timed = {row.summary.phase for row in rows if row.summary.latency_ns["p50"] is not None}
     phase = next((phase for phase in phases if phase in timed), phases[0])
-    return {"phase": phase, "tier": tier.value, "params": {name: params[name] for name in changing}}
+    return {"phase": phase, "tier": _tier(tier), "params": {name: params[name] for name in changing}}
+
+
+def _tier(tier: Tier | None) -> str:
+    """As the program chooses it: nothing where there is none."""
+    return "" if tier is None else tier.value
 
 
 def _records(chart: Chart, run: Run) -> dict[str, Any]:

@@ -53,7 +53,7 @@ function fromHash(hash, runs) {
 function isHere(record, state, spans = []) {
   return (
     record.phase === state.phase &&
-    record.tier === state.tier &&
+    (record.tier ?? "") === state.tier &&
     Object.entries(state.params).every(([name, value]) => spans.includes(name) || record.params[name] === value)
   );
 }
