@@ -6,7 +6,19 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from dyno.report import heading, places, units, wide, words
-from dyno.report.table import Group, absent, costs, failures, groups, legend, meaning, served, varying
+from dyno.report.table import (
+    Group,
+    absent,
+    bandwidth,
+    costs,
+    failures,
+    groups,
+    interval,
+    legend,
+    meaning,
+    served,
+    varying,
+)
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.summary import CellSummary
@@ -95,7 +107,8 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
         "engine": [row.name for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
-        "95 %": [_interval(row) for row in rows],
+        "bandwidth": [bandwidth(row) or units.UNKNOWN for row in rows],
+        "95 %": [interval(row) for row in rows],
         **{name: [each[name] or units.UNKNOWN for each in found] for name in found[0]},
         **_latencies("", [row.latency_ns for row in rows]),
         **_latencies("resp ", [row.response_ns for row in rows]),
@@ -105,7 +118,7 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
     # Without what no row has: latencies of a bulk phase, sizes of engines in memory.
     kept = {name: cells for name, cells in columns.items() if name == "95 %" or set(cells) != {units.UNKNOWN}}
     texts = {name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)}
-    title = places.named(f"**{group.phase}**", places.tier(group.tier))
+    title = places.named(f"**{group.place}**", places.tier(group.tier))
     return f"{title}\n\n{table(kept, {'engine', 'remarks', *texts})}"
 
 
@@ -113,11 +126,6 @@ def _rate(row: CellSummary) -> str:
     if row.throughput is not None:
         return units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]
-
-
-def _interval(row: CellSummary) -> str:
-    found = row.throughput
-    return units.UNKNOWN if found is None else units.interval(found.low, found.high)
 
 
 def _latencies(prefix: str, found: Sequence[Mapping[str, int | None]]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""How a place of a run is called: its phase, and its tier. Where nothing is stored there is no tier, and none is named."""
+"""How a place of a run is called: its phase, and its tier. Where nothing is stored there is none to name."""
 
 from __future__ import annotations
 

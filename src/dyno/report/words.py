@@ -12,6 +12,7 @@ from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer
 from dyno.stats.compare import Comparison
+from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 TWICE = 2.0
@@ -130,13 +131,14 @@ def _where(found: Answer, changing: Sequence[str]) -> str:
     """'At tier power with records=10, ': nothing where there is no tier and no parameter varies."""
     params = units.params({name: found.params[name] for name in changing})
     tier = places.tier(found.tier)
-    where = places.named(tier and f"at {tier}", params and f"with {params}", between=" ")
+    tool = f"as reported by {found.reported_by}" if found.reported_by else ""
+    where = places.named(tier and f"at {tier}", params and f"with {params}", tool, between=" ")
     return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 
 def _best(found: Answer) -> str:
     what = _phases(found)
-    by = "" if not found.metric.inverse else f" by {found.metric.title}"
+    by = "" if found.metric is THROUGHPUT else f" by {found.metric.title}"
     if not found.others:
         return f"{found.best.asked} is alone in {what}: there is nothing to compare it with"
     near = _near(found)

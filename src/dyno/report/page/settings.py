@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dyno.report import places, units
 from dyno.model import Cell
+from dyno.report import places, units
 from dyno.results import Run
 
 GIB = 1 << 30
