@@ -66,7 +66,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "client": lambda: a_run(*worst(client=cpu(90), server=cpu(0)), host=EIGHT),
     "cores": lambda: a_run(*worst(client=cpu(50), server=cpu(700)), host=EIGHT),
     "overload": lambda: a_run(*worst(**opened(900)), rate=RATE),
-    "pauses": a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
+    "pauses": lambda: a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
     "unsettled": lambda: a_run(*worst(settled=False)),
