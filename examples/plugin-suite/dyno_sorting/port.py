@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Sorted(NamedTuple):
+    numbers: Sequence[int]
+    copy_ns: int
+    """How long it took to copy them, and to order the copy."""
+    order_ns: int
 
 
 class Sorter(Protocol):
     """Engines implement it as a class called with `(engine,)`."""
 
-    def sort(self, numbers: Sequence[int]) -> list[int]:
-        """A new list of the same numbers in ascending order; `numbers` stays as it is."""
+    def sort(self, numbers: Sequence[int]) -> Sorted:
+        """The same numbers in ascending order; `numbers` stays as it is."""

@@ -78,8 +78,9 @@ def _warm(table: Table) -> str:
 
 
 def _by(metric: Metric) -> str:
+    the = "the " if metric.inverse else ""
     shorter = ": a ratio over 1 is a shorter time" if metric.inverse else ""
-    return "" if metric is THROUGHPUT else f", by the {metric.title}{shorter}"
+    return "" if metric is THROUGHPUT else f", by {the}{metric.title}{shorter}"
 
 
 def _tool(reported_by: str | None) -> str:

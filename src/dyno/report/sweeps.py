@@ -73,7 +73,7 @@ def where(sweep: Sweep, changing: list[str]) -> str:
 def sentence(found: Crossing) -> str:
     """'from length = 32,000 on, radix is faster than timsort (interpolated between 10,000 and 100,000)'."""
     name, metric = found.sweep.parameter, found.sweep.metric
-    by = "" if metric is THROUGHPUT else f", by the {metric.title}"
+    by = "" if metric is THROUGHPUT else f", by {metric.title}"
     between = f"{number(found.low)} and {number(found.high)}"
     if found.at is None:
         return f"between {name} = {between}, {found.above.asked} becomes faster than {found.below.asked}{by}"
