@@ -63,7 +63,7 @@ def an_attempt(block: int = 0, *samples: Sample, outcome: str = "ok", **changed:
     return Attempt(block=block, outcome=outcome, samples=samples, **{**values, **changed})
 
 
-def a_cell(engine: str = "sqlite", tier: Tier = Tier.PROCESS, floor: bool = False, **params: Any) -> Cell:
+def a_cell(engine: str = "sqlite", tier: Tier | None = Tier.PROCESS, floor: bool = False, **params: Any) -> Cell:
     return Cell("records", engine, {}, tier, {"clients": 1, "rate": "max", **params}, floor)
 
 
@@ -112,6 +112,11 @@ def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:
 def reads(**rates: Rates) -> Run:
     """Of one phase, by the name of the engine."""
     return of_rates(*((a_cell(engine), {"read": values}) for engine, values in rates.items()), phases=["read"])
+
+
+def declared(run: Run, phase: str = "read", **about: Any) -> Run:
+    """As if the suite had said this of the phase."""
+    return replace(run, header={**run.header, "phases": [{"name": phase, **about}]})
 
 
 Change = Callable[[str, Sample], Sample]

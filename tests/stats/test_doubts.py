@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from madeup import SECOND, a_run, a_sample, an_attempt, codes, read_row, recorded, said, sound, worst
+from madeup import SECOND, a_run, a_sample, an_attempt, codes, declared, read_row, recorded, said, sound, worst
 
 from dyno.model import Tier
 from dyno.results import Attempt, Run
@@ -66,6 +66,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "client": lambda: a_run(*worst(client=cpu(90), server=cpu(0)), host=EIGHT),
     "cores": lambda: a_run(*worst(client=cpu(50), server=cpu(700)), host=EIGHT),
     "overload": lambda: a_run(*worst(**opened(900)), rate=RATE),
+    "pauses": lambda: a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
     "unsettled": lambda: a_run(*worst(settled=False)),
@@ -319,22 +320,62 @@ def test_on_a_file_system_in_memory_every_commit_is_fast_and_that_is_said_once()
     assert codes(a_run(*committed(1_000), tier=Tier.POWER, host=host)) == {"ram"}
 
 
+KINDS = {"peek": False, "walk": False, "poke": True, "add": True}
+
+
 @pytest.mark.parametrize(
     ("kinds", "doubted"),
     [
-        ({"get": 1_000, "update": 900_000}, False),
-        ({"scan": 1_000, "insert": 900_000}, False),
-        ({"get": 900_000, "update": 1_000}, True),
-        ({"get": 900_000, "modify": 1_000}, True),
-        ({"get": 1_000}, False),
-        ({"scan": 1_000}, False),
+        ({"peek": 1_000, "poke": 900_000}, False),
+        ({"walk": 1_000, "add": 900_000}, False),
+        ({"peek": 900_000, "poke": 1_000}, True),
+        ({"peek": 1_000}, False),
+        ({"strange": 1_000}, False),
     ],
     ids=str,
 )
-def test_of_a_mix_the_commits_are_judged_and_not_the_reads(kinds: Mapping[str, int], doubted: bool) -> None:
+def test_of_a_mix_what_the_suite_says_to_write_is_judged(kinds: Mapping[str, int], doubted: bool) -> None:
     by_kind = {kind: recorded(ns) for kind, ns in kinds.items()}
     run = a_run(*committed(1_000, by_kind=by_kind), tier=Tier.POWER)
-    assert codes(run) == ({"flush"} if doubted else set())
+    assert codes(declared(run, kinds=KINDS)) == ({"flush"} if doubted else set())
+    assert codes(run) == set(), "a run file that does not tell its kinds"
+
+
+# -- pauses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubted"),
+    [
+        ({"clients": 2, "client": cpu(100)}, False),
+        ({"clients": 2, "client": cpu(98)}, True),
+        ({"clients": 1, "client": cpu(98)}, False),
+        ({"client": cpu(50), "server": cpu(50)}, False),
+        ({"client": cpu(50), "server": cpu(48)}, True),
+        ({"clients": 2, "client": cpu(98), "wall_ns": None}, False),
+        ({"clients": 2, "client": cpu(98), "pause_cpu_ns": None}, False),
+        ({"clients": 2, "client": UNKNOWN}, False),
+    ],
+    ids=str,
+)
+def test_what_an_engine_did_while_the_clock_stood_still_is_a_doubt(changed: dict[str, Any], doubted: bool) -> None:
+    """50 ms of CPU time in the pauses: 5 % of a second under load."""
+    run = a_run(*worst(**{"wall_ns": 2 * SECOND, "pause_cpu_ns": 50 * MS, **changed}), host=EIGHT)
+    assert codes(run) - {"client"} == ({"pauses"} if doubted else set())
+    if doubted:
+        short, text = said(run, "pauses")
+        assert short == "pauses 5 %" and "under load was 50 % of the time" in text
+
+
+@pytest.mark.parametrize(("wall", "doubted"), [(1.0100, False), (1.0110, True), (None, False)])
+def test_a_schedule_that_stood_still_is_a_doubt(wall: float | None, doubted: bool) -> None:
+    wall_ns = None if wall is None else int(wall * SECOND)
+    run = a_run(*sound(**opened(wall_ns=wall_ns, due=RATE)), rate=RATE)
+    assert codes(run) == ({"pauses"} if doubted else set())
+    if doubted:
+        assert said(run, "pauses")[1].endswith("989 operations a second were offered and 989 served")
+        row = read_row(run)
+        assert row.offered_per_second == row.served_per_second == pytest.approx(RATE / 1.011)
 
 
 # -- where the data live ------------------------------------------------------------------------------------------

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from madeup import a_run, a_sample, an_attempt, read_row, recorded
+from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
 
 from dyno.model import Sample, UsageError
-from dyno.stats.metric import METRICS, RESPONSE, THROUGHPUT, fitting, metric, speeds
+from dyno.results import Run
+from dyno.stats.answer import answers
+from dyno.stats.compare import pairs, tables
+from dyno.stats.metric import BANDWIDTH, METRICS, RESPONSE, THROUGHPUT, fitting, metric, rank, speeds
+from dyno.stats.summary import summarize
 
 # Ninety-nine quick operations and some slow ones: percentiles that are apart.
 SPANS = [1_000] * 980 + [50_000] * 15 + [900_000] * 5
@@ -71,3 +75,43 @@ def test_speeds_are_by_block_without_those_that_have_none() -> None:
     found = read_row(a_run(attempts[3], attempts[0], attempts[2]))
     assert speeds(found, THROUGHPUT) == {3: 400, 0: 100, 2: 300}
     assert list(speeds(found, metric("p50"))) == [3, 0]
+
+
+def moving(run: Run, **bytes_: int) -> Run:
+    """By engine, the bytes of each operation."""
+    return changed(run, lambda name, s: replace(s, bytes=s.items * bytes_[name] if name in bytes_ else None))
+
+
+def of_two(**bytes_: int) -> Run:
+    rows = ((a_cell(engine), {"read": (rate, rate, rate)}) for engine, rate in (("few", 100.0), ("many", 1_000.0)))
+    return moving(of_rates(*rows, phases=["read"]), **bytes_)
+
+
+def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
+    few, many = summarize(of_two(few=1_000_000))
+    assert few.bandwidth and few.bandwidth.median == 1e8 and few.bytes == 100_000_000
+    assert BANDWIDTH.speed(few.samples[0]) == 1e8 and not BANDWIDTH.inverse
+    assert many.bandwidth is None and speeds(many, BANDWIDTH) == {}
+
+
+def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
+    """The one with the fewer operations moves the more bytes."""
+    run = of_two(few=1_000_000, many=1_000)
+    (table,) = tables(run)
+    assert (table.metric, [row.cell.engine for row, _ in table.rows]) == (THROUGHPUT, ["many", "few"])
+    (table,) = tables(declared(run, metric="bandwidth"))
+    assert (table.metric, [row.cell.engine for row, _ in table.rows]) == (BANDWIDTH, ["few", "many"])
+    assert [rank(row) for row in summarize(declared(run, metric="bandwidth"))] == [1e8, 1e6]
+    (table,) = tables(declared(of_two(), metric="bandwidth"))
+    assert table.metric is THROUGHPUT, "no row tells bytes"
+    (table,) = tables(declared(run, metric="of a later dyno"))
+    assert table.metric is THROUGHPUT
+
+
+def test_what_a_tool_reported_is_in_no_ratio_with_what_dyno_timed() -> None:
+    run = changed(of_two(), lambda name, s: replace(s, reported_by="hammer 1.0") if name == "few" else s)
+    assert [(t.reported_by, len(t.rows)) for t in tables(run)] == [(None, 1), ("hammer 1.0", 1)]
+    assert pairs(run) == []
+    assert {(a.best.engine, a.reported_by) for a in answers(run)} == {("few", "hammer 1.0"), ("many", None)}
+    both = changed(of_two(), lambda _, s: replace(s, reported_by="hammer 1.0"))
+    assert len(pairs(both)) == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import combinations, permutations
 from typing import Any
 from xml.etree import ElementTree
@@ -23,19 +23,34 @@ from stats.madeup import changed
 from dyno import results
 from dyno.histogram import Recorder
 from dyno.model import Sample
-from dyno.report import data, heading, words
-from dyno.report.charts import CHARTS, latency, theme, units
+from dyno.report import charts, data, heading, sweeps, words
+from dyno.report.charts import FIXED, latency, theme, units
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.charts.rows import panels
 from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
+from dyno.suite import Axis, Curve
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
-NAMES = ("throughput", "ratios", "latency", "series", "clients", "size", "tradeoff")
+NAMES = ("throughput", "ratios", "latency", "parts", "series", "clients", "size", "tradeoff")
 COMMON = {"engine", "phase", "tier", "params", "floor", "remarks"}
 RATES = {"lmdb": 2e5, "sqlite": 3e4, "memory": 1e6, "null": 9e7, "nullkv": 8e6}
 SECOND = 10**9
-BY_NAME = {chart.name: chart for chart in CHARTS}
+BY_NAME = {chart.name: chart for chart in FIXED}
+TRADEOFF = Curve(
+    name="tradeoff",
+    title="Gain against speed",
+    reading="Up is smaller and right is faster.",
+    x=Axis("metric", "throughput", scale="log"),
+    y=Axis("fact", "ratio", "gain", "ratio"),
+    line="packer",
+    point="batch",
+)
+
+
+def named(run: Run, name: str) -> Chart:
+    (found,) = (chart for chart in charts.of(run) if chart.name == name)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +114,17 @@ def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None
 def compressed(run: Run, ratio: float = 2.5) -> Run:
     """As if records had been compressed, all in the same way."""
     cells = [replace(cell, params={**cell.params, "packer": "zlib", "batch": 16}) for cell in run.cells]
-    return changed(replace(run, cells=tuple(cells)), lambda _, s: replace(s, facts={"ratio": ratio}))
+    told = replace(run, cells=tuple(cells), header={**run.header, "charts": [asdict(TRADEOFF)]})
+    return changed(told, lambda _, s: replace(s, facts={"ratio": ratio}))
+
+
+def in_parts(run: Run) -> Run:
+    return changed(run, lambda _, s: replace(s, by_part={"connect": times(2_000), "answer": times(5_000)}))
 
 
 def drawable(run: Run) -> Run:
     """With something for every chart."""
-    return compressed(over_seconds(by_clients(run), 100, None, 120))
+    return compressed(in_parts(over_seconds(by_clients(run), 100, None, 120)))
 
 
 def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
@@ -133,23 +153,27 @@ def one(records: Sequence[Record], engine: str, phase: str = "rand-key", **more:
 # -- all charts -----------------------------------------------------------------------------------------------
 
 
-def test_there_are_these_charts_in_this_order() -> None:
-    assert tuple(chart.name for chart in CHARTS) == NAMES
+def test_there_are_these_charts_in_this_order(run: Run) -> None:
+    assert tuple(chart.name for chart in charts.of(drawable(run))) == NAMES
+    assert [chart.name for chart in charts.of(run)] == [chart.name for chart in FIXED]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_records_have_what_all_have_and_what_the_table_shows(run: Run, name: str) -> None:
-    records = BY_NAME[name].records(drawable(run))
+    shown = drawable(run)
+    chart = named(shown, name)
+    records = chart.records(shown)
     assert records
     for record in records:
-        assert record.keys() >= COMMON | {column.key for column in BY_NAME[name].columns}
+        assert record.keys() >= COMMON | {column.key for column in chart.columns}
         assert set(record["params"]) == {"clients"}
     assert [record["params"] for record in BY_NAME["throughput"].records(run)] == [{}] * len(run.cells) * 3
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) -> None:
-    chart, shown = BY_NAME[name], drawable(run)
+    shown = drawable(run)
+    chart = named(shown, name)
     for panel in panels(chart, chart.records(shown)):
         if name == "ratios":
             first = panel.records[0]["baseline"]
@@ -162,8 +186,9 @@ def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> None:
-    chart = BY_NAME[name]
-    found = panels(chart, chart.records(drawable(run)))
+    shown = drawable(run)
+    chart = named(shown, name)
+    found = panels(chart, chart.records(shown))
     tiers = {panel.tier for panel in found}
     assert tiers == ({"process"} if name in ("ratios", "size") else {"volatile", "process"})
     for panel in found:
@@ -176,7 +201,7 @@ def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_that_is_not_valid_has_no_figure(run: Run, name: str) -> None:
     shown = void(drawable(run), "lmdb")
-    records = [r for r in BY_NAME[name].records(shown) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
+    records = [r for r in named(shown, name).records(shown) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
     if name != "throughput":
         assert records == []
         return
@@ -197,7 +222,7 @@ def test_a_run_without_trials_draws_no_figure(run: Run) -> None:
     records = BY_NAME["throughput"].records(empty)
     assert {record["throughput"] for record in records} == {None}
     assert spoken(drawn(BY_NAME["throughput"], empty, records)) == []
-    assert all(chart.records(empty) == [] for chart in CHARTS if chart.name != "throughput")
+    assert all(chart.records(empty) == [] for chart in FIXED if chart.name != "throughput")
 
 
 def test_remarks_stand_beside_the_figure(run: Run) -> None:
@@ -211,7 +236,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
     assert "budget" not in one(BY_NAME["size"].records(slow), "sqlite")["remarks"]
 
 
-# -- throughput, size, clients --------------------------------------------------------------------------------
+# -- throughput, size --------------------------------------------------------------------------------
 
 
 def test_throughput_is_that_of_show(run: Run) -> None:
@@ -264,15 +289,96 @@ def test_sizes_are_those_of_show_and_the_smallest_stands_first(run: Run) -> None
     assert {"977 KiB", "2.86 MiB"} <= figures
 
 
+# -- sweeps ---------------------------------------------------------------------------------------------------
+
+
 def test_clients_are_shown_where_their_number_varies(run: Run) -> None:
-    chart = BY_NAME["clients"]
-    assert chart.records(run) == []
+    assert "clients" not in {chart.name for chart in charts.of(run)}
+    shown = by_clients(run)
+    chart = named(shown, "clients")
     assert chart.spans == ("clients",)
-    records = chart.records(by_clients(run))
-    assert {record["clients"] for record in records} == {1, 2, 4}
+    records = chart.records(shown)
+    assert {record["x"] for record in records} == {1, 2, 4}
     assert {record["engine"] for record in records} == {"lmdb", "sqlite", "memory"}
     throughput = one(BY_NAME["throughput"].records(run), "lmdb")
-    assert all(one(records, "lmdb", clients=n)["throughput"] == throughput["throughput"] for n in (1, 2, 4))
+    assert all(one(records, "lmdb", x=n)["y"] == throughput["throughput"] for n in (1, 2, 4))
+    assert {record["unit"] for record in records if record["phase"] == "rand-key"} == {"op/s"}
+
+
+def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | None = None) -> Run:
+    """As if it had been measured with these numbers of records; by engine, the operations a second at each."""
+    cells, attempts = [], []
+    for at, value in enumerate(values):
+        cells += [replace(cell, params={**cell.params, "records": value}) for cell in run.cells]
+        for found in run.attempts:
+            wanted = (rates or {}).get(run.cells[found.cell].engine)
+            samples = found.samples
+            if wanted:
+                # A percent apart from block to block, as the others.
+                slow = 1 + found.block / 100
+                samples = tuple(replace(s, elapsed_ns=int(s.items / wanted[at] * SECOND * slow)) for s in samples)
+            attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=samples))
+    return replace(run, cells=tuple(cells), attempts=tuple(attempts))
+
+
+def test_every_numeric_parameter_with_several_values_has_a_chart(run: Run) -> None:
+    def swept(*values: Any) -> list[str]:
+        return [chart.name for chart in charts.of(by_records(run, *values)) if chart.name.startswith("sweep:")]
+
+    assert swept(100, 200) == ["sweep:records"]
+    assert swept(100) == swept("all", "none") == swept(True, False) == swept(100, "all") == []
+    assert swept(100, 200, "all") == ["sweep:records"]
+    mixed = by_records(run, 100, 200, "all")
+    assert {record["x"] for record in named(mixed, "sweep:records").records(mixed)} == {100, 200}
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"), [((10, 199), "linear"), ((10, 200), "log"), ((0, 1_000), "linear"), ((-1, 50), "linear")]
+)
+def test_a_wide_scale_is_logarithmic(run: Run, values: tuple[int, int], scale: str) -> None:
+    shown = by_records(run, *values)
+    spec = named(shown, "sweep:records").spec(heading.engines(shown), "op")
+    x = spec["layer"][0]["encoding"]["x"]
+    assert (x["scale"].get("type", "linear"), x["axis"]["values"]) == (scale, list(values))
+
+
+CROSSING = {"lmdb": (8e4, 4e4, 2e4), "sqlite": (2e4, 2e4, 8e4)}
+
+
+def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) -> None:
+    """From twice as fast at 1,000 to a quarter at 10,000: a third of the way between, in logarithms."""
+    shown = by_records(run, 100, 1_000, 10_000, rates=CROSSING)
+    chart = named(shown, "sweep:records")
+    said = [s["text"] for s in chart.says(shown) if s["phase"] == "rand-key"]
+    assert said == ["from records = 2,200 on, sqlite is faster than lmdb (interpolated between 1,000 and 10,000)"]
+    table = [row for row in sweeps.rows(shown) if row["where"] == "rand-key, tier process"]
+    assert [(row["from"], row["faster below"], row["faster from there on"]) for row in table] == [
+        ("2,200", "lmdb", "sqlite")
+    ]
+    linear = by_records(run, 100, 200, 300, rates=CROSSING)
+    (text,) = [s["text"] for s in named(linear, "sweep:records").says(linear) if s["phase"] == "rand-key"]
+    assert "from records = 230 on" in text
+
+
+def test_where_a_verdict_between_is_unclear_the_crossing_is_no_point(run: Run) -> None:
+    shown = by_records(run, 100, 1_000, 10_000, rates={"lmdb": (8e4, 2e4, 2e4), "sqlite": (2e4, 2e4, 8e4)})
+    (text,) = [s["text"] for s in named(shown, "sweep:records").says(shown) if s["phase"] == "rand-key"]
+    assert text == "between records = 100 and 10,000, sqlite becomes faster than lmdb"
+
+
+def test_lines_that_do_not_cross_have_no_crossing(run: Run) -> None:
+    shown = by_records(run, 100, 1_000, rates={"lmdb": (8e4, 8e4), "sqlite": (2e4, 4e4)})
+    assert named(shown, "sweep:records").says(shown) == [] == list(sweeps.rows(shown))
+
+
+def test_a_sweep_may_be_of_another_metric_or_of_a_fact(run: Run) -> None:
+    shown = compressed(by_records(run, 100, 1_000))
+    for by, unit in (("p99", "p99 of the latency"), ("ratio", "ratio")):
+        (chart,) = (chart for chart in charts.of(shown, by) if chart.name == "sweep:records")
+        record = one(chart.records(shown), "lmdb", x=100)
+        assert record["unit"] == unit and record["y"]
+        assert chart.says(shown) == [], "nobody compared by it"
+    assert record["y"] == 2.5
 
 
 # -- ratios ---------------------------------------------------------------------------------------------------
@@ -317,7 +423,7 @@ def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
     assert "budget" in one(records, "lmdb", baseline="sqlite")["remarks"].partition("baseline: ")[2]
 
 
-# -- tradeoff -------------------------------------------------------------------------------------------------
+# -- charts of a suite's own ----------------------------------------------------------------------------------
 
 
 def packed(run: Run) -> Run:
@@ -329,27 +435,30 @@ def packed(run: Run) -> Run:
         for found in run.attempts:
             told = tuple(replace(s, facts={"ratio": at + 1.5}) for s in found.samples)
             attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=told))
-    return replace(run, cells=tuple(cells), attempts=tuple(attempts))
+    header = {**run.header, "charts": [asdict(TRADEOFF)]}
+    return replace(run, header=header, cells=tuple(cells), attempts=tuple(attempts))
 
 
-def test_what_compression_gains_is_shown_where_a_suite_tells_it(run: Run) -> None:
-    chart = BY_NAME["tradeoff"]
+def test_a_suite_has_the_chart_that_it_declares(run: Run) -> None:
+    shown = packed(run)
+    chart = named(shown, "tradeoff")
     assert chart.records(run) == []
-    records = [r for r in chart.records(packed(run)) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
-    known = [(r["packer"], r["batch"], r["gain"]) for r in records]
+    records = [r for r in chart.records(shown) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
+    known = [(r["line"], r["point"], r["y"]) for r in records]
     assert known == [("zlib", 1, 1.5), ("zlib", 8, 2.5), ("lz4", 1, 3.5), ("lz4", 8, 4.5)]
     throughput = one(BY_NAME["throughput"].records(run), "lmdb")
-    assert {(r["throughput"], r["low"], r["high"]) for r in records} == {
+    assert {(r["x"], r["x_low"], r["x_high"]) for r in records} == {
         tuple(throughput[name] for name in ("throughput", "low", "high"))
     }
 
 
-def test_a_packer_is_a_line_with_a_colour_and_a_shape_of_its_own(run: Run) -> None:
-    chart, shown = BY_NAME["tradeoff"], packed(run)
+def test_a_line_of_a_parameter_has_a_colour_and_a_shape_of_its_own(run: Run) -> None:
+    shown = packed(run)
+    chart = named(shown, "tradeoff")
     (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
     alone = [record for record in panel.records if record["engine"] == "lmdb"]
     svg = drawn(chart, replace(shown, cells=tuple(c for c in shown.cells if c.engine == "lmdb")), alone)
-    assert "lmdb, zlib, batch 8, ratio 2.50, 198 k op/s" in ",".join(spoken(svg))
+    assert "lmdb, zlib, batch 8, op/s 198 k, gain 2.50" in ",".join(spoken(svg))
     assert texts(svg).count("zlib") == texts(svg).count("lz4") == 1, "one legend, of colours and shapes"
     symbols = re.findall(r'role-legend-symbol.*?<path[^>]*fill="(#\w+)"', svg)
     assert symbols == list(theme.PALETTE[:2])
@@ -360,6 +469,14 @@ def test_a_packer_is_a_line_with_a_colour_and_a_shape_of_its_own(run: Run) -> No
     }
     assert len(marks) == 4 and len(looks) == 2
     assert len({colour for _, colour, _ in looks}) == len({outline for _, _, outline in looks}) == 2
+
+
+def test_charts_of_two_suites_that_are_called_the_same_are_told_apart(run: Run) -> None:
+    one_suite = packed(run)
+    other = replace(one_suite, header={**one_suite.header, "plan": {**run.plan, "suite": "other"}})
+    names = [[chart.name for chart in found][-1] for found in charts.of_runs([one_suite, other])]
+    assert names == ["records:tradeoff", "other:tradeoff"]
+    assert [chart.name for chart in charts.of_runs([one_suite, one_suite])[1]][-1] == "tradeoff"
 
 
 # -- latency --------------------------------------------------------------------------------------------------
@@ -544,16 +661,16 @@ def test_no_two_of_many_engines_look_the_same() -> None:
 def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
     colour = dict(zip(heading.engines(shown), theme.PALETTE, strict=False))
-    for chart in CHARTS:
-        # Their colours are those of verdicts, and of packers.
-        if chart.name in ("ratios", "tradeoff"):
+    for chart in charts.of(shown):
+        # Their colours are those of verdicts, of parts, and of the lines that a suite wants.
+        if chart.name in ("ratios", "tradeoff", "parts"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]
         svg = drawn(chart, shown, [r for r in records if r["phase"] == "rand-key"])
         assert colour["sqlite"] in svg, chart.name
 
 
-def test_a_specification_has_no_colours_of_its_own() -> None:
-    for chart in CHARTS:
+def test_a_specification_has_no_colours_of_its_own(run: Run) -> None:
+    for chart in charts.of(drawable(run)):
         used = set(re.findall(r"#[0-9a-fA-F]{3,6}\b", str(chart.spec(["a", "b"], "op"))))
         assert used <= {*theme.PALETTE, *(colour for colour, _ in theme.VERDICTS.values())}, chart.name

@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 import pytest
 from shell import Ended, Shell, is_one_line, small
 
-from dyno.report.charts import CHARTS, theme
+from dyno.report.charts import FIXED, theme
 
-NAMES = [chart.name for chart in CHARTS]
+NAMES = [chart.name for chart in FIXED]
 PHASES = "insert-blind-indices,rand-key"
 ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"
 
@@ -223,7 +223,7 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
     ("arguments", "said"),
     [
         (("--chart", "latency"), "-o says what to write"),
-        (("--chart", "latncy", "-o", "x.svg"), "chart latncy is not known; did you mean latency?"),
+        (("--chart", "latncy", "-o", "x.svg"), "r.json: chart latncy is not known; did you mean latency?"),
         (("-o", "x.svg"), "wants --chart NAME, one of throughput, ratios"),
         (("--chart", "latency", "-o", "x.gif"), "-o x.gif: wants a name in .svg or .png"),
         (("--chart", "latency", "--scale", "2", "-o", "x.svg"), "--scale is for PNG"),
@@ -245,7 +245,21 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
             ("--chart", "series", "-o", "x.svg"),
             "nothing for the chart series, which takes phases of two seconds or more",
         ),
-        (("--chart", "clients", "-o", "x.svg"), "several numbers of clients: dyno run --clients 1,2,4"),
+        (
+            ("--chart", "clients", "-o", "x.svg"),
+            "several values of clients that are numbers: dyno run --clients 1,2,4",
+        ),
+        (("--chart", "sweep:recrods", "-o", "x.svg"), "r.json: chart sweep:recrods is not known"),
+        (
+            ("--chart", "sweep:records", "-o", "x.svg"),
+            "several values of records that are numbers: dyno run -p records=",
+        ),
+        (
+            ("--chart", "clients", "--metric", "p9", "-o", "x.svg"),
+            "r.json: metric p9 is not known; did you mean p99?",
+        ),
+        (("--chart", "latency", "--metric", "p99", "-o", "x.svg"), "--metric is for sweeps, and latency is none"),
+        (("--metric", "p99", "-o", "charts/"), "--metric is for a sweep: --chart names it"),
         (
             ("--chart", "ratios", "--tier", "volatile", "-o", "x.svg"),
             "nothing of what was chosen for the chart ratios",

@@ -3,92 +3,66 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from dyno.answers import same
 from dyno.engine import Engine
-from dyno.model import Caveat, Fact, Phase, Preset, Wrong
+from dyno.model import Phase, Preset, Wrong
 from dyno.settings import Setting, integer
 from dyno.suite import Failure, Job, Operations, Workload
-from dyno_sorting.port import Sorter
+from dyno_sorting.port import Sorted, Sorter
+
+NUMBER_BYTES = 8
 
 
-class SortingWorkload:
-    """See `dyno.suite.Workload`."""
+class SortingWorkload(Workload):
+    """See `dyno.suite.Workload`, which has the usual answer of every method that is not here."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._engine: Engine | None = None
-
-    def conformance(self) -> None:
-        sort = self._port().sort
-        for numbers in ([], [1], [2, 1], [1, 2, 1], [-1, 3, 0, 3]):
-            # Worked out without a sort: every number as often as it comes, from the least to the greatest.
-            right = [n for n in range(-1, 4) for _ in range(numbers.count(n))]
-            if not self._job.spec.floor and not same(sort(numbers), right):
-                raise Wrong(f"conformance: {numbers} sorted is not {right}")
+        self._engine = job.open(job.home)
 
     def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = self._job.spec.opener(self._job.home, self._job.tier, self._job.options)
         return self._engine
 
-    def _port(self) -> Sorter:
-        port: Sorter = self._job.spec.ports["sorting"](self.engine())
-        return port
-
-    def prepare(self, phase: Phase) -> None:
-        self.engine()
-
     def connect(self) -> AbstractContextManager[Sorter]:
-        return nullcontext(self._port())
+        return nullcontext(self._job.port(self._engine))
 
-    def release(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+    def conformance(self) -> None:
+        self._check([self._job.port(self._engine).sort([2, 0, 1])], 3)
 
     def work(self, phase: Phase, port: Sorter, client: int, clients: int, round: int) -> Iterator[Operations]:
         length, lists = int(self._job.params["length"]), int(self._job.params["lists"])
         # Seeded by job, client and round alone: every engine gets the same lists in the same order.
         rng = random.Random(f"{self._job.seed}:{client}:{round}")
-        own = len(range(client, lists, clients))
-        arguments = [rng.sample(range(length), length) for _ in range(own)]
+        kinds = [("shuffled", "reversed")[at % 2] for at in range(client, lists, clients)]
         yield Operations(
             calls=lambda _: (port.sort,),
-            arguments=arguments,
-            check=self._check,
-            weights=[length] * own,
+            arguments=[rng.sample(range(length), length) if k == "shuffled" else range(length)[::-1] for k in kinds],
+            check=lambda answers: self._check(answers, length),
+            weights=[length] * len(kinds),
+            kinds=kinds,
+            sizes=[length * NUMBER_BYTES] * len(kinds),
+            parts=parts,
         )
 
-    def _check(self, answers: Sequence[Any]) -> int:
-        """Every list is a shuffled range, so every answer must be that range."""
-        if self._job.spec.floor:
-            return 0
-        right = list(range(int(self._job.params["length"])))
-        given = [answer for answer in answers if type(answer) is not Failure]
+    def _check(self, answers: Sequence[Any], length: int) -> int:
+        """Every list has the numbers of a range, so every answer must be that range."""
+        given = [] if self._job.spec.floor else [answer for answer in answers if not isinstance(answer, Failure)]
+        rights = [list(range(length)), np.arange(length)]
         for at, answer in enumerate(given):
-            if not same(answer, right):
+            if type(answer) is not tuple or not any(same(answer[0], right) for right in rights):
                 raise Wrong(f"list {at} is not sorted")
         return len(given)
 
-    def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        # Nothing is stored.
-        return None
 
-    def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        return {}
-
-    def verify(self, phase: Phase) -> int:
-        return 0
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
-
-    def close(self) -> None:
-        self.release()
+def parts(answers: Sequence[Sorted]) -> Mapping[str, Sequence[int]]:
+    """Of each operation's latency, as its answer tells them."""
+    return {"copy": [copy_ns for _, copy_ns, _ in answers], "order": [order_ns for *_, order_ns in answers]}
 
 
 class SortingSuite:
@@ -100,16 +74,27 @@ class SortingSuite:
     engines = ()
     params = (
         Setting("length", integer(1), 1_000, "numbers in a list"),
-        Setting("lists", integer(1), 1_000, "lists to sort, all clients together"),
+        Setting("lists", integer(1), 200, "lists to sort, all clients together"),
     )
     presets = {  # noqa: RUF012
-        "quick": Preset({}, samples=3, budget=1, timeout=60),
-        "standard": Preset({"length": 100_000}, samples=5, budget=10, timeout=600),
+        "quick": Preset({"length": (10, 100, 1_000, 10_000)}, samples=3, budget=1, timeout=60),
+        "standard": Preset({"length": (100, 10_000, 1_000_000), "lists": 1_000}, samples=5, budget=10, timeout=600),
     }
     phases = (
-        Phase("sort", "sort every list into a new one", unit="number", writes=False, checked="every list, exactly"),
+        Phase(
+            "sort",
+            "sort every list into a new one",
+            unit="number",
+            writes=False,
+            checked="every list, exactly",
+            kinds={"shuffled": False, "reversed": False},
+            parts=("copy", "order"),
+            metric="bandwidth",
+        ),
     )
     layout = None
+    charts = ()
+    proof = None
 
     def workload(self, job: Job) -> Workload:
         return SortingWorkload(job)

@@ -19,7 +19,10 @@ def command(what: str | None) -> None:
     if what != "engines":
         listing.suites(suites, console, whole=what is not None)
     if what != "suites":
-        served = {spec.name: [s.name for s in suites if registry.through(s, spec) is not None] for spec in engines}
+        served = {
+            spec.name: {s.name: found for s in suites if (found := registry.through(s, spec)) is not None}
+            for spec in engines
+        }
         listing.engines(engines, served, console, whole=what is not None)
     for line in registry.broken():
         console.print(Text(line, "red"))

@@ -11,16 +11,16 @@ from dyno import results
 from dyno.cli import files, lists
 from dyno.model import UsageError
 from dyno.report import plot
-from dyno.report.charts import CHARTS, draw
+from dyno.report.charts import FIXED, draw, sweep
 from dyno.report.plot import Choice
 
 SCALE = 2.0
-NAMES = ", ".join(chart.name for chart in CHARTS)
+NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
 
 
 @click.command(name="plot")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}.")
+@click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}; or one of the suite's own.")
 @click.option(
     "-o",
     "--output",
@@ -36,13 +36,20 @@ NAMES = ", ".join(chart.name for chart in CHARTS)
     "-e", "--engine", "engines", multiple=True, metavar="ENGINE[,...]", help="Only these, as they were asked for."
 )
 @click.option("--baseline", metavar="ENGINE", help="Of the ratios. Default: the best of each phase.")
+@click.option("--metric", "by", metavar="NAME", help="Of a sweep: a metric as of `dyno compare`, or a fact.")
 @click.option("--dark", is_flag=True, help="On a dark background.")
 @click.option(
     "--width", type=click.IntRange(300, 10_000), metavar="PX", help="Default: 800, or 1160 for several panels."
 )
 @click.option("--scale", type=click.FloatRange(0.1, 10), help="Of a PNG: how many times as many pixels. Default: 2.")
 def command(
-    run: Path, name: str | None, path: str | None, width: int | None, scale: float | None, **given: Any
+    run: Path,
+    name: str | None,
+    path: str | None,
+    by: str | None,
+    width: int | None,
+    scale: float | None,
+    **given: Any,
 ) -> None:
     """Draw a chart of the run file RUN, without a browser.
 
@@ -53,10 +60,10 @@ def command(
     """
     if path is None:
         raise UsageError("-o says what to write: -o x.svg or -o x.png with --chart, or -o charts/ for every chart")
-    if name:
-        plot.chart(name)
     if given["baseline"] and name not in (None, "ratios"):
         raise UsageError(f"--baseline is for the chart ratios, and {name} has none")
+    if by and not name:
+        raise UsageError("--metric is for a sweep: --chart names it")
     phases, engines = (lists.split(given[name]) for name in ("phases", "engines"))
     choice = Choice(phases, given["tier"], lists.params(given["params"]), engines, given["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
@@ -64,10 +71,10 @@ def command(
     _agree(path, suffix, into_directory or bool(name), scale)
     loaded = results.load(run)
     plot.check(loaded, choice)
-    for chart in [plot.chart(name)] if name else plot.charts(loaded, choice):
+    for chart in [plot.chart(loaded, name, by)] if name else plot.charts(loaded, choice):
         drawn = plot.picture(loaded, chart, choice, width, given["dark"])
         content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
-        files.save(files.directory(Path(path)) / f"{chart.name}.svg" if into_directory else Path(path), content)
+        files.save(files.directory(Path(path)) / f"{chart.file}.svg" if into_directory else Path(path), content)
 
 
 def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 from dyno.model import Cell
 from dyno.report import markdown as md
-from dyno.report import units, words
-from dyno.report.table import costs, varying
+from dyno.report import places, units, words
+from dyno.report.table import bandwidth, costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
 from dyno.stats.between import Between, Change, Difference
 from dyno.stats.compare import Comparison, Table, against
 from dyno.stats.gate import Judged
-from dyno.stats.metric import Metric, speeds
+from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary
 from dyno.stats.verdict import CONFIDENCE, Verdict
 
@@ -63,7 +63,8 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
                 (c.engine.asked, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
                 for c in comparisons
             ]
-            title = f"{table.phase}  tier {table.tier.value}{f'  {params}' if params else ''}"
+            tool = _tool(table.reported_by)
+            title = places.named(table.phase, places.tier(table.tier), params, tool, between="  ")
             sections.append(Section(title, which, heads, rows))
     return sections
 
@@ -77,7 +78,13 @@ def _warm(table: Table) -> str:
 
 
 def _by(metric: Metric) -> str:
-    return f", by the {metric.title}: a ratio over 1 is a shorter time" if metric.inverse else ""
+    the = "the " if metric.inverse else ""
+    shorter = ": a ratio over 1 is a shorter time" if metric.inverse else ""
+    return "" if metric is THROUGHPUT else f", by {the}{metric.title}{shorter}"
+
+
+def _tool(reported_by: str | None) -> str:
+    return f"reported by {reported_by}" if reported_by else ""
 
 
 def changed(before: Run, after: Run, differences: Sequence[Difference]) -> Section:
@@ -115,22 +122,23 @@ def gated(found: Sequence[Judged], changing: Sequence[str]) -> list[Section]:
 def _by_phase(
     rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str]
 ) -> list[Section]:
-    def place(row: tuple[Change, list[str]]) -> tuple[str, str, Metric]:
-        change = row[0]
-        return change.after.phase, change.after.cell.tier_name, change.metric
+    def place(row: tuple[Change, list[str]]) -> tuple[str, str | None, str | None, Metric]:
+        after = row[0].after
+        return after.phase, after.cell.tier_name, after.reported_by, row[0].metric
 
     params = ["parameters"] if changing else []
     apart = any(row.server is not None for change, _ in rows for row in (change.before, change.after))
     sections = []
-    for (phase, tier, metric), found in groupby(rows, key=place):
+    for (phase, tier, tool, metric), found in groupby(rows, key=place):
         group = list(found)
-        cpu = {} if metric.inverse else _costs([change for change, _ in group], apart)
+        changes = [change for change, _ in group]
+        more = {} if metric.inverse else {**_bandwidths(changes, metric), **_costs(changes, apart)}
         lines = [
-            _line(change, words_, changing, [column[at] for column in cpu.values()])
+            _line(change, words_, changing, [column[at] for column in more.values()])
             for at, (change, words_) in enumerate(group)
         ]
-        title = f"{phase}  tier {tier}"
-        heads = ["engine", *params, "before", "after", *cpu, "ratio", f"[{LEVEL}]", *last]
+        title = places.named(phase, places.tier(tier), _tool(tool), between="  ")
+        heads = ["engine", *params, "before", "after", *more, "ratio", f"[{LEVEL}]", *last]
         sections.append(Section(title, _by(metric).removeprefix(", "), heads, lines))
     return sections
 
@@ -143,6 +151,12 @@ def _costs(changes: Sequence[Change], apart: bool) -> dict[str, list[str]]:
         for who in found[0][0]
     }
     return {who: cells for who, cells in columns.items() if any(cells)}
+
+
+def _bandwidths(changes: Sequence[Change], metric: Metric) -> dict[str, list[str]]:
+    """A column, where there is anything to tell that the figures do not."""
+    cells = [_from_to(bandwidth(change.before), bandwidth(change.after)) for change in changes]
+    return {"bandwidth": cells} if any(cells) and metric is not BANDWIDTH else {}
 
 
 def _from_to(was: str, is_: str) -> str:
@@ -159,6 +173,8 @@ def _line(change: Change, last: Sequence[str], changing: Sequence[str], cpu: Seq
 def _value(row: CellSummary, metric: Metric) -> str:
     """The median over trials, of which the ratio is."""
     middle = median(speeds(row, metric).values())
+    if metric is BANDWIDTH:
+        return units.bandwidth(middle)
     return units.duration(1 / middle) if metric.inverse else f"{units.rate(middle)} {row.unit}/s"
 
 
@@ -179,7 +195,7 @@ def gone(found: Between) -> list[str]:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.asked} ({cell.tier_name})"
+    return places.engine(cell.asked, cell.tier)
 
 
 def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
@@ -209,15 +225,17 @@ def _head(margin: float) -> dict[str, Any]:
 
 
 def _comparison(found: Comparison) -> dict[str, Any]:
-    return {**_row_data(found.phase, found.engine, found.metric), "baseline": found.baseline.asked, **_verdict(found)}
+    row = _row_data(found.phase, found.engine, found.metric, found.reported_by)
+    return {**row, "baseline": found.baseline.asked, **_verdict(found)}
 
 
-def _row_data(phase: str, cell: Cell, metric: Metric) -> dict[str, Any]:
+def _row_data(phase: str, cell: Cell, metric: Metric, reported_by: str | None) -> dict[str, Any]:
     return {
         "phase": phase,
         "tier": cell.tier_name,
         "params": dict(cell.params),
         "metric": metric.name,
+        "reported_by": reported_by,
         "engine": cell.asked,
     }
 
@@ -254,10 +272,14 @@ def _cpu(row: CellSummary) -> dict[str, float | None]:
 
 def _change(found: Change, state: str | None) -> dict[str, Any]:
     rates = {"before": found.before.throughput, "after": found.after.throughput}
-    throughputs = {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
+    moved = {"before": found.before.bandwidth, "after": found.after.bandwidth}
+    throughputs, bandwidths = (
+        {name: None if rate is None else asdict(rate) for name, rate in each.items()} for each in (rates, moved)
+    )
     data: Mapping[str, Any] = {
-        **_row_data(found.after.phase, found.after.cell, found.metric),
+        **_row_data(found.after.phase, found.after.cell, found.metric, found.after.reported_by),
         **throughputs,
+        "bandwidth": bandwidths,
         "cpu_ns_per_item": {"before": _cpu(found.before), "after": _cpu(found.after)},
         **_verdict(found),
     }

@@ -28,6 +28,7 @@ USED = (
     *("asked_bytes", "read_bytes", "written_bytes"),
 )
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
+WALL = ("wall_ns", "pause_cpu_ns", "due")
 TEXT, INTEGER, NUMBER, BOOLEAN, MOMENT, CODES = "text", "integer", "number", "boolean", "moment", "codes"
 Columns = dict[str, str]
 
@@ -48,6 +49,12 @@ CELLS: Columns = {
     **_each(INTEGER, "samples", "operations", "items", "elapsed_ns"),
     **_each(NUMBER, "throughput_median", "throughput_low", "throughput_high"),
     "throughput_unit": TEXT,
+    "metric": TEXT,
+    "bytes": INTEGER,
+    **_each(NUMBER, "bandwidth_median", "bandwidth_low", "bandwidth_high"),
+    "reported_by": TEXT,
+    **_each(INTEGER, *WALL),
+    **_each(NUMBER, "offered_per_second", "served_per_second"),
     **_each(NUMBER, *CPU),
     **_times("latency", "response"),
     "temperature": TEXT,
@@ -64,6 +71,10 @@ SAMPLES: Columns = {
     **_each(INTEGER, "operations", "items", "errors", "elapsed_ns", "busy_ns"),
     "per_second": NUMBER,
     "unit": TEXT,
+    "bytes": INTEGER,
+    "bytes_per_second": NUMBER,
+    "reported_by": TEXT,
+    **_each(INTEGER, *WALL),
     **_each(NUMBER, *CPU),
     "bulk": BOOLEAN,
     "ended_by": TEXT,
@@ -167,7 +178,8 @@ def _names(row: Row) -> dict[str, Any]:
 
 def _cell(row: Row) -> dict[str, Any]:
     summary, rate = row.summary, row.summary.throughput
-    found: dict[str, Any] = {} if rate is None else {"median": rate.median, "low": rate.low, "high": rate.high}
+    measured = {"throughput": rate, "bandwidth": summary.bandwidth}
+    plain = ("bytes", "reported_by", *WALL, "offered_per_second", "served_per_second")
     return {
         "valid": summary.valid,
         "why": summary.why,
@@ -175,8 +187,14 @@ def _cell(row: Row) -> dict[str, Any]:
         "operations": summary.operations,
         "items": summary.items,
         "elapsed_ns": summary.elapsed_ns,
-        **{f"throughput_{name}": value for name, value in found.items()},
+        **{
+            f"{name}_{at}": value
+            for name, found in measured.items()
+            for at, value in (asdict(found).items() if found is not None else ())
+        },
         "throughput_unit": None if rate is None else f"{summary.unit}/s",
+        "metric": summary.about.metric,
+        **{name: getattr(summary, name) for name in plain},
         **dict(zip(CPU, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         **_spread("latency", summary.latency_ns),
         **_spread("response", summary.response_ns),
@@ -215,10 +233,11 @@ def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
 
 def _figures(sample: Sample) -> dict[str, Any]:
     plain = ("operations", "items", "errors", "elapsed_ns", "busy_ns", "per_second", "unit", "bulk", "ended_by")
+    moved = ("bytes", "bytes_per_second", "reported_by", *WALL)
     sizes = ("temperature", "bytes_on_disk", "written_bytes", "payload_bytes")
     used = {"client": sample.client, "server": sample.server, "device": sample.device}
     return {
-        **{name: getattr(sample, name) for name in (*plain, *sizes)},
+        **{name: getattr(sample, name) for name in (*plain, *moved, *sizes)},
         **dict(zip(CPU, (client_cpu_ns(sample), server_cpu_ns(sample)), strict=True)),
         **_spread("latency", percentiles([sample.histogram])),
         **_spread("response", percentiles([sample.response])),

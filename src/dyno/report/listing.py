@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,8 @@ from dyno.suite import Suite
 
 DECLARED = "†"
 """The sign of a tier that nobody has run against the real thing."""
+Through = Mapping[str, EngineSpec]
+"""By the name of a suite: an engine as it is through the port that the suite measures it by."""
 
 
 def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
@@ -40,31 +42,56 @@ def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
         console.print(presets)
 
 
-def engines(found: Sequence[EngineSpec], served: Mapping[str, Sequence[str]], console: Console, whole: bool) -> None:
-    """The engines; with `whole`, their options too. `served` has the suites of each."""
+def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console, whole: bool) -> None:
+    """The engines, and what they are known not to do; with `whole`, their options too."""
     console.print()
     table = _table("engine", "what it is", "suites", "tiers", "clients", "here")
     for spec in found:
-        tiers = (_tier(spec, tier) for tier in spec.tiers)
-        state, style = _state(spec)
-        table.add_row(
-            spec.name,
-            spec.title,
-            ", ".join(served[spec.name]),
-            ", ".join(tiers),
-            spec.clients,
-            Text(state, style),
-        )
+        for at, (suites_, through) in enumerate(_alike(spec, served[spec.name])):
+            tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
+            state, style = _state(through)
+            name, title = ("", "") if at else (spec.name, spec.title)
+            table.add_row(name, title, ", ".join(suites_), tiers, through.clients, Text(state, style))
     console.print(table)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
-    if any(DECLARED in _tier(spec, tier) for spec in found for tier in spec.tiers):
+    every = [through for spec in found for _, through in _alike(spec, served[spec.name])]
+    if any(DECLARED in _tier(spec, tier) for spec in every for tier in spec.tiers):
         console.print(
             Text(f"{DECLARED} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
         )
+    if lines := [line for spec in found for line in _gaps(spec)]:
+        console.print(Text("\nKnown gaps", "bold"))
+        for line in lines:
+            console.print(Text(f"  {line}"), soft_wrap=True)
     for spec in found if whole else ():
-        if spec.options:
-            console.print(Text(f"\n{spec.name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
-            console.print(_settings(spec.options))
+        for name, options in _options(spec):
+            console.print(Text(f"\n{name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
+            console.print(_settings(options))
+
+
+def _alike(spec: EngineSpec, served: Through) -> list[tuple[list[str], EngineSpec]]:
+    """The suites of an engine, those together of which it says the same; itself where it is of none."""
+    found: dict[str, tuple[list[str], EngineSpec]] = {}
+    for suite, through in served.items():
+        same = repr((through.clients, list(through.tiers), through.default_tier, _state(through)))
+        found.setdefault(same, ([], through))[0].append(suite)
+    return list(found.values()) or [([], spec)]
+
+
+def _gaps(spec: EngineSpec) -> Iterator[str]:
+    """'ferretdb, records: atomicity (unsupported): why'."""
+    for port, about in spec.ports.items():
+        for gap in about.gaps:
+            yield f"{spec.name}, {port}: {gap.check} ({gap.kind}): {gap.reason}"
+
+
+def _options(spec: EngineSpec) -> Iterator[tuple[str, Sequence[Setting]]]:
+    """Those of the engine, and those that it has through one port only."""
+    if spec.options:
+        yield spec.name, spec.options
+    for port, about in spec.ports.items():
+        if about.options:
+            yield f"{spec.name}, {port}", about.options
 
 
 def _tier(spec: EngineSpec, tier: Tier) -> str:

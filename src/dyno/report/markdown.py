@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dyno.report import heading, units, wide, words
-from dyno.report.table import Group, absent, costs, failures, groups, legend, meaning, served, varying
+from dyno.report import heading, places, units, wide, words
+from dyno.report.table import (
+    Group,
+    absent,
+    bandwidth,
+    costs,
+    failures,
+    groups,
+    interval,
+    legend,
+    meaning,
+    served,
+    varying,
+)
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.summary import CellSummary
@@ -35,7 +47,8 @@ def _own(found: wide.Wide) -> str:
     columns = {head: [line.cells[at] for line in found.lines] for at, head in enumerate(found.heads)}
     columns[wide.REMARKS] = [", ".join(line.remarks) for line in found.lines]
     below = f"\n\n{plain(found.floor)}" if found.floor else ""
-    return f"**tier {found.tier.value}**\n\n{table(columns, {*found.words, wide.REMARKS})}{below}"
+    above = f"**{places.tier(found.tier)}**\n\n" if found.tier else ""
+    return f"{above}{table(columns, {*found.words, wide.REMARKS})}{below}"
 
 
 def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
@@ -75,7 +88,7 @@ def _heading(run: Run) -> str:
 
 
 def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[str]:
-    tiers = dict.fromkeys(f"tier {group.tier.value}: {group.tier.meaning}" for group in found)
+    tiers = dict.fromkeys(filter(None, (places.explained(group.tier) for group in found)))
     lines = [
         *(f"no number: {line}" for line in failures(found)),
         *(f"not measured: {line}" for line in absent(run)),
@@ -94,7 +107,8 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
         "engine": [row.name for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
-        "95 %": [_interval(row) for row in rows],
+        "bandwidth": [bandwidth(row) or units.UNKNOWN for row in rows],
+        "95 %": [interval(row) for row in rows],
         **{name: [each[name] or units.UNKNOWN for each in found] for name in found[0]},
         **_latencies("", [row.latency_ns for row in rows]),
         **_latencies("resp ", [row.response_ns for row in rows]),
@@ -104,18 +118,14 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
     # Without what no row has: latencies of a bulk phase, sizes of engines in memory.
     kept = {name: cells for name, cells in columns.items() if name == "95 %" or set(cells) != {units.UNKNOWN}}
     texts = {name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)}
-    return f"**{group.phase}**, tier {group.tier.value}\n\n{table(kept, {'engine', 'remarks', *texts})}"
+    title = places.named(f"**{group.place}**", places.tier(group.tier))
+    return f"{title}\n\n{table(kept, {'engine', 'remarks', *texts})}"
 
 
 def _rate(row: CellSummary) -> str:
     if row.throughput is not None:
         return units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]
-
-
-def _interval(row: CellSummary) -> str:
-    found = row.throughput
-    return units.UNKNOWN if found is None else units.interval(found.low, found.high)
 
 
 def _latencies(prefix: str, found: Sequence[Mapping[str, int | None]]) -> dict[str, list[str]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dyno.model import Tier, UsageError
-from dyno.report.charts import CHARTS, draw, sheet
+from dyno.model import UsageError
+from dyno.report import charts as every
+from dyno.report.charts import draw, sheet, sweep
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.charts.rows import Panel, panels, rows
-from dyno.report.table import Row
+from dyno.report.table import BY, Row
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.compare import check_baseline
@@ -33,24 +34,31 @@ class Choice:
         # One that does not vary has the value that was asked for, or that would have been refused.
         varying = {name: str(value) for name, value in record["params"].items()}
         return (
-            (not self.phases or record["phase"] in self.phases)
+            (not self.phases or record["phase"].partition(BY)[0] in self.phases)
             and self.tier in (None, record["tier"])
             and (not self.engines or record["engine"] in self.engines)
             and all(varying[name] in values for name, values in self.params.items() if name in varying)
         )
 
 
-def chart(name: str) -> Chart:
-    """Raises UsageError."""
-    for found in CHARTS:
-        if found.name == name:
-            return found
-    raise UsageError(unknown("chart", name, [found.name for found in CHARTS]))
+def chart(run: Run, name: str, by: str | None = None) -> Chart:
+    """`by`: the metric or the fact of a sweep. Raises UsageError."""
+    found = {chart.name: chart for chart in every.of(run, by)}
+    parameter = name.removeprefix(sweep.PREFIX)
+    swept = parameter in run.cells[0].params and name == sweep.name_of(parameter)
+    if swept:
+        # Also of one value: what it takes for the chart is then said.
+        found.setdefault(name, sweep.chart(run, parameter, by))
+    elif name not in found:
+        raise UsageError(unknown(f"{run.path}: chart", name, found))
+    if by is not None and not swept:
+        raise UsageError(f"--metric is for sweeps, and {name} is none")
+    return found[name]
 
 
 def charts(run: Run, choice: Choice) -> list[Chart]:
     """Those that have something to draw. Raises UsageError where none has."""
-    found = [chart for chart in CHARTS if chosen(run, chart, choice)]
+    found = [chart for chart in every.of(run) if chosen(run, chart, choice)]
     if not found:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
     return found
@@ -58,7 +66,7 @@ def charts(run: Run, choice: Choice) -> list[Chart]:
 
 def check(run: Run, choice: Choice) -> None:
     """Raises UsageError for what the run does not have."""
-    tiers = [tier.value for tier in Tier if any(cell.tier is tier for cell in run.cells)]
+    tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
     given = (
         *(("phase", phase, run.plan["phases"]) for phase in choice.phases),
@@ -111,6 +119,6 @@ def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> li
     ]
 
 
-def _place(chart: Chart, record: Record) -> tuple[str, str, dict[str, object]]:
+def _place(chart: Chart, record: Record) -> tuple[str, str | None, dict[str, object]]:
     params = {name: value for name, value in record["params"].items() if name not in chart.spans}
     return record["phase"], record["tier"], params

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import units, widereplica
+from dyno.report import places, units, widereplica
 from dyno.results import Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize
@@ -74,7 +74,7 @@ def _published(row: PublishedRow) -> list[str]:
 def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
     if found is None:
         return [f"│ {row.engine}: not here", "", "", "", ""]
-    name = f"│ {found.cell.asked}, {found.cell.tier_name}"
+    name = f"│ {places.named(found.cell.asked, found.cell.tier_name or '')}"
     if found.throughput is None:
         return [name, "", "", (found.why or "").split(":", 1)[0], ""]
     rate = found.throughput

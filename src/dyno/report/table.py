@@ -3,16 +3,20 @@ floor last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
 from dyno.model import TIERS, Tier
-from dyno.report import units
+from dyno.report import places, units
 from dyno.results import Run
-from dyno.stats.doubts import MEANINGS, Doubt, doubts
+from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
+from dyno.stats.estimate import Estimate
+from dyno.stats.metric import BANDWIDTH, rank
 from dyno.stats.summary import CellSummary, absences, summarize
+
+BY = ", by "
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,15 @@ class Row:
 
     summary: CellSummary
     doubts: tuple[Doubt, ...]
+    tool: str | None = None
+    """What measured the rows that it stands with; None for Dyno itself."""
+    apart: bool = False
+    """Whether the phase has rows that something else measured, which are in a table of their own."""
+
+    @property
+    def place(self) -> str:
+        """The phase, and the tool where that is not the same for all of it."""
+        return f"{self.summary.phase}{BY}{self.tool}" if self.apart and self.tool else self.summary.phase
 
     @property
     def name(self) -> str:
@@ -28,14 +41,22 @@ class Row:
 
     def remarks(self) -> list[str]:
         """What stands in the row's last column: caveats by code, doubts with their figure."""
+        tool = [reported(self.summary)] if self.summary.reported_by else []
         codes = [caveat.code for caveat in self.summary.caveats if caveat.code != "floor"]
         kinds = self.summary.latency_by_kind_ns
-        # Without the space, at which a narrow column would part the figure from its unit.
-        p50s = {kind: units.duration(found["p50"]).replace(" ", "") for kind, found in kinds.items()}
-        apart = [f"{kind} {p50}" for kind, p50 in p50s.items() if len(kinds) > 1]
+        apart = _medians(kinds) if len(kinds) > 1 else []
+        parts = _medians(self.summary.latency_by_part_ns)
         cold = [f"read {units.size(self._read()).replace(' ', '')}"] if self.summary.temperature == "cold" else []
         shorts = [doubt.short for doubt in self.doubts]
-        return shorts + cold + codes + ([f"p50 of {', '.join(apart)}"] if apart else [])
+        told = [f"p50 of {', '.join(each)}" for each in (apart, parts) if each]
+        return tool + shorts + cold + codes + told + self._offered()
+
+    def _offered(self) -> list[str]:
+        """Of an open loop: what was due and what was done on the wall clock, where they are not the same."""
+        offered, served = self.summary.offered_per_second, self.summary.served_per_second
+        if offered is None or served is None or served >= offered * ACHIEVED:
+            return []
+        return [f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"]
 
     def _read(self) -> int | None:
         """From the device, by the client and by the server that there may be."""
@@ -44,9 +65,43 @@ class Row:
         return None if None in parts else sum(part or 0 for part in parts)
 
 
+def reported(summary: CellSummary) -> str:
+    """'reported by sysbench 1.0.20': what Dyno did not measure is never shown without it."""
+    return f"reported by {summary.reported_by}"
+
+
+def written(found: Estimate, kind: str) -> tuple[str, str]:
+    """The median and the interval of a metric, by what it counts."""
+    write = {"bytes": units.bandwidth, "ns": units.duration}.get(kind, units.rate)
+    known = found.low is not None and found.high is not None
+    return write(found.median), f"{write(found.low)} – {write(found.high)}" if known else units.UNKNOWN
+
+
+def ranked_by_bandwidth(summary: CellSummary) -> bool:
+    return summary.about.metric == BANDWIDTH.name and summary.bandwidth is not None
+
+
+def interval(summary: CellSummary) -> str:
+    """Of the bandwidth where rows are ranked by that, and else of the throughput."""
+    if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
+        return written(summary.bandwidth, BANDWIDTH.kind)[1]
+    found = summary.throughput
+    return units.UNKNOWN if found is None else units.interval(found.low, found.high)
+
+
+def bandwidth(summary: CellSummary) -> str:
+    """Nothing where the suite tells no bytes, so that the column goes."""
+    return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
+
+
+def _medians(found: Mapping[str, Mapping[str, int | None]]) -> list[str]:
+    """Without the space, at which a narrow column would part the figure from its unit."""
+    return [f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in found.items()]
+
+
 @dataclass(frozen=True)
 class Group:
-    """Rows that may be compared: one phase at one tier."""
+    """Rows that may be compared: one phase at one tier, measured by Dyno or by one outside tool."""
 
     phase: str
     tier: Tier | None
@@ -54,19 +109,22 @@ class Group:
 
     @property
     def best(self) -> float | None:
-        """The highest throughput, the floor's left out."""
-        rates = [
-            row.summary.throughput.median
-            for row in self.rows
-            if row.summary.throughput is not None and not row.summary.cell.floor
-        ]
-        return max(rates, default=None)
+        """The highest figure of those that the rows are ranked by, the floor's left out."""
+        found = [rank(row.summary) for row in self.rows if not row.summary.cell.floor]
+        return max((speed for speed in found if speed is not None), default=None)
+
+    @property
+    def place(self) -> str:
+        """What tells it from the run's other groups of one tier."""
+        return self.rows[0].place
 
 
 def groups(run: Run) -> list[Group]:
     """Phases in the plan's order; tiers from volatile to power."""
     order = list(run.plan["phases"])
-    rows = [Row(summary, tuple(doubts(summary, run))) for summary in summarize(run)]
+    found = summarize(run)
+    told = _tools(found)
+    rows = [Row(s, tuple(doubts(s, run)), _tool(s, told), len(told[s.phase]) > 1) for s in found]
     combinations: list[object] = []
     for cell in run.cells:
         if cell.params not in combinations:
@@ -74,16 +132,33 @@ def groups(run: Run) -> list[Group]:
 
     def place(row: Row) -> tuple[object, ...]:
         cell = row.summary.cell
-        return order.index(row.summary.phase), TIERS.index(cell.tier), combinations.index(cell.params), _rank(row)
+        at = order.index(row.summary.phase), TIERS.index(cell.tier), row.tool or ""
+        return *at, combinations.index(cell.params), _rank(row)
 
     rows.sort(key=place)
-    grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier))
-    return [Group(phase, tier, tuple(found)) for (phase, tier), found in grouped]
+    grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier, row.tool))
+    return [Group(phase, tier, tuple(mine)) for (phase, tier, _), mine in grouped]
+
+
+def _tools(found: Iterable[CellSummary]) -> dict[str, list[str | None]]:
+    """By phase: what measured its rows, None for Dyno itself. Of a phase without a sample, nothing is known."""
+    told: dict[str, list[str | None]] = {}
+    for summary in found:
+        known = told.setdefault(summary.phase, [])
+        if (summary.samples or summary.reported_by) and summary.reported_by not in known:
+            known.append(summary.reported_by)
+    return told
+
+
+def _tool(summary: CellSummary, told: Mapping[str, Sequence[str | None]]) -> str | None:
+    """Of a row without a figure: that of the others."""
+    known = told[summary.phase]
+    return summary.reported_by if summary.reported_by in known or not known else known[0]
 
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
-    found = row.summary.throughput
-    return row.summary.cell.floor, found is None, -(found.median if found else 0.0)
+    found = rank(row.summary)
+    return row.summary.cell.floor, found is None, -(found or 0.0)
 
 
 CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
@@ -166,9 +241,9 @@ def failures(found: Iterable[Group]) -> list[str]:
     for group in found:
         for row in group.rows:
             if not row.summary.valid:
-                phases.setdefault((row.name, group.tier.value, row.summary.why), []).append(group.phase)
+                phases.setdefault((row.name, places.tier(group.tier), row.summary.why), []).append(group.phase)
     return [
-        f"{name}, {_phases(list(dict.fromkeys(where)))}, tier {tier}: {why}"
+        f"{places.named(name, _phases(list(dict.fromkeys(where))), tier)}: {why}"
         for (name, tier, why), where in phases.items()
     ]
 

@@ -6,10 +6,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.report import heading, units, wide, widetext, words
-from dyno.report.table import Group, Row, absent, costs, failures, groups, legend, loops, meaning, served, varying
+from dyno.report import heading, places, sweeptext, units, wide, widetext, words
+from dyno.report.table import (
+    Group,
+    Row,
+    absent,
+    bandwidth,
+    costs,
+    failures,
+    groups,
+    interval,
+    legend,
+    loops,
+    meaning,
+    served,
+    varying,
+)
 from dyno.results import Run
 from dyno.stats.doubts import machine
+from dyno.stats.metric import rank
 
 BAR = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -19,6 +34,7 @@ COLUMNS = (
     "counted",
     "time",
     "rate",
+    "bandwidth",
     "bar",
     "interval",
     "cpu",
@@ -54,13 +70,15 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         return
     changing = varying(run)
     apart = served(found)
-    rows = {(group.phase, group.tier): [_cells(row, group, changing, apart) for row in group.rows] for group in found}
-    widths = _widths([cells for group in rows.values() for cells in group], console.width)
+    rows = [[_cells(row, group, changing, apart) for row in group.rows] for group in found]
+    widths = _widths([cells for group in rows for cells in group], console.width)
     _header(run, console)
-    for group in found:
+    for group, cells in zip(found, rows, strict=True):
         console.print()
-        console.print(Text.assemble((group.phase, "bold"), f"  tier {group.tier.value}: {group.tier.meaning}"))
-        console.print(_table(group, rows[group.phase, group.tier], widths), soft_wrap=False)
+        beside = places.named(places.explained(group.tier))
+        console.print(Text.assemble((group.place, "bold"), f"  {beside}" if beside else ""))
+        console.print(_table(group, cells, widths), soft_wrap=False)
+    sweeptext.render(run, console)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
     _footer(run, found, legend(found) + columns, console)
 
@@ -90,8 +108,9 @@ def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str
         "counted": units.count(summary.items),
         "time": units.duration(summary.elapsed_ns),
         "rate": units.rate(found.median),
-        "bar": "" if summary.cell.floor else _bar(found.median, group.best),
-        "interval": units.interval(found.low, found.high),
+        "bandwidth": bandwidth(summary),
+        "bar": "" if summary.cell.floor else _bar(rank(summary) or 0.0, group.best),
+        "interval": interval(summary),
         **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),

@@ -14,6 +14,15 @@ def rate(per_second: float | None) -> str:
     return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
+def bandwidth(per_second: float | None) -> str:
+    """Bytes a second as MB/s (10^6), as GB/s from 1,000 of them."""
+    if per_second is None:
+        return UNKNOWN
+    size, unit = (1e9, "GB/s") if per_second >= 999.5e6 else (1e6, "MB/s")
+    value = per_second / size
+    return f"{value:.3g} {unit}" if value < 99.95 else f"{value:,.0f} {unit}"
+
+
 def interval(low: float | None, high: float | None) -> str:
     return UNKNOWN if low is None or high is None else f"{rate(low)} – {rate(high)}"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from dyno.model import Cell, Fact, Tier
+from dyno.model import TIERS, Cell, Fact, Tier
 from dyno.report import units
 from dyno.report.table import Group, Row, varying
 from dyno.results import Run
@@ -38,7 +38,7 @@ class Line:
 class Wide:
     """The cells of one tier, which may be compared."""
 
-    tier: Tier
+    tier: Tier | None
     heads: tuple[str, ...]
     words: frozenset[str]
     """Heads of columns that are no figures."""
@@ -77,7 +77,7 @@ def tables(run: Run, found: Sequence[Group]) -> list[Wide]:
     for group in found:
         for row in group.rows:
             rows.setdefault(id(row.summary.cell), {})[group.phase] = row
-    tiers = [tier for tier in Tier if any(cell.tier is tier and not cell.floor for cell in run.cells)]
+    tiers = [tier for tier in TIERS if any(cell.tier is tier and not cell.floor for cell in run.cells)]
     return [_table(run, tier, rows) for tier in tiers]
 
 
@@ -85,7 +85,7 @@ def _columns(run: Run) -> list[dict[str, Any]]:
     return list((run.header.get("layout") or {}).get("columns", ()))
 
 
-def _table(run: Run, tier: Tier, rows: Mapping[int, Mapping[str, Row]]) -> Wide:
+def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -> Wide:
     mine = [cell for cell in run.cells if cell.tier is tier]
     combinations = list(dict.fromkeys(units.params(cell.params) for cell in mine))
     cells = sorted((c for c in mine if not c.floor), key=lambda c: combinations.index(units.params(c.params)))

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dyno.report import places
 from dyno.report.wide import REMARKS, Wide
 
 GAP = 2
@@ -18,7 +19,8 @@ def render(found: Sequence[Wide], console: Console) -> None:
     """A table for each tier, with the floor under it."""
     for wide in found:
         console.print()
-        console.print(Text.assemble((f"tier {wide.tier.value}", "bold"), f": {wide.tier.meaning}"))
+        if wide.tier is not None:
+            console.print(Text.assemble((places.tier(wide.tier), "bold"), f": {wide.tier.meaning}"))
         console.print(_table(wide, console.width))
         if wide.floor:
             console.print(Text(wide.floor, "dim"))

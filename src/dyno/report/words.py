@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from dyno.model import Cell
-from dyno.report import units
+from dyno.report import places, units
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer
 from dyno.stats.compare import Comparison
+from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 TWICE = 2.0
@@ -116,21 +117,28 @@ def answers(run: Run) -> list[str]:
 def _alone(found: Sequence[Answer]) -> str:
     first = found[0]
     return (
-        f"At tier {first.tier.value}, {first.best.asked} is alone in {_phases(first)}, with each of"
+        f"{_where(first, ())}{first.best.asked} is alone in {_phases(first)}, with each of"
         f" {len(found)} combinations of parameters: there is nothing to compare it with."
     )
 
 
 def _answer(found: Answer, changing: Sequence[str]) -> str:
-    params = units.params({name: found.params[name] for name in changing})
-    where = f"At tier {found.tier.value}{f' with {params}' if params else ''}"
-    parts = [f"{where}, {_best(found)}.", *_others(found), *_exceptions(found)]
+    parts = [f"{_where(found, changing)}{_best(found)}.", *_others(found), *_exceptions(found)]
     return " ".join(parts)
+
+
+def _where(found: Answer, changing: Sequence[str]) -> str:
+    """'At tier power with records=10, ': nothing where there is no tier and no parameter varies."""
+    params = units.params({name: found.params[name] for name in changing})
+    tier = places.tier(found.tier)
+    tool = f"as reported by {found.reported_by}" if found.reported_by else ""
+    where = places.named(tier and f"at {tier}", params and f"with {params}", tool, between=" ")
+    return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 
 def _best(found: Answer) -> str:
     what = _phases(found)
-    by = "" if not found.metric.inverse else f" by {found.metric.title}"
+    by = "" if found.metric is THROUGHPUT else f" by {found.metric.title}"
     if not found.others:
         return f"{found.best.asked} is alone in {what}: there is nothing to compare it with"
     near = _near(found)

@@ -31,6 +31,8 @@ class Answer:
     metric: Metric
     temperature: str
     """Of its phases: `hot`, `cold` or `none`."""
+    reported_by: str | None
+    """The outside tool that measured, where Dyno did not."""
     phases: tuple[str, ...]
     """Over which it speaks."""
     best: Cell
@@ -53,8 +55,8 @@ def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
     combinations = list(dict.fromkeys(_place(cell.tier, cell.params) for cell in run.cells if not cell.floor))
     temperatures = list(dict.fromkeys(table.temperature for table in found))
 
-    def combination(table: Table) -> int:
-        return combinations.index(_place(table.tier, table.params))
+    def combination(table: Table) -> tuple[int, str]:
+        return combinations.index(_place(table.tier, table.params)), table.reported_by or ""
 
     def kind(table: Table) -> tuple[str, int]:
         return table.metric.name, temperatures.index(table.temperature)
@@ -100,6 +102,7 @@ def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) ->
         params=found[0].params,
         metric=found[0].metric,
         temperature=found[0].temperature,
+        reported_by=found[0].reported_by,
         phases=tuple(table.phase for table in phases),
         best=cells[best],
         others=tuple(others),

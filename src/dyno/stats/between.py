@@ -62,8 +62,8 @@ class Between:
 
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
-    """`by` None: throughput, or the response time where a rate was asked for. Raises UsageError for runs of two
-    suites, and for runs that have no row in common."""
+    """`by` None: what the suite says of the phase, or the response time where a rate was asked for. Raises UsageError
+    for runs of two suites, and for runs that have no row in common."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"{before.path} is of suite {suites[0]} and {after.path} of {suites[1]}: nothing to compare")
@@ -109,9 +109,18 @@ def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
     return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in blocks))
 
 
-def _rows(run: Run) -> dict[tuple[str, ...], CellSummary]:
+def _rows(run: Run) -> dict[tuple[object, ...], CellSummary]:
     rows = (row for row in summarize(run) if not row.cell.floor)
-    return {(row.phase, row.cell.tier, row.cell.asked, repr(sorted(row.cell.params.items()))): row for row in rows}
+    # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
+    return {
+        (row.phase, _reported(row), row.cell.tier, row.cell.asked, repr(sorted(row.cell.params.items()))): row
+        for row in rows
+    }
+
+
+def _reported(row: CellSummary) -> bool:
+    """A row without a sample does not tell; the suite does."""
+    return row.reported_by is not None or (not row.samples and row.about.reported)
 
 
 def in_turns(before: Run, after: Run) -> bool:
@@ -183,7 +192,10 @@ def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
 def _dyno(run: Run) -> dict[str, Any]:
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
     names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
-    return {"version": run.header.get("dyno"), "loop": {name: " and ".join(found) for name, found in names.items()}}
+    tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
+    told = {"reported by": " and ".join(tools)} if tools else {}
+    loop = {name: " and ".join(found) for name, found in names.items()}
+    return {"version": run.header.get("dyno"), **told, "loop": loop}
 
 
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
@@ -193,6 +205,6 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier_name})" if several else cell.asked
+            name = f"{cell.asked} ({cell.tier_name})" if several and cell.tier_name else cell.asked
             found[name] = {"version": attempt.version, **(attempt.settings or {})}
     return found

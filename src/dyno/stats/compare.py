@@ -1,6 +1,7 @@
 """Rows of a run against each other, block by block, so that a drift of the machine is in both parts of each ratio.
 
-Only rows of one phase, one tier and the same parameters are put into a ratio. Null engines are in none, nor is a row
+Only rows of one phase, one tier and the same parameters are put into a ratio, and what an outside tool reported into
+none with what Dyno timed itself, or another tool. Null engines are in none, nor is a row
 of a cold phase that was not proven to have been cold: what came from memory is no match for what came from a device.
 """
 
@@ -30,6 +31,7 @@ class Comparison:
     phase: str
     metric: Metric
     verdict: Verdict
+    reported_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Table:
         return self.rows[0][0].cell.tier
 
     @property
+    def reported_by(self) -> str | None:
+        """The outside tool that measured them; None for what Dyno timed itself. The two are in no ratio."""
+        return self.rows[0][0].reported_by
+
+    @property
     def params(self) -> Mapping[str, object]:
         return self.rows[0][0].cell.params
 
@@ -56,14 +63,15 @@ class Table:
 def tables(run: Run, by: Metric | None = None) -> list[Table]:
     """Every phase, tier and combination of parameters with a valid row, in the plan's order.
 
-    `by` None: throughput, or the response time where a rate was asked for.
+    `by` None: what the suite says of the phase, or the response time where a rate was asked for.
     """
     order = list(run.plan["phases"])
     combinations = list(dict.fromkeys(_key(cell.params) for cell in run.cells))
 
-    def place(row: CellSummary) -> tuple[int, int, int]:
+    def place(row: CellSummary) -> tuple[int, int, int, str]:
         cell = row.cell
-        return order.index(row.phase), TIERS.index(cell.tier), combinations.index(_key(cell.params))
+        at = order.index(row.phase), TIERS.index(cell.tier), combinations.index(_key(cell.params))
+        return *at, row.reported_by or ""
 
     rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
     grouped = (list(found) for _, found in groupby(rows, key=place))
@@ -124,7 +132,7 @@ def compared(table: Table, mine: int, base: int, margin: float = MARGIN) -> Comp
     """Two rows of a table."""
     (row, values), (base_row, base_values) = table.rows[mine], table.rows[base]
     verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
-    return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict)
+    return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
 
 
 def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:

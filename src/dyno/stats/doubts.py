@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -22,8 +22,7 @@ CLIENT_PERCENT = 80.0
 CORES_PERCENT = 90.0
 ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
-# Kinds of operations that commit nothing.
-READS = ("get", "scan")
+PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -43,6 +42,9 @@ MEANINGS = {
     "overload": f"overload: less than {ACHIEVED * 100:g} % of the rate that was asked for was reached; response times"
     " grow for as long as it lasts",
     "unpaced": "unpaced: the phase is one call over all its items, of which no rate can be asked",
+    "pauses": f"pauses: between slices Dyno stops the clock; the engine and its server worked on meanwhile, for over"
+    f" {PAUSE_CPU_PERCENT:g} % of the CPU time that they used under load; or an open loop's schedule stood still for"
+    f" over {STOOD_PERCENT:g} % of the time",
     "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the response time's p99",
     "unsettled": "unsettled: the engine was still at work when its size was taken",
     **STRAINS,
@@ -60,7 +62,20 @@ class Doubt:
 
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Everything that speaks against a row's number."""
-    judges = (_trials, _spread, _time, _open, _temperature, _bottleneck, _failures, _machine, _flush, _rest, _strain)
+    judges = (
+        _trials,
+        _spread,
+        _time,
+        _pauses,
+        _open,
+        _temperature,
+        _bottleneck,
+        _failures,
+        _machine,
+        _flush,
+        _rest,
+        _strain,
+    )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
 
@@ -103,6 +118,41 @@ def _harness_percent(sample: Sample) -> float:
     if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
         return 0.0
     return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
+
+
+def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """What an engine did while the clock stood still, and what an open loop did not offer in that time. The worst
+    trial counts."""
+    samples = [sample for sample in row.samples if sample.wall_ns]
+    shared = [sample for sample in samples if sample.clients > 1 or sample.server is not None]
+    worst = max(shared, key=_pause_percent, default=None)
+    if worst is not None and (percent := _pause_percent(worst)) > PAUSE_CPU_PERCENT:
+        loaded = worst.elapsed_ns / (worst.wall_ns or 1) * 100
+        text = (
+            f"while Dyno stopped the clock the engine used {percent:.0f} % of the CPU time that it used under load;"
+            f" under load was {loaded:.0f} % of the time"
+        )
+        yield Doubt("pauses", f"pauses {percent:.0f} %", text)
+    opened = [sample for sample in samples if sample.response is not None]
+    still = max(opened, key=_stood_percent, default=None)
+    if still is not None and (percent := _stood_percent(still)) > STOOD_PERCENT:
+        wall = (still.wall_ns or 1) / 1e9
+        offered = "" if still.due is None else f"{still.due / wall:,.0f} operations a second were offered and "
+        text = (
+            f"the schedule stood still for {percent:.1f} % of the time; on the wall clock {offered}"
+            f"{still.operations / wall:,.0f} served"
+        )
+        yield Doubt("pauses", f"stood {percent:.0f} %", text)
+
+
+def _pause_percent(sample: Sample) -> float:
+    """CPU time in the pauses, of that of clients and server under load; zero where either is not known."""
+    under = _cpu_ns(sample.client) + _cpu_ns(sample.server)
+    return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
+
+
+def _stood_percent(sample: Sample) -> float:
+    return (1 - sample.elapsed_ns / sample.wall_ns) * 100 if sample.wall_ns else 0.0
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -155,10 +205,13 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _shares(sample: Sample) -> tuple[float, float]:
     """CPU time of a client, and of clients and server together, in percent of the time."""
-    used = (sample.client or {}, sample.server or {})
-    mine, theirs = ((found.get("user_ns") or 0) + (found.get("system_ns") or 0) for found in used)
+    mine, theirs = _cpu_ns(sample.client), _cpu_ns(sample.server)
     elapsed = max(sample.elapsed_ns, 1)
     return mine / sample.clients / elapsed * 100, (mine + theirs) / elapsed * 100
+
+
+def _cpu_ns(used: Mapping[str, int | None] | None) -> int:
+    return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
 
 
 def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -188,7 +241,9 @@ def _flush(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if row.cell.tier is not Tier.POWER or row.cell.floor or not writes or ram:
         return
     kinds = row.latency_by_kind_ns
-    commits = [kinds[kind]["p50"] for kind in kinds if kind not in READS] if kinds else [row.latency_ns["p50"]]
+    # Those that the suite says write: of a run file that does not tell, none is suspected.
+    writing = [kind for kind, writes in row.about.kinds.items() if writes and kind in kinds]
+    commits = [kinds[kind]["p50"] for kind in writing] if kinds else [row.latency_ns["p50"]]
     fastest = min((ns for ns in commits if ns is not None), default=None)
     if fastest is not None and fastest < FASTEST_FLUSH_NS:
         yield Doubt("flush", "flush", f"half of the commits took {fastest / 1000:.1f} µs or less")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from dyno.histogram import percentiles
 from dyno.model import Sample, UsageError
 from dyno.settings import unknown
+from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary
 
 
@@ -19,6 +21,8 @@ class Metric:
     """A latency, of which less is better."""
     of: Callable[[Sample], float | None]
     """None for a sample that does not have it."""
+    kind: str = "ns"
+    """What it counts: 'items' a second, 'bytes' a second, or 'ns'."""
 
     def speed(self, sample: Sample) -> float | None:
         """More is better: a latency's inverse."""
@@ -36,12 +40,14 @@ def _response(name: str) -> Callable[[Sample], float | None]:
     return lambda sample: percentiles([sample.response])[name]
 
 
-THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second)
+THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
+BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
 RESPONSE = Metric("response-p99", "p99 of the response time", True, _response("p99"))
 METRICS = {
     metric.name: metric
     for metric in (
         THROUGHPUT,
+        BANDWIDTH,
         *(Metric(name, f"{name} of the latency", True, _service(name)) for name in ("p50", "p99", "p999")),
         Metric("response-p50", "p50 of the response time", True, _response("p50")),
         RESPONSE,
@@ -57,9 +63,30 @@ def metric(name: str) -> Metric:
 
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
-    """Throughput; but where a rate was asked for, which every engine that keeps up reaches, the response time."""
+    """What the suite says of the phase, throughput as a rule; but where a rate was asked for, which every engine that
+    keeps up reaches, the response time."""
     samples = [sample for row in rows for sample in row.samples]
-    return RESPONSE if samples and all(sample.response is not None for sample in samples) else THROUGHPUT
+    if samples and all(sample.response is not None for sample in samples):
+        return RESPONSE
+    found = METRICS.get(rows[0].about.metric, THROUGHPUT) if rows else THROUGHPUT
+    # What none of them has is nothing to go by.
+    return found if any(found.speed(sample) for sample in samples) else THROUGHPUT
+
+
+def estimated(row: CellSummary, by: Metric) -> Estimate | None:
+    """The median over trials and its interval, of the metric itself: of a latency in ns, which is better the less it
+    is. None where no sample has it."""
+    found = [value for sample in row.samples if (value := by.of(sample))]
+    return estimate(found) if found else None
+
+
+def rank(row: CellSummary) -> float | None:
+    """More is better: by what the suite says of the phase, and by throughput where the row does not have that."""
+    by = METRICS.get(row.about.metric, THROUGHPUT)
+    found = None if by is THROUGHPUT else speeds(row, by)
+    if found:
+        return median(found.values())
+    return None if row.throughput is None else row.throughput.median
 
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
 from typing import Any
 
 from dyno.histogram import percentiles
-from dyno.model import Caveat, Cell, Fact, Sample
+from dyno.model import Caveat, Cell, Fact, Phase, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 
@@ -27,6 +27,10 @@ class CellSummary:
 
     cell: Cell
     phase: str
+    about: Phase
+    """What the suite says of the phase."""
+    reported_by: str | None
+    """The outside tool that did and measured the work; of several, all of them. None for what Dyno timed itself."""
     valid: bool
     why: str | None
     """Why there is no number: void, crash, errors; None for a valid row."""
@@ -36,11 +40,25 @@ class CellSummary:
     """Of the samples."""
     unit: str
     throughput: Estimate | None
+    bandwidth: Estimate | None
+    """Bytes a second; None where the suite does not tell what operations move."""
     items: int | None
     elapsed_ns: int | None
+    bytes: int | None
+    """What the operations of one trial moved."""
+    wall_ns: int | None
+    """From the first call to the last return, Dyno's pauses in it."""
+    pause_cpu_ns: int | None
+    due: int | None
+    """Operations that were due; None in a closed loop."""
+    offered_per_second: float | None
+    """Operations that were due, and that were done, a second of the wall clock; None in a closed loop."""
+    served_per_second: float | None
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
     """For a phase that mixes kinds of operations: one median of reads and writes says little of either."""
+    latency_by_part_ns: dict[str, dict[str, int | None]]
+    """Each named part of the latencies, in the suite's order; empty where operations do not tell them apart."""
     response_ns: dict[str, int | None]
     """From when an operation was due; all None in a closed loop."""
     late_ns: dict[str, int | None]
@@ -64,6 +82,8 @@ class CellSummary:
     """Bytes sent to the device for each byte that the application gave to be stored, by the median over trials."""
     facts: dict[str, Fact]
     """What the suite tells of the store after the phase: the median over trials of each; of words, what all say."""
+    trial_facts: dict[str, Fact]
+    """The same of the trial as a whole."""
     version: str | None
     settings: dict[str, Any] | None
     caveats: tuple[Caveat, ...]
@@ -107,7 +127,7 @@ def _summaries(run: Run) -> tuple[CellSummary, ...]:
         attempts[attempt.cell].append(attempt)
     try:
         return tuple(
-            _summary(cell, tuple(attempts[at]), phase)
+            _summary(cell, tuple(attempts[at]), run.phases[phase])
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
@@ -117,7 +137,8 @@ def _summaries(run: Run) -> tuple[CellSummary, ...]:
         raise damaged(run.path, error) from None
 
 
-def _summary(cell: Cell, attempts: tuple[Attempt, ...], phase: str) -> CellSummary:
+def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> CellSummary:
+    phase = declared.name
     last = {a.block: a for a in attempts}.values()
     found = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
     every = [sample for _, sample in found]
@@ -127,21 +148,35 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], phase: str) -> CellSumma
     about = next((a for a in last if a.version is not None), None)
     sizes = [s.bytes_on_disk for s in counted if s.bytes_on_disk is not None]
     caveats = about.caveats if about else ()
+    tools = {sample.reported_by for sample in every if sample.reported_by is not None}
     return CellSummary(
         cell=cell,
         phase=phase,
+        about=declared,
+        reported_by=" and ".join(sorted(tools)) or None,
         valid=why is None,
         why=why,
         samples=counted,
         blocks=tuple(block for block, _ in found) if why is None else (),
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
+        bandwidth=_known([s.bytes_per_second for s in counted if s.per_second is not None]),
         items=int(median(s.items for s in counted)) if counted else None,
         elapsed_ns=int(median(s.elapsed_ns for s in counted)) if counted else None,
+        bytes=_whole([s.bytes for s in counted]),
+        wall_ns=_whole([s.wall_ns for s in counted]),
+        pause_cpu_ns=_whole([s.pause_cpu_ns for s in counted]),
+        due=_whole([s.due for s in counted]),
+        offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
+        served_per_second=_middle([_on_the_wall(s, s.operations) for s in counted]),
         latency_ns=percentiles(s.histogram for s in counted),
         latency_by_kind_ns={
             kind: percentiles(s.by_kind.get(kind) for s in counted)
-            for kind in sorted({kind for s in counted for kind in s.by_kind})
+            for kind in _ordered(declared.kinds, {kind for s in counted for kind in s.by_kind})
+        },
+        latency_by_part_ns={
+            part: percentiles(s.by_part.get(part) for s in counted)
+            for part in _ordered(declared.parts, {part for s in counted for part in s.by_part})
         },
         response_ns=percentiles(s.response for s in counted),
         late_ns=percentiles(s.late for s in counted),
@@ -154,7 +189,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], phase: str) -> CellSumma
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
         server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
         write_amplification=_write_amplification(counted),
-        facts={name: _fact([s.facts.get(name) for s in counted]) for name in _named(counted)},
+        facts=_facts([s.facts for s in counted]),
+        trial_facts=_facts([a.facts for a in last if a.facts]),
         version=about.version if about else None,
         settings=dict(about.settings) if about and about.settings is not None else None,
         caveats=caveats,
@@ -213,9 +249,33 @@ def _write_amplification(samples: Sequence[Sample]) -> float | None:
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
 
 
-def _named(samples: Sequence[Sample]) -> list[str]:
-    """The facts that any of them has, in their order."""
-    return list(dict.fromkeys(name for sample in samples for name in sample.facts))
+def _ordered(declared: Iterable[str], found: Collection[str]) -> list[str]:
+    """In the suite's order; what it does not declare, after it."""
+    return [*(name for name in declared if name in found), *sorted(set(found) - set(declared))]
+
+
+def _known(rates: Sequence[float | None]) -> Estimate | None:
+    """None where one of them is not known, or nothing moved."""
+    known = [rate for rate in rates if rate]
+    return estimate(known) if known and len(known) == len(rates) else None
+
+
+def _whole(figures: Sequence[int | None]) -> int | None:
+    middle = _middle(figures)
+    return None if middle is None else int(middle)
+
+
+def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
+    """Operations of an open loop in a second of the wall clock."""
+    if sample.due is None or operations is None or not sample.wall_ns:
+        return None
+    return operations / sample.wall_ns * 1e9
+
+
+def _facts(found: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Each that any of them has, in their order."""
+    names = dict.fromkeys(name for facts in found for name in facts)
+    return {name: _fact([facts.get(name) for facts in found]) for name in names}
 
 
 def _fact(values: Sequence[Fact]) -> Fact:

@@ -24,7 +24,8 @@ class Column:
     key: str
     title: str
     kind: str = "text"
-    """How a value is written: 'text', 'rate', 'ns', 'bytes', 'count', 'ratio', 'seconds' or 'percent'."""
+    """How a value is written: 'text', 'rate', 'bandwidth', 'ns', 'bytes', 'count', 'ratio', 'seconds' or 'percent';
+    'own': as the record's `write` says."""
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,16 @@ class Chart:
     records of one phase at one tier (and one value of each parameter), whose data is {"name": "records"}."""
     spans: tuple[str, ...] = ()
     """Parameters of which the chart shows all values, so that none is to be chosen."""
+    says: Callable[[Run], list[Record]] = lambda run: []
+    """What there is to say below it: each a `text`, with the `phase`, `tier` and `params` of its panel and the
+    `engines` that it is of."""
+
+    @property
+    def file(self) -> str:
+        """Its name as that of a file."""
+        return self.name.replace(":", "-")
+
+
+def unit_of(record: Record) -> str:
+    """What a chart's specification is asked for by."""
+    return str(record.get("unit", "op/s")).removesuffix("/s")

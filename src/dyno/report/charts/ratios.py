@@ -9,7 +9,7 @@ from dyno.report import words
 from dyno.report.charts import bars, theme, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import common, measured
-from dyno.report.table import varying
+from dyno.report.table import reported, varying
 from dyno.results import Run
 from dyno.stats.compare import pairs
 
@@ -20,17 +20,17 @@ FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {uni
 def records(run: Run) -> list[Record]:
     """Of every engine against every other; those of one `baseline` make a picture."""
     changing = varying(run)
-    doubts = {
-        (id(row.summary.cell), row.summary.phase): ", ".join(doubt.short for doubt in row.doubts)
-        for row, _ in measured(run)
-    }
+    rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in measured(run)}
     found = []
     for pair in pairs(run):
         verdict = pair.verdict
-        mine, base = (doubts[id(cell), pair.phase] for cell in (pair.engine, pair.baseline))
+        row = rows[id(pair.engine), pair.phase]
+        other = rows[id(pair.baseline), pair.phase]
+        mine, base = (", ".join(doubt.short for doubt in each.doubts) for each in (row, other))
+        tool = reported(row.summary) if row.summary.reported_by else ""
         found.append(
             {
-                **common(pair.engine, pair.phase, changing),
+                **common(pair.engine, row.place, changing),
                 "baseline": pair.baseline.asked,
                 "by": pair.metric.title,
                 "ratio": verdict.ratio,
@@ -39,7 +39,7 @@ def records(run: Run) -> list[Record]:
                 "kind": verdict.kind,
                 "verdict": words.verdict(verdict),
                 "blocks": verdict.blocks,
-                "remarks": ", ".join(filter(None, [mine, base and f"baseline: {base}"])),
+                "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
             }
         )
     return found

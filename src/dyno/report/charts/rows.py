@@ -8,7 +8,7 @@ from typing import Any
 
 from dyno.model import Cell
 from dyno.report.charts.chart import Chart, Record
-from dyno.report.table import Row, groups, varying
+from dyno.report.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
 
@@ -18,7 +18,7 @@ def rows(run: Run) -> Iterator[tuple[Row, Record]]:
     changing = varying(run)
     for group in groups(run):
         for row in group.rows:
-            yield row, {**common(row.summary.cell, row.summary.phase, changing), "remarks": remarks(row)}
+            yield row, {**common(row.summary.cell, row.place, changing), "remarks": remarks(row)}
 
 
 def measured(run: Run) -> Iterator[tuple[Row, Record]]:
@@ -40,7 +40,8 @@ def remarks(row: Row, concerning: Collection[str] = MEANINGS) -> str:
     """Doubts in short, of these codes, and caveats by code: they stand beside the number. That a floor is one is in
     its name."""
     codes = [caveat.code for caveat in row.summary.caveats if caveat.code != "floor"]
-    return ", ".join([doubt.short for doubt in row.doubts if doubt.code in concerning] + codes)
+    tool = [reported(row.summary)] if row.summary.reported_by else []
+    return ", ".join(tool + [doubt.short for doubt in row.doubts if doubt.code in concerning] + codes)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Panel:
     """The records that one picture shows: of one phase, at one tier, of one value of each parameter."""
 
     phase: str
-    tier: str
+    tier: str | None
     params: dict[str, Any]
     """Those that vary in the run and that the chart does not span."""
     records: list[Record]

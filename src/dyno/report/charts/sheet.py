@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.report import heading, words
+from dyno.report import heading, places, words
 from dyno.report.charts import curves
-from dyno.report.charts.chart import Chart
+from dyno.report.charts.chart import Chart, unit_of
 from dyno.report.charts.rows import Panel
 from dyno.report.table import Row, caveats
 from dyno.results import Run
@@ -34,7 +34,7 @@ def spec(run: Run, chart: Chart, panels: Sequence[Panel], rows: Sequence[Row], w
     _tell(views, [engine for engine in heading.engines(run) if engine in shown], width)
     columns = max(1, min(len(panels), width // NARROWEST))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
-    if against := _wrapped(_against(rows), width, REMARK):
+    if against := _wrapped([*_says(run, chart, panels), *_against(rows)], width, REMARK):
         foot = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": against, "offset": 16, "style": "remark", **foot}
     subtitle = _wrapped(_about(run, panels), width, SUBTITLE)
@@ -43,8 +43,7 @@ def spec(run: Run, chart: Chart, panels: Sequence[Panel], rows: Sequence[Row], w
 
 
 def _view(run: Run, chart: Chart, panel: Panel, varying: Sequence[str]) -> dict[str, Any]:
-    unit = str(panel.records[0].get("unit", "op/s")).removesuffix("/s")
-    view = {**chart.spec(heading.engines(run), unit), "data": {"values": panel.records}}
+    view = {**chart.spec(heading.engines(run), unit_of(panel.records[0])), "data": {"values": panel.records}}
     if not (text := _named(panel, varying)):
         return view
     # From where the panel itself begins, or panels with longer names would have theirs elsewhere.
@@ -63,7 +62,11 @@ def _tell(spec: Any, engines: Sequence[str], width: int) -> None:
 def _facts(panel: Panel) -> dict[str, str]:
     """What tells a panel from others."""
     against = {f"{record['by']} against {record['baseline']}" for record in panel.records if "baseline" in record}
-    facts = {"phase": panel.phase, "tier": f"tier {panel.tier}", **{n: f"{n}={v}" for n, v in panel.params.items()}}
+    facts = {
+        "phase": panel.phase,
+        "tier": places.tier(panel.tier),
+        **{n: f"{n}={v}" for n, v in panel.params.items()},
+    }
     return {**facts, **({"baseline": against.pop()} if against else {})}
 
 
@@ -74,7 +77,7 @@ def _varying(panels: Sequence[Panel]) -> list[str]:
 
 def _named(panel: Panel, names: Sequence[str]) -> str:
     facts = _facts(panel)
-    return ", ".join(facts[name] for name in names if name in facts)
+    return places.named(*(facts[name] for name in names if name in facts))
 
 
 def _title(chart: Chart, panels: Sequence[Panel]) -> str:
@@ -110,6 +113,21 @@ def _against(rows: Sequence[Row]) -> list[str]:
         for meaning, names in doubted.items()
     )
     return [*doubts, *caveats(rows), *missing]
+
+
+def _says(run: Run, chart: Chart, panels: Sequence[Panel]) -> list[str]:
+    """What the chart says of its panels; of several, with their names."""
+    names, every = _varying(panels), chart.says(run)
+    lines = []
+    for panel in panels:
+        shown = {record["engine"] for record in panel.records}
+        for said in every:
+            if (said["phase"], said["tier"], said["params"]) == (panel.phase, panel.tier, panel.params):
+                where = _named(panel, names)
+                lines += (
+                    [f"{where}: {said['text']}" if where else said["text"]] if shown >= set(said["engines"]) else []
+                )
+    return lines
 
 
 def _wrapped(lines: Sequence[str], width: int, size: int) -> list[str]:

@@ -31,7 +31,7 @@ def records(run: Run) -> list[Record]:
     return sorted(found, key=lambda record: (groups.index(_group(record)), record["bytes_on_disk"]))
 
 
-def _group(record: Record) -> tuple[str, str, str]:
+def _group(record: Record) -> tuple[str, str | None, str]:
     return record["phase"], record["tier"], repr(record["params"])
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dyno.report.charts import bars, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import rows
+from dyno.report.table import ranked_by_bandwidth
 from dyno.results import Run
+from dyno.stats.metric import BANDWIDTH
+from dyno.stats.summary import CellSummary
+
+BYTES = "B/s"
 
 
 def records(run: Run) -> list[Record]:
     return [
         {
             **record,
-            "throughput": None if (found := row.summary.throughput) is None else found.median,
-            "low": found and found.low,
-            "high": found and found.high,
-            "unit": f"{row.summary.unit}/s",
+            **_figure(row.summary),
             "client_cpu_ns": row.summary.client_cpu_ns,
             "server_cpu_ns": row.summary.server_cpu_ns,
             "trials": len(row.summary.samples),
@@ -29,14 +32,27 @@ def records(run: Run) -> list[Record]:
     ]
 
 
+def _figure(summary: CellSummary) -> Record:
+    """The bandwidth where rows are ranked by it."""
+    moved = ranked_by_bandwidth(summary)
+    found = summary.bandwidth if moved else summary.throughput
+    # By what the phase says, also for a row without a figure.
+    by_bytes = moved or (found is None and summary.about.metric == BANDWIDTH.name)
+    unit, write = (BYTES, "bandwidth") if by_bytes else (f"{summary.unit}/s", "rate")
+    figures = {"median": None, "low": None, "high": None} if found is None else asdict(found)
+    return {"throughput": figures.pop("median"), **figures, "unit": unit, "write": write}
+
+
 def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    moved = f"{unit}/s" == BYTES
+    title = BANDWIDTH.title if moved else f"{unit}/s"
     tooltip = [
-        {"field": "figure", "title": f"{unit}/s"},
+        {"field": "figure", "title": title},
         {"field": "reach", "title": "95 % interval"},
         {"field": "trials", "title": "trials"},
         {"field": "remarks", "title": "remarks"},
     ]
-    made = bars.spec(engines, "throughput", f"{unit}/s", units.rate, tooltip)
+    made = bars.spec(engines, "throughput", title, units.bandwidth if moved else units.rate, tooltip)
     made["layer"] += bars.interval()
     return made
 
@@ -44,14 +60,15 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
 CHART = Chart(
     name="throughput",
     title="Throughput",
-    reading="Items done in a second, all clients together: the median over trials, with its 95 % interval. Longer is"
-    " better. A floor is a null engine, which does nothing: its figure is the most that the harness could measure.",
+    reading="Items done in a second, or bytes moved where the phase is compared by that, all clients together: the"
+    " median over trials, with its 95 % interval. Longer is better. A floor is a null engine, which does nothing: its"
+    " figure is the most that the harness could measure.",
     needs="a phase with a valid figure",
     columns=(
         Column("engine", "engine"),
-        Column("throughput", "median a second", "rate"),
-        Column("low", "95 % from", "rate"),
-        Column("high", "95 % to", "rate"),
+        Column("throughput", "median a second", "own"),
+        Column("low", "95 % from", "own"),
+        Column("high", "95 % to", "own"),
         Column("unit", "unit"),
         Column("client_cpu_ns", "client CPU for each", "ns"),
         Column("server_cpu_ns", "server CPU for each", "ns"),

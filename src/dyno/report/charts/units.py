@@ -39,6 +39,16 @@ def size(value: str) -> str:
     return _stepped(value, (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
+def bandwidth(value: str) -> str:
+    """Of bytes a second: '812 MB/s'."""
+    return _stepped(value, (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/s"))
+
+
+def number(value: str) -> str:
+    """A parameter's value: '30,000'."""
+    return f"format({value}, ',.12~r')"
+
+
 def ratio(value: str) -> str:
     """'× 0.5'."""
     return f"('× ' + format({value}, {DIGITS}))"

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Any
 
 from dyno import __version__
-from dyno.report import heading, units, wide, words
-from dyno.report.charts import CHARTS
+from dyno.report import charts as every
+from dyno.report import heading, sweeps, units, wide, words
+from dyno.report.charts.chart import Chart
 from dyno.report.page import downloads, parts, payload, results, settings
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, compact, pack
 from dyno.report.page.overview import address, overviews, rankings
@@ -36,8 +37,12 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     template, library = parts.template("page.html"), "" if site else parts.library()
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     alike = len({run.path.name for run in runs}) < len(runs)
-    shown = [_shown(at, run, str(run.path) if alike else run.path.name) for at, run in enumerate(runs)]
-    packed = [*([] if site else [Part("library", pack(library))]), _data(shown)]
+    shown = [
+        _shown(at, run, str(run.path) if alike else run.path.name, charts)
+        for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
+    ]
+    charts = list({chart.name: chart for one in shown for chart in one["charts"]}.values())
+    packed = [*([] if site else [Part("library", pack(library))]), _data(shown, charts)]
 
     def page(of_run: Callable[[Run, int], Download]) -> str:
         files = [[of_run(one["run"], one["at"]), *one["files"]] for one in shown]
@@ -46,7 +51,7 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             downloads=files,
             parts=[*packed, *chain.from_iterable(files)],
             address=address,
-            charts=CHARTS,
+            charts=charts,
             style=parts.text("page.css"),
             program=program,
             allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
@@ -59,12 +64,12 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     return text if len(text.encode()) <= MOST_BYTES else page(downloads.part)
 
 
-def _data(shown: Sequence[dict[str, Any]]) -> Part:
-    runs = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"]) for one in shown]
-    return Part("data", pack(compact({**payload.common(), "runs": runs})))
+def _data(shown: Sequence[dict[str, Any]], charts: Sequence[Chart]) -> Part:
+    runs = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
+    return Part("data", pack(compact({**payload.common(charts), "runs": runs})))
 
 
-def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
+def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, Any]:
     """All that the template says of a run."""
     found, ranked = groups(run), rankings(run)
     own = wide.tables(run, found)
@@ -74,6 +79,8 @@ def _shown(at: int, run: Run, name: str) -> dict[str, Any]:
         "at": at,
         "run": run,
         "name": name,
+        "charts": charts,
+        "crossings": list(sweeps.rows(run)),
         "suite": run.plan["suite"],
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
         "answers": [_unbroken(answer).partition(". ") for answer in words.answers(run)],

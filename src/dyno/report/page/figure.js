@@ -39,12 +39,25 @@ class Figure {
     this.box.classList.toggle("is-empty", empty);
     reason.hidden = !empty;
     reason.textContent = state.engines.length
-      ? `Nothing to draw for ${state.phase} at tier ${state.tier}: it takes ${this.chart.needs}.`
+      ? `Nothing to draw for ${placeText(state.phase, state.tier, " at ")}: it takes ${this.chart.needs}.`
       : "No engine is chosen.";
     fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption());
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.records);
+    this.say();
     this.canvas.setAttribute("aria-label", this.description());
     if (this.visible) this.draw();
+  }
+
+  /** Below the picture: what is to be said of what it shows. */
+  say() {
+    const { run, state } = this.page;
+    const drawn = new Set(this.records.map((record) => record.engine));
+    const here = (run.says[this.chart.name] ?? []).filter(
+      (said) => isHere(said, state, this.chart.spans) && said.engines.every((engine) => drawn.has(engine)),
+    );
+    const list = this.box.querySelector(".says");
+    list.replaceChildren(...here.map((said) => el("li", {}, said.text)));
+    list.hidden = !here.length;
   }
 
   caption() {
@@ -58,7 +71,7 @@ class Figure {
     const first = this.chart.columns.find((column) => isNumber(column.kind));
     const once = new Set(this.records.map((record) => record.engine)).size === this.records.length;
     const figures = once
-      ? this.records.map((r) => `${r.engine} ${written(r[first.key], first.kind)}`).join(", ")
+      ? this.records.map((r) => `${r.engine} ${cellText(r, first)}`).join(", ")
       : `${this.records.length} lines`;
     return `${this.caption()}. ${first.title}: ${figures}. The table says all of it.`;
   }
@@ -93,8 +106,8 @@ class Figure {
 
   /** The Vega-Lite specification of the records, as wide as there is room. */
   spec(width) {
-    const { run, state } = this.page;
-    const spec = structuredClone(run.specs[this.chart.name][run.units[state.phase]]);
+    const { run } = this.page;
+    const spec = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
     const drawn = [...new Set(this.records.map((record) => record.engine))];
     return { ...narrowed(spec, drawn), datasets: { records: this.records } };

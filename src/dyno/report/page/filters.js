@@ -15,7 +15,9 @@ function fillFilters(form, runs, state) {
   const { elements } = form;
   if (elements.run) options(elements.run, runs.map((one, at) => [String(at), one.name]), state.run);
   options(elements.phase, run.phases.map((phase) => [phase]), state.phase);
-  options(elements.tier, run.tiers.map((tier) => [tier]), state.tier);
+  options(elements.tier, run.tiers.map((tier) => [tier, tier || UNKNOWN]), state.tier);
+  // Where nothing is stored there is no tier to choose.
+  elements.tier.closest("label").hidden = same(run.tiers, [""]);
   fillParams(byId("params"), run, state);
   const names = run.engines.filter((engine) => !engine.floor).map((engine) => engine.name);
   options(elements.baseline, [[BEST, "the best of the phase"], ...names.map((name) => [name])], state.baseline);

@@ -4,6 +4,8 @@ let UNKNOWN = "–";
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
+const counted = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
+
 function threeDigits(value) {
   if (value < 9.995) return value.toFixed(2);
   return value < 99.95 ? value.toFixed(1) : value.toFixed(0);
@@ -30,6 +32,13 @@ function bytes(value) {
   return `${units[0] === "B" ? value : threeDigits(left)} ${units[0]}`;
 }
 
+/** Bytes a second. */
+function bandwidth(value) {
+  const [size, unit] = value >= 999.5e6 ? [1e9, "GB/s"] : [1e6, "MB/s"];
+  const found = value / size;
+  return `${found < 99.95 ? Number(found.toPrecision(3)) : grouped.format(found)} ${unit}`;
+}
+
 function ratio(value) {
   if (value >= 99.5) return grouped.format(value);
   if (value >= 10 || value < 0.1) return String(Number(value.toPrecision(3)));
@@ -39,13 +48,22 @@ function ratio(value) {
 const WRITE = {
   text: String,
   rate,
+  bandwidth,
   ns: duration,
   bytes,
   ratio,
-  count: (value) => grouped.format(value),
+  count: (value) => counted.format(value),
   seconds: (value) => `${Number(value.toPrecision(4))} s`,
   percent: (value) => `${Number(value.toPrecision(3))} %`,
 };
+
+/** A cell of a chart's table: what is written in its own way is by its record. */
+function cellText(record, column) {
+  return written(record[column.key], column.kind === "own" ? record.write : column.kind);
+}
+
+/** A phase, and the tier where there is one. */
+const placeText = (phase, tier, between = ", ") => (tier ? `${phase}${between}tier ${tier}` : phase);
 
 const isNumber = (kind) => kind !== "text";
 

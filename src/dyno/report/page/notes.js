@@ -2,7 +2,7 @@
 
 function placeName(state, spans = []) {
   const params = Object.entries(state.params).filter(([name]) => !spans.includes(name));
-  return [`${state.phase} at tier ${state.tier}`, ...params.map(([name, value]) => `${name} ${value}`)].join(", ");
+  return [placeText(state.phase, state.tier, " at "), ...params.map(([name, value]) => `${name} ${value}`)].join(", ");
 }
 
 /** Under a chart: every engine that it shows whose figures carry a doubt, and the doubts. */

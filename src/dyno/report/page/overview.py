@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from dyno.model import Cell, Tier
-from dyno.report import units, words
-from dyno.report.table import Group, Row, costs, varying
+from dyno.report import places, units, words
+from dyno.report.table import Group, Row, costs, reported, varying, written
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
+from dyno.stats.metric import RESPONSE, THROUGHPUT, Metric, estimated
 from dyno.stats.summary import CellSummary
 
-Place = tuple[str, str, str]
-"""Phase, tier and parameters: the rows of one place may be compared."""
+Place = tuple[str, str | None, str | None, str]
+"""Phase, the tool that measured if Dyno did not, tier and parameters: the rows of one place may be compared."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Line:
     """One phase."""
 
     phase: str
+    """With the tool, where the phase has rows of several."""
     unit: str
     figures: tuple[Figure | None, ...]
     """For each engine; None where the phase makes no sense for it."""
@@ -60,7 +62,7 @@ class Line:
 class Overview:
     """One tier and one combination of parameters."""
 
-    tier: Tier
+    tier: Tier | None
     params: Mapping[str, object]
     """Those that vary in the run."""
     engines: tuple[str, ...]
@@ -70,7 +72,7 @@ class Overview:
 def address(run: int, phase: str, view: Overview) -> str:
     """What the page's program takes for the choice of this phase: see state.js."""
     params = {f"p.{name}": _in_script(value) for name, value in view.params.items()}
-    return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value, **params})
+    return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
 
 
 def _in_script(value: object) -> str:
@@ -80,15 +82,19 @@ def _in_script(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def place(phase: str, cell: Cell) -> Place:
-    return phase, cell.tier_name, units.params(cell.params)
+def place(row: Row) -> Place:
+    return _place(row.summary.phase, row.tool, row.summary.cell)
+
+
+def _place(phase: str, tool: str | None, cell: Cell) -> Place:
+    return phase, tool, cell.tier_name, units.params(cell.params)
 
 
 def rankings(run: Run) -> dict[Place, Ranking]:
     found = {}
     for table in tables(run):
         seen = {comparison.engine.asked: comparison for comparison in against(table, None)}
-        found[place(table.phase, table.rows[0][0].cell)] = Ranking(table, seen)
+        found[_place(table.phase, table.reported_by, table.rows[0][0].cell)] = Ranking(table, seen)
     return found
 
 
@@ -101,32 +107,38 @@ def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking])
         mine = [cell for cell in cells if cell.tier is tier and units.params(cell.params) == text]
         engines = tuple(dict.fromkeys(cell.asked for cell in mine))
         params = {name: mine[0].params[name] for name in varying(run)}
-        lines = [_line((phase, tier.value, text), engines, rows, ranked) for phase in run.plan["phases"]]
+        measured = dict.fromkeys((row.summary.phase, row.tool) for row in rows)
+        lines = [_line((*by, mine[0].tier_name, text), engines, rows, ranked) for by in measured]
         made.append(Overview(tier, params, engines, tuple(line for line in lines if any(line.figures))))
     return made
 
 
 def _line(at: Place, engines: Sequence[str], rows: Sequence[Row], ranked: Mapping[Place, Ranking]) -> Line:
-    mine = {row.name: row for row in rows if place(row.summary.phase, row.summary.cell) == at}
+    mine = {row.name: row for row in rows if place(row) == at}
     ranking = ranked.get(at)
-    by_response = ranking is not None and ranking.table.metric.inverse
-    unit = next((f"{row.summary.unit}/s" for row in mine.values()), "")
-    if ranking is not None and by_response:
-        unit = ranking.table.metric.title
-    return Line(at[0], unit, tuple(_figure(mine[e], ranking, by_response) if e in mine else None for e in engines))
+    by = THROUGHPUT if ranking is None else ranking.table.metric
+    unit = next((f"{row.summary.unit}/s" for row in mine.values()), "") if by is THROUGHPUT else by.title
+    name = next((row.place for row in mine.values()), at[0])
+    tool = next((reported(row.summary) for row in mine.values() if row.summary.reported_by), "")
+    figures = tuple(_figure(mine[engine], ranking, by) if engine in mine else None for engine in engines)
+    return Line(name, places.named(unit, tool), figures)
 
 
-def _figure(row: Row, ranking: Ranking | None, by_response: bool) -> Figure:
+def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     summary = row.summary
     if summary.throughput is None:
         why = summary.why or "not measured"
         return Figure(why.split(":", 1)[0], False, "", why, "", row.doubts)
-    value = units.duration(summary.response_ns["p99"]) if by_response else units.rate(summary.throughput.median)
+    found = estimated(summary, by)
+    value = units.UNKNOWN if found is None else written(found, by.kind)[0]
+    if by is RESPONSE:
+        # Of all samples together, as in every table.
+        value = units.duration(summary.response_ns["p99"])
     standing, verdict = "", ""
     if ranking is not None and row.name in ranking.seen:
-        found = ranking.seen[row.name].verdict
-        verdict = f"seen from {ranking.best}: {words.verdict(found)}"
-        standing = {"alike": "alike", "unclear": "not told apart"}.get(found.kind, "")
+        seen = ranking.seen[row.name].verdict
+        verdict = f"seen from {ranking.best}: {words.verdict(seen)}"
+        standing = {"alike": "alike", "unclear": "not told apart"}.get(seen.kind, "")
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing = "best"
     return Figure(value, True, standing, verdict, _cost(summary), row.doubts)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from dyno.model import UsageError
-from dyno.report import units
+from dyno.report import places, units
 
 INSTALL = "the report needs Jinja2 and vl-convert; install them by: pip install 'dyno[report]'"
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
@@ -36,7 +36,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(source),
     )
-    made.globals.update(units=units)
+    made.globals.update(places=places, units=units)
     return made.get_template(name)
 
 

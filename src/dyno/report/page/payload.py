@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dyno.report import charts, heading, units
+from dyno.model import Tier
+from dyno.report import heading, units
 from dyno.report.charts import theme
-from dyno.report.charts.chart import Chart, Record
+from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.page.overview import Place, Ranking, place
 from dyno.report.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer
 
 
-def common() -> dict[str, Any]:
+def common(found: Iterable[Chart]) -> dict[str, Any]:
     """What does not depend on the run: the charts and their looks."""
     return {
-        "charts": [_chart(chart) for chart in charts.CHARTS],
+        "charts": [_chart(chart) for chart in found],
         "config": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "paper": {"light": theme.LIGHT, "dark": theme.DARK},
         "unknown": units.UNKNOWN,
@@ -30,26 +31,31 @@ def _chart(chart: Chart) -> dict[str, Any]:
     return {"name": chart.name, "title": chart.title, "columns": columns, "spans": chart.spans, "needs": chart.needs}
 
 
-def of_run(run: Run, name: str, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:
+def of_run(
+    run: Run, name: str, found: Sequence[Group], ranked: Mapping[Place, Ranking], charts: Sequence[Chart]
+) -> dict[str, Any]:
     """What there is to choose from, every row's remarks, and the records of every chart."""
     rows = [row for group in found for row in group.rows]
     changing = varying(run)
     engines = {cell.asked: cell.floor for cell in run.cells}
-    kinds = {row.summary.phase: row.summary.unit for row in rows}
+    phases = dict.fromkeys(row.place for row in rows)
+    drawn = [(chart, chart.records(run)) for chart in charts]
     return {
         "name": name,
         "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
-        "phases": [phase for phase in run.plan["phases"] if phase in kinds],
-        "units": kinds,
-        "tiers": list(dict.fromkeys(group.tier.value for group in found)),
+        "phases": list(phases),
+        "tiers": list(dict.fromkeys(_tier(group.tier) for group in found)),
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
         "rows": [_row(row, changing, ranked) for row in rows],
-        "records": {chart.name: _records(chart, run) for chart in charts.CHARTS},
+        "records": {chart.name: _packed(records) for chart, records in drawn},
         "specs": {
-            chart.name: {unit: chart.spec(heading.engines(run), unit) for unit in dict.fromkeys(kinds.values())}
-            for chart in charts.CHARTS
+            chart.name: {
+                unit: chart.spec(heading.engines(run), unit) for unit in dict.fromkeys(map(unit_of, records))
+            }
+            for chart, records in drawn
         },
+        "says": {chart.name: said for chart in charts if (said := chart.says(run))},
     }
 
 
@@ -57,25 +63,30 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
     """Where the page begins: at the place of the first answer, in a phase that has latencies if one has."""
     found = answer.answers(run)
     tier, params = (found[0].tier, found[0].params) if found else (run.cells[0].tier, run.cells[0].params)
-    phases = list(found[0].phases) if found else [row.summary.phase for row in rows]
-    timed = {row.summary.phase for row in rows if row.summary.latency_ns["p50"] is not None}
+    first = {row.summary.phase: row.place for row in reversed(rows) if not found or row.tool == found[0].reported_by}
+    phases = [first[phase] for phase in found[0].phases] if found else list(first.values())
+    timed = {row.place for row in rows if row.summary.latency_ns["p50"] is not None}
     phase = next((phase for phase in phases if phase in timed), phases[0])
-    return {"phase": phase, "tier": tier.value, "params": {name: params[name] for name in changing}}
+    return {"phase": phase, "tier": _tier(tier), "params": {name: params[name] for name in changing}}
 
 
-def _records(chart: Chart, run: Run) -> dict[str, Any]:
+def _tier(tier: Tier | None) -> str:
+    """As the program chooses it: nothing where there is none."""
+    return "" if tier is None else tier.value
+
+
+def _packed(records: Sequence[Record]) -> dict[str, Any]:
     """As columns of names and rows of values: the names need not stand in every record."""
-    records: list[Record] = chart.records(run)
     names = list(dict.fromkeys(name for record in records for name in record))
     return {"names": names, "rows": [[record.get(name) for name in names] for record in records]}
 
 
 def _row(row: Row, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:
     cell = row.summary.cell
-    ranking = ranked.get(place(row.summary.phase, cell))
+    ranking = ranked.get(place(row))
     return {
         "engine": cell.asked,
-        "phase": row.summary.phase,
+        "phase": row.place,
         "tier": cell.tier_name,
         "params": {name: cell.params[name] for name in changing},
         "floor": cell.floor,

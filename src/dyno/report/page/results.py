@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dyno.report import units
 from dyno.report.page.overview import Place, Ranking, place
-from dyno.report.table import Group, Row, costs
+from dyno.report.table import Group, Row, bandwidth, costs, interval
 from dyno.stats.doubts import MEANINGS
 
 Line = tuple[str, str]
@@ -47,7 +47,7 @@ def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Rankin
     for row in group.rows:
         figures = tuple(text for name, text in valid.get(id(row), []) if name in heads)
         summary = row.summary
-        ranking = ranked.get(place(summary.phase, summary.cell))
+        ranking = ranked.get(place(row))
         best = ranking is not None and bool(ranking.seen) and ranking.best == row.name
         params = tuple(str(summary.cell.params[name]) for name in changing)
         why = "" if figures else summary.why or "not measured"
@@ -61,7 +61,8 @@ def _figures(row: Row, apart: bool) -> list[Line]:
         return []
     return [
         (f"{summary.unit}/s", units.rate(found.median)),
-        ("95 % interval", units.interval(found.low, found.high)),
+        ("bandwidth", bandwidth(summary) or units.UNKNOWN),
+        ("95 % interval", interval(summary)),
         *((_head(who, summary.unit), text or units.UNKNOWN) for who, text in costs(summary, apart).items()),
         ("trials", str(len(summary.samples))),
         *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99", "max")),

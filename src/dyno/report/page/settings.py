@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dyno.report import units
+from dyno.model import Cell
+from dyno.report import places, units
 from dyno.results import Run
 
 GIB = 1 << 30
@@ -45,7 +46,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
             given = last.settings or {}
             facts = [("version", last.version or units.UNKNOWN), *((k, said(k, v)) for k, v in given.items())]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
-        facts = [("tier", f"{cell.tier_name}: {cell.tier.meaning}"), *facts]
+        facts = [*_tier(cell), *facts]
         of_engine = found.setdefault(cell.asked, [])
         if facts not in [known for _, known in of_engine]:
             params = f" ({units.params(cell.params)})" if of_engine else ""
@@ -53,18 +54,22 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
     return [entry for entries in found.values() for entry in entries]
 
 
+def _tier(cell: Cell) -> Facts:
+    return [] if cell.tier is None else [("tier", f"{cell.tier_name}: {places.meaning(cell.tier)}")]
+
+
 def command(run: Run) -> list[str]:
     """The command that makes the same plan again, in words of a shell."""
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
-    tiers = {cell.tier for cell in cells}
+    tiers = {cell.tier_name for cell in cells}
     words = ["dyno", "run", str(run.plan["suite"])]
     for asked in sorted({cell.asked for cell in cells}):
         words += ["-e", asked]
     for name, values in _params(run).items():
         words += [f"--{name}", ",".join(values)] if name in OWN_FLAGS else ["-p", f"{name}={','.join(values)}"]
     # Of several, each is the engine's own, which it has without being asked.
-    if len(tiers) == 1:
-        words += ["--tier", next(iter(tiers)).value]
+    if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
+        words += ["--tier", tier]
     words += ["--phases", ",".join(run.plan["phases"])]
     given = {name: run.plan.get(name) for name in FLAGS}
     if given["duration"] is not None:

@@ -53,7 +53,7 @@ function fromHash(hash, runs) {
 function isHere(record, state, spans = []) {
   return (
     record.phase === state.phase &&
-    record.tier === state.tier &&
+    (record.tier ?? "") === state.tier &&
     Object.entries(state.params).every(([name, value]) => spans.includes(name) || record.params[name] === value)
   );
 }
@@ -67,10 +67,13 @@ function baselineOf(run, state) {
   return here.find((row) => row.best)?.engine;
 }
 
-/** What of a chart's records the state asks for. */
+/** What a chart's specification is asked for by. */
+const unitOf = (record) => (record.unit ?? "op/s").replace(/\/s$/, "");
+
+/** What of a chart's records the state asks for; nothing of a chart that another run of the page has. */
 function selected(run, chart, state) {
   const baseline = baselineOf(run, state);
-  return run.records[chart.name].filter(
+  return (run.records[chart.name] ?? []).filter(
     (record) =>
       isHere(record, state, chart.spans) &&
       state.engines.includes(record.engine) &&

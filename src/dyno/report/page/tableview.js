@@ -14,7 +14,7 @@ const filled = (value) => value !== null && value !== undefined && value !== "";
 
 function row(record, columns) {
   const cells = columns.map((column, at) => {
-    const text = written(record[column.key], column.kind);
+    const text = cellText(record, column);
     const kind = isNumber(column.kind) ? "number" : column.key === "remarks" || column.key === "why" ? "doubt" : null;
     return at === 0 ? el("th", { scope: "row" }, text) : el("td", { class: kind }, text);
   });

@@ -46,7 +46,7 @@ def entry(run: Run, name: str) -> Entry:
         suite=str(run.plan["suite"]),
         created=_created(run),
         engines=tuple(heading.engines(run)),
-        tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells)),
+        tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
         trials=units.count(run.blocks),
         machine=heading.machine(run),
         system=", ".join(part for part in parts if part) or units.UNKNOWN,

@@ -89,7 +89,7 @@ class Compare {
   gone(found, varying) {
     const item = ({ place }, text) => {
       const params = varying.length ? `, ${paramsText(place.params, varying)}` : "";
-      return el("li", {}, el("b", {}, place.engine), `, ${place.phase}, tier ${place.tier}${params}: ${text}`);
+      return el("li", {}, el("b", {}, place.engine), `, ${placeText(place.phase, place.tier)}${params}: ${text}`);
     };
     const lines = [
       ...found.lost.map(({ row, why }) => item(row, `only before; after: ${why}`)),
@@ -159,7 +159,8 @@ function tablesOf({ changes }, varying, kind) {
     const [phase, tier, metric] = JSON.parse(name);
     const by = metric === "throughput" ? "" : `by the ${METRICS[metric]}: a ratio over 1 is a shorter time`;
     const rows = group.map((change) => line(change, varying));
-    return table(`${phase}, tier ${tier}`, [`${phase}, tier ${tier} `, el("small", {}, by)], heads, rows);
+    const title = placeText(phase, tier);
+    return table(title, [`${title} `, el("small", {}, by)], heads, rows);
   });
 }
 

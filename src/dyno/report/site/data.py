@@ -85,7 +85,7 @@ class Collection:
             "params": dict(cell.params),
         }
         by = fitting([row])
-        remarks = Row(row, tuple(doubts(row, run))).remarks()
+        remarks = Row(row, tuple(doubts(row, run)), row.reported_by).remarks()
         values = {
             "place": _number(self._places, json.dumps(place, sort_keys=True)),
             "unit": row.unit,

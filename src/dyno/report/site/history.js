@@ -26,7 +26,7 @@ class History {
   /** Each choice leaves some places; the next is among what they have. */
   show(asked) {
     let left = this.places;
-    for (const name of CHOICES) left = narrowed(left, this.form.elements[name], (place) => place[name], asked(name));
+    for (const name of CHOICES) left = narrowed(left, this.form.elements[name], (place) => place[name] ?? "", asked(name));
     const several = (name) => distinct(left.map((place) => place.params[name])).length > 1;
     const params = (this.varying.get(left[0].suite) ?? []).filter(several);
     const box = byId("params");
@@ -53,7 +53,7 @@ class History {
     const drawn = points.filter((point) => point.drawn);
     const machines = distinct(drawn.map((point) => point.run.machine));
     const params = paramsText(place.params, this.varying.get(place.suite) ?? []);
-    const where = `${place.engine} in ${place.phase}, tier ${place.tier}${params ? `, ${params}` : ""}`;
+    const where = `${place.engine} in ${placeText(place.phase, place.tier)}${params ? `, ${params}` : ""}`;
     const on = machines.length > 1 ? ` on ${machines.length} machines` : "";
     byId("headline").textContent = `${where}: ${plural(points.length, "run")}${on}.`;
     document.title = `${where}: its history by Dyno`;
@@ -167,7 +167,7 @@ function narrowed(places, select, of, asked) {
   const values = distinct(places.map((place) => String(of(place))));
   const chosen = values.includes(asked) ? asked : values[0];
   values.sort(new Intl.Collator("en", { numeric: true }).compare);
-  select.replaceChildren(...values.map((value) => el("option", { value }, value)));
+  select.replaceChildren(...values.map((value) => el("option", { value }, value || UNKNOWN)));
   select.value = chosen;
   return places.filter((place) => String(of(place)) === chosen);
 }

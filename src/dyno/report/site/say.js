@@ -99,6 +99,6 @@ const historyLink = (place) =>
     suite: place.suite,
     phase: place.phase,
     engine: place.engine,
-    tier: place.tier,
+    tier: place.tier ?? "",
     ...Object.fromEntries(Object.entries(place.params).map(([name, value]) => [`p.${name}`, value])),
   })}`;

@@ -1,0 +1,30 @@
+"""How a place of a run is called: its phase, and its tier. Where nothing is stored there is none to name."""
+
+from __future__ import annotations
+
+from dyno.model import Tier
+
+
+def tier(found: Tier | str | None) -> str:
+    """'tier power'; nothing where there is none."""
+    return f"tier {found.value if isinstance(found, Tier) else found}" if found else ""
+
+
+def meaning(found: Tier | None) -> str:
+    return "" if found is None else found.meaning
+
+
+def explained(found: Tier | None) -> str:
+    """'tier power: flushed to the device before it is acknowledged'."""
+    return "" if found is None else f"{tier(found)}: {found.meaning}"
+
+
+def named(*parts: str, between: str = ", ") -> str:
+    """The parts that there are."""
+    return between.join(filter(None, parts))
+
+
+def engine(asked: str, found: Tier | str | None) -> str:
+    """'lmdb (power)'."""
+    name = found.value if isinstance(found, Tier) else found
+    return f"{asked} ({name})" if name else asked

@@ -1,0 +1,108 @@
+"""Sweeps in words and figures: what tables on a terminal and on the page say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dyno.report import places, units
+from dyno.report.table import varying, written
+from dyno.results import Run
+from dyno.stats.metric import THROUGHPUT, estimated
+from dyno.stats.sweep import Crossing, Sweep, crossings, logarithmic, sweeps, swept, values
+
+
+@dataclass(frozen=True)
+class Told:
+    """A sweep as text: a line for each engine, a column for each value."""
+
+    sweep: Sweep
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    """The engine, and its figure at each value."""
+    crossings: tuple[Crossing, ...]
+
+
+def number(value: float) -> str:
+    """A parameter's value: '30,000', '0.5'."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
+
+
+# The page asks for them several times over.
+@lru_cache(maxsize=4)
+def told(run: Run) -> tuple[Told, ...]:
+    """Of every parameter that has several values, in the order of the run."""
+    changing = varying(run)
+    found: list[Told] = []
+    for name in swept(run):
+        log = logarithmic(values(run, name))
+        found += [_told(sweep, changing, log) for sweep in sweeps(run, name)]
+    return tuple(found)
+
+
+def crossed(run: Run) -> list[Crossing]:
+    return [crossing for each in told(run) for crossing in each.crossings]
+
+
+def _told(sweep: Sweep, changing: list[str], log: bool) -> Told:
+    names = list(dict.fromkeys(row.cell.asked for _, table in sweep.points for row, _ in table.rows))
+    figures: dict[tuple[str, float], str] = {}
+    for value, table in sweep.points:
+        for row, _ in table.rows:
+            found = estimated(row, sweep.metric)
+            if found is not None:
+                figures[row.cell.asked, value] = written(found, sweep.metric.kind)[0]
+    unit = sweep.points[0][1].rows[0][0].unit
+    what = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
+    lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
+    heads = (sweep.parameter, *(number(value) for value, _ in sweep.points))
+    title = places.named(where(sweep, changing), f"{what} by {sweep.parameter}")
+    return Told(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)))
+
+
+def where(sweep: Sweep, changing: list[str]) -> str:
+    """'read, tier power, batch=4, reported by x 1.0': what tells a sweep from others."""
+    params = units.params({name: value for name, value in sweep.params.items() if name in changing})
+    tool = f"reported by {sweep.reported_by}" if sweep.reported_by else ""
+    return places.named(sweep.phase, places.tier(sweep.tier), params, tool)
+
+
+def sentence(found: Crossing) -> str:
+    """'from length = 32,000 on, radix is faster than timsort (interpolated between 10,000 and 100,000)'."""
+    name, metric = found.sweep.parameter, found.sweep.metric
+    by = "" if metric is THROUGHPUT else f", by {metric.title}"
+    between = f"{number(found.low)} and {number(found.high)}"
+    if found.at is None:
+        return f"between {name} = {between}, {found.above.asked} becomes faster than {found.below.asked}{by}"
+    return (
+        f"from {name} = {point(found)} on, {found.above.asked} is faster than {found.below.asked}{by}"
+        f" (interpolated between {between})"
+    )
+
+
+def point(found: Crossing) -> str:
+    """Where it is, to two digits, which is more than it is known to."""
+    if found.at is None:
+        return units.UNKNOWN
+    whole = float(found.low).is_integer() and float(found.high).is_integer()
+    if whole and found.at < 100:
+        return number(math.ceil(found.at))
+    digits = 1 - math.floor(math.log10(abs(found.at))) if found.at else 0
+    return number(min(max(round(found.at, digits), found.low), found.high))
+
+
+def rows(run: Run) -> Iterator[Mapping[str, str]]:
+    """The crossing points as a table."""
+    changing = varying(run)
+    for found in crossed(run):
+        yield {
+            "where": where(found.sweep, changing),
+            "parameter": found.sweep.parameter,
+            "faster below": found.below.asked,
+            "from": point(found),
+            "faster from there on": found.above.asked,
+            "between": f"{number(found.low)} and {number(found.high)}",
+        }
