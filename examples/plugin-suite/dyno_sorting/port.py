@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 Sorted = tuple[Sequence[int], int, int]
-"""The numbers in a list or an array, and how long it took to copy them and to order the copy, in ns. Of exactly these types: what is asked of
-an answer that is one of an engine's own is answered by the engine."""
+"""The numbers in a list or an array, and how long it took to copy them and to order the copy, in ns. Of exactly these
+types: what is asked of an answer that is one of an engine's own is answered by the engine."""
 
 
 class Sorter(Protocol):
