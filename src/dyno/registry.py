@@ -67,6 +67,12 @@ def _ports() -> tuple[str, ...]:
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 
+def look() -> None:
+    """Finds out what there is, and imports nothing of it: processes that are forked from this one know it then."""
+    for kind in GROUPS:
+        _sources(kind)
+
+
 @cache
 def engine(name: str) -> EngineSpec:
     """The declaration of one engine. Raises UsageError, with the nearest name, for an unknown one."""

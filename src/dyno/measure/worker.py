@@ -1,7 +1,8 @@
 """One trial, in a process of its own: suite + engine + measuring loop, told by a pipe and telling by a pipe.
 
-Started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It reads its job, one line of JSON, from
-standard input, and writes one line of JSON per event to file descriptor FD. Standard output belongs to the engine.
+Forked by `dyno.measure.forker`, or started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It
+reads its job, one line of JSON, from standard input, and writes one line of JSON per event to file descriptor FD.
+Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from dyno import registry
 from dyno.host.process import die_with_parent
@@ -31,11 +32,30 @@ SERVER = "server"
 """Its directory in the trial's, and the name of the time that it takes to start."""
 
 
-def main() -> None:
+def work(descriptor: int, parent: int) -> NoReturn:
+    """Carries out the job for the process `parent`, and ends this one, with status 0 where it could tell how it went.
+
+    It ends at once: an interpreter that takes itself down, with all that an engine loaded, is a tenth of a short
+    trial, and nothing that happens there is measured.
+    """
+    status = 1
+    try:
+        die_with_parent(parent)
+        _told(descriptor)
+        status = 0
+    except SystemExit as exit:
+        status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    for printed in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            printed.flush()
+    os._exit(status)
+
+
+def _told(descriptor: int) -> None:
     """Reads the job, executes it, and reports how it ended."""
-    die_with_parent(int(sys.argv[2]))
     # Not inherited by what the engine starts, which could hold the pipe open after this process is gone.
-    descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     with os.fdopen(descriptor, "w") as pipe:
         job = json.loads(sys.stdin.readline())
@@ -168,4 +188,4 @@ def _about(workload: Workload, job: Job) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    work(int(sys.argv[1]), int(sys.argv[2]))

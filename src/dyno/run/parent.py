@@ -15,6 +15,7 @@ from dyno.host import facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
+from dyno.run.nursery import Nurseries
 from dyno.run.plan import Plan
 from dyno.run.resources import default_limit
 from dyno.run.trial import run_trial
@@ -72,7 +73,7 @@ def execute(
 
     An interruption leaves the file readable, with every trial that had ended.
     """
-    with work.directory(root) as home:
+    with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
         limit = plan.memory or default_limit()
@@ -80,7 +81,7 @@ def execute(
         for number in _numbers(plan, path, observer, wanting):
             before = len(attempts)
             for trial in plan.block(number):
-                _until_settled(plan, trial, path, home, limit, observer, attempts)
+                _until_settled(plan, trial, path, home, limit, observer, attempts, nurseries)
             worked += len(attempts) > before
             if worked == most:
                 break
@@ -145,7 +146,14 @@ def _difference(plan: Plan, run: Run) -> str | None:
 
 
 def _until_settled(
-    plan: Plan, trial: Trial, path: Path, home: Path, limit: int, observer: Observer, attempts: list[Attempt]
+    plan: Plan,
+    trial: Trial,
+    path: Path,
+    home: Path,
+    limit: int,
+    observer: Observer,
+    attempts: list[Attempt],
+    nurseries: Nurseries,
 ) -> None:
     """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
     cell = plan.cells[trial.cell]
@@ -155,7 +163,7 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         place = home / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, place, limit, observer.phase)
+        attempt = run_trial(plan, cell, trial, number, place, limit, observer.phase, nurseries)
         results.append(path, attempt)
         attempts.append(attempt)
         observer.ended(cell, attempt)

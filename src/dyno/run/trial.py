@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,11 +21,12 @@ from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.passwords import HIDDEN
 from dyno.results import Attempt, sample
+from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
 from dyno.servers import strays
 
-OUTPUT_KEPT = 4_000
+OUTPUT, OUTPUT_KEPT = ".output", 4_000
 CLOSING_TIME = 10.0
 
 
@@ -106,21 +106,29 @@ def _died(status: int) -> str:
     return f"exited with status {status} before it was done"
 
 
+def executable(cell: Cell) -> str:
+    """The interpreter that the cell's trials run in."""
+    return sys.executable
+
+
 def run_trial(
-    plan: Plan, cell: Cell, trial: Trial, number: int, home: Path, limit: int, on_phase: Callable[[str], None]
+    plan: Plan,
+    cell: Cell,
+    trial: Trial,
+    number: int,
+    home: Path,
+    limit: int,
+    on_phase: Callable[[str], None],
+    nurseries: Nurseries,
 ) -> Attempt:
     """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
     started, begin = datetime.now(timezone.utc), time.monotonic_ns()
     story = _Story(on_phase, plan.secrets)
     before = strain.counters()
     home.mkdir()
-    output = home.with_suffix(".output")
+    output = home.with_suffix(OUTPUT)
     try:
-        with nothing_left(), _worker(home, output, _job(plan, cell, home)) as (process, pipe):
-            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
-            verdict = _listen(process, pipe, watch, story)
-            status = process.wait()
-        story.conclude(verdict, status, plan, limit)
+        peak_bytes = _carried_out(plan, cell, home, limit, story, nurseries)
         printed = None if story.outcome == "ok" else story.hidden(_tail(output))
     finally:
         strays.clear(home)
@@ -140,13 +148,32 @@ def run_trial(
         version=story.about.get("version"),
         settings=story.about.get("settings"),
         caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
-        resources={**story.resources, "peak_anonymous_bytes": watch.peak_bytes or None},
+        resources={**story.resources, "peak_anonymous_bytes": peak_bytes or None},
         output=printed,
         loop=story.loop,
         absent=story.absent,
         facts=story.facts,
         strain=strain.since(before, strain.counters(), duration),
     )
+
+
+def _carried_out(plan: Plan, cell: Cell, home: Path, limit: int, story: _Story, nurseries: Nurseries) -> int:
+    """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
+    runs = executable(cell)
+    nurseries.ready(runs)
+    try:
+        with (
+            nothing_left(),
+            nurseries.worker(runs, home, home.with_suffix(OUTPUT), _job(plan, cell, home)) as (process, pipe),
+        ):
+            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
+            verdict = _listen(process, pipe, watch, story)
+            status = process.wait()
+    except Unborn as unborn:
+        story.outcome, story.why = "crash", str(unborn)
+        return 0
+    story.conclude(verdict, status, plan, limit)
+    return watch.peak_bytes
 
 
 def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
@@ -165,40 +192,7 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards."""
-    reading, writing = os.pipe()
-    # The worker's directory is its own, so relative entries would point elsewhere.
-    paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
-    with output.open("wb") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dyno.measure.worker", str(writing), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            cwd=home,
-            env=environment,
-            pass_fds=[writing],
-            start_new_session=True,
-        )
-    os.close(writing)
-    try:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.close()
-        yield process, reading
-    finally:
-        os.close(reading)
-        # Also whatever the engine started and left behind in this session.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _Story) -> str | None:
+def _listen(process: Process, pipe: int, watch: Watch, story: _Story) -> str | None:
     """Hears the worker out. Returns the watch's verdict if it had to be killed."""
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -208,7 +202,7 @@ def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _S
                 chunk = os.read(pipe, 1 << 16)
                 *lines, rest = (rest + chunk).split(b"\n")
                 if not all(story.hear(line) for line in lines):
-                    os.killpg(process.pid, signal.SIGKILL)
+                    end(process)
                     return "garbled"
                 if not chunk:
                     return _closing(process, watch)
@@ -216,16 +210,16 @@ def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _S
                 # A child that it left behind may hold the pipe open.
                 return None
             if verdict := watch.verdict():
-                os.killpg(process.pid, signal.SIGKILL)
+                end(process)
                 return verdict
 
 
-def _closing(process: subprocess.Popen[bytes], watch: Watch) -> str | None:
+def _closing(process: Process, watch: Watch) -> str | None:
     """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
     try:
         process.wait(min(CLOSING_TIME, max(watch.deadline - time.monotonic(), 0.1)))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         return "timeout"
     return None
 
