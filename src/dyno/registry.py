@@ -8,6 +8,7 @@ reported with its error and hides nobody else.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
@@ -67,10 +68,19 @@ def _ports() -> tuple[str, ...]:
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 
-def look() -> None:
-    """Finds out what there is, and imports nothing of it: processes that are forked from this one know it then."""
+def prepare(name: str) -> None:
+    """Finds out what there is, and imports what trials of a suite need: its declaration, and its package's module
+    `workload` if it has one. Processes that are forked from this one need not do it again. No engine is imported.
+    """
     for kind in GROUPS:
         _sources(kind)
+    try:
+        module = f"{type(suite(name)).__module__}.workload"
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
+    except (ImportError, UsageError):
+        # Who needs it is told what is wrong with it.
+        return
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -19,6 +20,8 @@ from dyno.model import Caveat, Cell, Fact, Phase, Sample, Tier, UsageError
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
+FLOOR_BLOCKS = 3
+"""In so many blocks each null engine has a trial; in further ones only as long as its interval is wide."""
 OPENING = b'{"kind":"run"'
 
 
@@ -95,7 +98,18 @@ class Run:
     def complete(self) -> bool:
         if self.plan.get("until") is not None and self.ending is None:
             return False
-        return len(self.final()) >= len(self.cells) * self.blocks
+        ended = Counter(attempt.cell for attempt in self.final())
+        return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
+
+    def trials(self, cell: int) -> int:
+        """How many a cell is to have: one in each block, and fewer of a null engine's."""
+        return min(self.blocks, FLOOR_BLOCKS) if self.cells[cell].floor else self.blocks
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The number of trials that have ended, and of those that there are to be."""
+        ended = Counter(attempt.cell for attempt in self.final())
+        return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:

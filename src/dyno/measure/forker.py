@@ -13,8 +13,6 @@ import socket
 import sys
 import time
 import traceback
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy.char
 import numpy.random
@@ -22,7 +20,6 @@ import numpy.random
 from dyno import registry
 from dyno.host.process import die_with_parent
 from dyno.measure import worker
-from dyno.model import UsageError
 
 REQUEST_BYTES = 1 << 16
 DESCRIPTORS = 3
@@ -34,7 +31,7 @@ def main() -> None:
     die_with_parent(parent)
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    _imported(sys.argv[3])
+    registry.prepare(sys.argv[3])
     gc.collect()
     # A collector that went through what is here would copy every page of it, in each worker.
     gc.freeze()
@@ -43,18 +40,6 @@ def main() -> None:
         if not home:
             return
         _fork(control, home.decode(), descriptors, parent)
-
-
-def _imported(suite: str) -> None:
-    """What the trials of a suite need: its declaration, its module `workload` if it has one, and what there is."""
-    registry.look()
-    try:
-        package = type(registry.suite(suite)).__module__
-        if find_spec(f"{package}.workload") is not None:
-            import_module(f"{package}.workload")
-    except (ImportError, UsageError):
-        # A worker tells what is wrong with it.
-        return
 
 
 def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int) -> None:

@@ -38,6 +38,8 @@ def directory(root: Path) -> Iterator[Path]:
 
     A run holds a lock on its directory as long as it lives, so that only dead ones' are swept.
     """
+    # Those who are told of it have working directories of their own.
+    root = root.absolute()
     try:
         root.mkdir(parents=True, exist_ok=True)
         sweep(root)
