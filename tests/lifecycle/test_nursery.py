@@ -20,6 +20,7 @@ from dyno.model import Trial
 from dyno.results import Attempt
 from dyno.run import plan, trial
 from dyno.run.asked import Asked
+from dyno.run.dataset import Datasets
 from dyno.run.nursery import Child, Nurseries
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
@@ -71,7 +72,8 @@ def attempted(home: Path, forks: bool = True) -> Attempt:
     made = plan.make(Asked("selftest", engines=["synthetic"], params={"operations": ["10"]}))
     with Nurseries(made.suite, home, forks) as nurseries:
         place = home / "trial"
-        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, 1 << 30, lambda phase: None, nurseries)
+        means = trial.Means(1 << 30, nurseries, Datasets(made, home))
+        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, means, lambda phase: None)
 
 
 @pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dyno.cli.console import progress as progress_console
 from dyno.model import Cell, Trial
-from dyno.results import FLOOR_BLOCKS, Attempt
+from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
 from dyno.run.plan import Plan
 
@@ -57,11 +57,11 @@ class Display:
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         floors = min(plan.samples, FLOOR_BLOCKS)
-        planned = {at: floors if cell.floor else plan.samples for at, cell in enumerate(plan.cells)}
+        planned = {at: floors if beside(plan.cells, cell) else plan.samples for at, cell in enumerate(plan.cells)}
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for at, ended in Counter(cell for cell, _ in trials).items():
             planned[at] = max(planned[at], ended)
-        self._ranked = [at for at, cell in enumerate(plan.cells) if not cell.floor]
+        self._ranked = [at for at, cell in enumerate(plan.cells) if not beside(plan.cells, cell)]
         self._total, self._estimate = sum(planned.values()), Estimate(planned)
         for attempt in trials.values():
             self._estimate.add(attempt)

@@ -20,7 +20,7 @@ SPARE_BYTES = 1 << 30
 WRITABLE = 0o222
 
 
-def sealed(source: Path, target: Path) -> bool:
+def seal(source: Path, target: Path) -> bool:
     """Moves a directory to where it is only copied from, read-only; False where that can't be.
 
     It can't where it has other than files and directories, or where there is no room for copies of it.
@@ -39,17 +39,17 @@ def sealed(source: Path, target: Path) -> bool:
     return True
 
 
-def copied(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path) -> None:
     """Copies a sealed directory to one that is empty; its files can be written to."""
     for path in sorted(source.rglob("*")):
         at = target / path.relative_to(source)
         if path.is_dir():
             at.mkdir()
         else:
-            _copy(path, at)
+            _file(path, at)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _file(source: Path, target: Path) -> None:
     with source.open("rb") as whence, target.open("xb") as whither:
         if not _cloned(whence.fileno(), whither.fileno()):
             _extents(whence.fileno(), whither.fileno())

@@ -44,23 +44,29 @@ def main() -> None:
 
 def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int) -> None:
     """A worker, which is made the parent's own child by the end of the process between it and this one."""
+    reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
         try:
             between = os.getpid()
             if number := os.fork():
-                control.send(b"%d" % number)
+                os.write(writing, b"%d" % number)
                 os._exit(0)
             control.close()
+            for descriptor in (reading, writing):
+                os.close(descriptor)
             _become_worker(home, descriptors, between, parent)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    for descriptor in descriptors:
+    for descriptor in (*descriptors, writing):
         os.close(descriptor)
-    if os.waitpid(between, 0)[1] != 0:
-        control.send(b"0")
+    # Not before it is the parent's, which could not wait for it.
+    ended = os.waitpid(between, 0)[1]
+    with os.fdopen(reading, "rb") as told:
+        # A worker that lives holds the other end until it has closed it.
+        control.send(b"0" if ended else os.read(told.fileno(), REQUEST_BYTES))
 
 
 def _become_worker(home: str, descriptors: list[int], between: int, parent: int) -> None:

@@ -13,11 +13,12 @@ from dyno.host import facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
+from dyno.run.dataset import Datasets
 from dyno.run.nursery import Nurseries
 from dyno.run.plan import Plan
 from dyno.run.resources import default_limit
 from dyno.run.strategy import NOBODY, Floors, Judge, numbers
-from dyno.run.trial import run_trial
+from dyno.run.trial import Means, run_trial
 
 # Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
@@ -71,12 +72,12 @@ def execute(
     with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
-        limit = plan.memory or default_limit()
+        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home))
         worked, floors = 0, Floors(plan, path, judge.unsure)
         for number in numbers(plan, path, observer, judge.wanting):
             before = len(attempts)
             for trial in floors.trials(number, attempts):
-                _until_settled(plan, trial, path, home, limit, observer, attempts, nurseries)
+                _until_settled(plan, trial, path, home, means, observer, attempts)
             worked += len(attempts) > before
             if worked == most:
                 break
@@ -120,10 +121,9 @@ def _until_settled(
     trial: Trial,
     path: Path,
     home: Path,
-    limit: int,
+    means: Means,
     observer: Observer,
     attempts: list[Attempt],
-    nurseries: Nurseries,
 ) -> None:
     """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
     cell = plan.cells[trial.cell]
@@ -133,9 +133,10 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         place = home / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, place, limit, observer.phase, nurseries)
+        attempt = run_trial(plan, cell, trial, number, place, means, observer.phase)
         results.append(path, attempt)
         attempts.append(attempt)
+        means.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return

@@ -16,6 +16,7 @@ from dyno import registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import passwords
+from dyno.results import beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
 from dyno.run.rows import hidden, rows_of
@@ -99,7 +100,7 @@ class Plan:
     def pace(self, cell: Cell) -> dict[str, Any]:
         """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. A null engine's do not take
         longer for being asked to: its operations are alike."""
-        rate, most = cell.params[RATE.name], FLOOR_SECONDS if cell.floor else math.inf
+        rate, most = cell.params[RATE.name], FLOOR_SECONDS if beside(self.cells, cell) else math.inf
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
             "duration_ns": None if self.duration is None else int(min(self.duration, most) * 1e9),

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from dyno import results
 from dyno.model import Trial
-from dyno.results import FLOOR_BLOCKS, Attempt, Run
+from dyno.results import FLOOR_BLOCKS, Attempt, Run, beside
 from dyno.run.plan import Plan
 
 Wanting = Callable[[Run, float], str | None]
@@ -71,12 +71,12 @@ class Floors:
 
     def __init__(self, plan: Plan, path: Path, unsure: Unsure) -> None:
         self._plan, self._path, self._unsure = plan, path, unsure
-        self._open = {at for at, cell in enumerate(plan.cells) if cell.floor}
+        self._open = {at for at, cell in enumerate(plan.cells) if beside(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
         """The block's trials. One that is left out of a block is in none of the later ones."""
         if number >= FLOOR_BLOCKS and self._open:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
             self._open &= set(self._unsure(replace(results.load(self._path), attempts=before)))
-        wanted = self._plan.block(number)
-        return [t for t in wanted if t.cell in self._open or not self._plan.cells[t.cell].floor]
+        wanted, cells = self._plan.block(number), self._plan.cells
+        return [t for t in wanted if t.cell in self._open or not beside(cells, cells[t.cell])]

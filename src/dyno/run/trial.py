@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,6 +21,7 @@ from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.passwords import HIDDEN
 from dyno.results import Attempt, sample
+from dyno.run.dataset import Datasets
 from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
@@ -43,6 +44,7 @@ class _Story:
     outcome: str | None = None
     why: str | None = None
     resources: dict[str, Any] = field(default_factory=dict)
+    spent_ns: dict[str, int] = field(default_factory=dict)
     loop: dict[str, Any] | None = None
     absent: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class _Story:
             self.samples.append(sample(told | {name: self.hidden(told[name]) for name in ("first_error", "void")}))
         elif kind == "end":
             self.outcome, self.why, self.resources = event["outcome"], self.hidden(event["why"]), event["resources"]
+            self.spent_ns = event["spent_ns"]
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Settles the outcome from the watch's verdict and the exit status."""
@@ -106,6 +109,16 @@ def _died(status: int) -> str:
     return f"exited with status {status} before it was done"
 
 
+@dataclass(frozen=True)
+class Means:
+    """What the trials of a run have in common."""
+
+    limit: int
+    """The most memory that one may take, in bytes."""
+    nurseries: Nurseries
+    datasets: Datasets
+
+
 def executable(cell: Cell) -> str:
     """The interpreter that the cell's trials run in."""
     return sys.executable
@@ -117,18 +130,19 @@ def run_trial(
     trial: Trial,
     number: int,
     home: Path,
-    limit: int,
+    means: Means,
     on_phase: Callable[[str], None],
-    nurseries: Nurseries,
 ) -> Attempt:
-    """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
+    """One attempt at a trial, in `home`, which is made and removed. It has the means of the run."""
     started, begin = datetime.now(timezone.utc), time.monotonic_ns()
     story = _Story(on_phase, plan.secrets)
     before = strain.counters()
     home.mkdir()
     output = home.with_suffix(OUTPUT)
     try:
-        peak_bytes = _carried_out(plan, cell, home, limit, story, nurseries)
+        peak_bytes = _carried_out(
+            plan, _job(plan, cell, home, means.datasets.of(trial.cell)), executable(cell), means, story
+        )
         printed = None if story.outcome == "ok" else story.hidden(_tail(output))
     finally:
         strays.clear(home)
@@ -153,18 +167,19 @@ def run_trial(
         loop=story.loop,
         absent=story.absent,
         facts=story.facts,
+        spent_ns=story.spent_ns,
         strain=strain.since(before, strain.counters(), duration),
     )
 
 
-def _carried_out(plan: Plan, cell: Cell, home: Path, limit: int, story: _Story, nurseries: Nurseries) -> int:
+def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: _Story) -> int:
     """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
-    runs = executable(cell)
+    home, limit, nurseries = Path(job["home"]), means.limit, means.nurseries
     nurseries.ready(runs)
     try:
         with (
             nothing_left(),
-            nurseries.worker(runs, home, home.with_suffix(OUTPUT), _job(plan, cell, home)) as (process, pipe),
+            nurseries.worker(runs, home, home.with_suffix(OUTPUT), job) as (process, pipe),
         ):
             watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
             verdict = _listen(process, pipe, watch, story)
@@ -176,7 +191,7 @@ def _carried_out(plan: Plan, cell: Cell, home: Path, limit: int, story: _Story, 
     return watch.peak_bytes
 
 
-def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
+def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     params = {name: value for name, value in cell.params.items() if name not in GENERAL}
     return {
         "suite": cell.suite,
@@ -189,6 +204,7 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
         "seed": plan.seed,
         "pace": plan.pace(cell),
         "home": str(home),
+        "sealed": str(sealed),
     }
 
 
