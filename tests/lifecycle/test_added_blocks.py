@@ -28,6 +28,9 @@ from dyno.stats.until import unsure, wanting
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------
 
 
+MOST = strategy.FLOOR_MOST
+
+
 class Watching(Quiet):
     """Keeps what it is told."""
 
@@ -52,6 +55,8 @@ class House:
         self.floor_rate: Callable[[int], float] | None = None
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
+        # Where a block is to have both trials, however many there are; what holds of the number is tried below.
+        patch.setattr(strategy, "FLOOR_MOST", 99)
         patch.setattr(strategy, "time", SimpleNamespace(monotonic=lambda: self.now))
 
     def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
@@ -259,10 +264,13 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
     assert unsure(replace(run, attempts=less)) == {1}
 
 
-def test_a_null_engine_is_measured_to_the_end_where_its_interval_stays_wide(house: House) -> None:
+def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strategy, "FLOOR_MOST", MOST)
     house.rate = never
-    run, _ = house.run(samples=9)
-    assert (floors(run), run.complete) == (9, True)
+    run, _ = house.run(samples=12)
+    assert (len(blocks(run)), floors(run), run.complete) == (12, 9, True)
 
 
 def test_nobody_waits_for_a_null_engine(house: House) -> None:

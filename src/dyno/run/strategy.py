@@ -18,6 +18,8 @@ from dyno.model import Trial
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, beside
 from dyno.run.plan import Plan
 
+FLOOR_MOST = 9
+"""In no more blocks has a null engine a trial, be its interval as wide as it is: on a busy machine it stays so."""
 Wanting = Callable[[Run, float], str | None]
 """What is not yet as narrow as the plan wants, in words; None where all is."""
 Unsure = Callable[[Run], Collection[int]]
@@ -75,6 +77,8 @@ class Floors:
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
         """The block's trials. One that is left out of a block is in none of the later ones."""
+        if number >= FLOOR_MOST:
+            self._open.clear()
         if number >= FLOOR_BLOCKS and self._open:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
             self._open &= set(self._unsure(replace(results.load(self._path), attempts=before)))
