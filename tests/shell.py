@@ -122,9 +122,13 @@ class Shell:
         return [line for line in lines if line["cell"] in of]
 
     def planned(self) -> int:
-        """How many trials the run file's plan has; which null engines stand in it is not for the tests to say."""
+        """How many trials the run file's plan has; which null engines stand in it is not for the tests to say.
+
+        Of each of these it has three, or as many as there are blocks.
+        """
         header = json.loads(self.file.read_text().splitlines()[0])
-        return len(header["cells"]) * int(header["plan"]["samples"])
+        blocks = int(header["plan"]["samples"])
+        return sum(min(blocks, 3) if cell["floor"] else blocks for cell in header["cells"])
 
     def trial_lines(self) -> int:
         """How many whole trial lines the run file has now; 0 where there is no file yet."""

@@ -8,6 +8,7 @@ reported with its error and hides nobody else.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
@@ -65,6 +66,21 @@ def _load(kind: str, name: str) -> Any:
 def _ports() -> tuple[str, ...]:
     """All that there are: each is some suite's."""
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
+
+
+def prepare(name: str) -> None:
+    """Finds out what there is, and imports what trials of a suite need: its declaration, and its package's module
+    `workload` if it has one. Processes that are forked from this one need not do it again. No engine is imported.
+    """
+    for kind in GROUPS:
+        _sources(kind)
+    try:
+        module = f"{type(suite(name)).__module__}.workload"
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
+    except (ImportError, UsageError):
+        # Who needs it is told what is wrong with it.
+        return
 
 
 @cache

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,8 @@ from dyno.model import Caveat, Cell, Fact, Phase, Sample, Tier, UsageError
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
+FLOOR_BLOCKS = 3
+"""In so many blocks each null engine has a trial; in further ones only as long as its interval is wide."""
 OPENING = b'{"kind":"run"'
 
 
@@ -52,6 +55,8 @@ class Attempt:
     """Phases that make no sense for the engine, and why."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
     """What the suite tells of the trial as a whole, by name."""
+    spent_ns: Mapping[str, int] = field(default_factory=dict)
+    """Where the worker's time went, by part: see docs/run-file.md."""
     strain: Mapping[str, Any] = field(default_factory=dict)
     """What the machine suffered during the trial: see `host.strain.since`."""
 
@@ -95,7 +100,23 @@ class Run:
     def complete(self) -> bool:
         if self.plan.get("until") is not None and self.ending is None:
             return False
-        return len(self.final()) >= len(self.cells) * self.blocks
+        ended = Counter(attempt.cell for attempt in self.final())
+        return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
+
+    def trials(self, cell: int) -> int:
+        """How many a cell is to have: one in each block, and fewer of a null engine's."""
+        return min(self.blocks, FLOOR_BLOCKS) if beside(self.cells, self.cells[cell]) else self.blocks
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The number of trials that have ended, and of those that there are to be."""
+        ended = Counter(attempt.cell for attempt in self.final())
+        return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
+
+
+def beside(cells: Iterable[Cell], cell: Cell) -> bool:
+    """Whether it is a null engine's, in a run of others: its figure is wanted for theirs, and not for itself."""
+    return cell.floor and not all(other.floor for other in cells)
 
 
 def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bool = False) -> None:

@@ -268,6 +268,8 @@ class Job:
     seed: int
     clients: int
     server: Server | None = None
+    sealed: Path | None = None
+    """Where the cell's trials keep a loaded store that each of them begins with a copy of; None: nowhere."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         """The port on an opened engine."""

@@ -19,12 +19,16 @@ from stats.madeup import a_sample, an_attempt
 
 from dyno import results
 from dyno.results import Attempt, Run
-from dyno.run import parent, plan
+from dyno.run import parent, plan, strategy
 from dyno.run.asked import Asked
 from dyno.run.parent import Quiet
-from dyno.stats.until import wanting
+from dyno.run.strategy import Judge
+from dyno.stats.until import unsure, wanting
 
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------
+
+
+MOST = strategy.FLOOR_MOST
 
 
 class Watching(Quiet):
@@ -48,20 +52,24 @@ class House:
         self.home, self.file, self.now = home, home / "r.json", 0.0
         self.seconds: Callable[[int], float] = lambda block: 1.0
         self.rate: Callable[[int], float] = lambda block: 1_000.0
+        self.floor_rate: Callable[[int], float] | None = None
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
-        patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
+        # Where a block is to have both trials, however many there are; what holds of the number is tried below.
+        patch.setattr(strategy, "FLOOR_MOST", 99)
+        patch.setattr(strategy, "time", SimpleNamespace(monotonic=lambda: self.now))
 
     def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
         if (trial.block, trial.cell) == self.stop_at:
             raise KeyboardInterrupt
         self.now += self.seconds(trial.block)
-        return an_attempt(trial.block, a_sample("work", self.rate(trial.block)), cell=trial.cell, attempt=number)
+        rate = self.floor_rate if cell.floor and self.floor_rate is not None else self.rate
+        return an_attempt(trial.block, a_sample("work", rate(trial.block)), cell=trial.cell, attempt=number)
 
     def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
         made = plan.make(Asked("selftest", engines=["synthetic"], **asked))
         watching = Watching()
-        run = parent.execute(made, self.file, self.home, watching, resume, False, wanting, most)
+        run = parent.execute(made, self.file, self.home, watching, resume, False, Judge(wanting, unsure), most)
         return run, watching
 
     def interrupted(self, block: int, cell: int = 0, **asked: Any) -> Run:
@@ -83,10 +91,18 @@ def alternating(block: int) -> float:
 
 
 def blocks(run: Run) -> list[int]:
-    """Of each block that there is, its number; each has a trial of the engine and one of the null engine."""
-    found = sorted((attempt.block, attempt.cell) for attempt in run.attempts)
-    assert found == [(block, cell) for block in range(len(found) // 2) for cell in (0, 1)]
-    return list(range(len(found) // 2))
+    """Of each block that there is, its number; each has a trial of the engine, and the first ones have one of the
+    null engine."""
+    engine, floor = (sorted(a.block for a in run.attempts if a.cell == cell) for cell in (0, 1))
+    assert engine == list(range(len(engine)))
+    assert floor == list(range(len(floor)))
+    assert min(3, len(engine)) <= len(floor) <= len(engine)
+    return engine
+
+
+def floors(run: Run) -> int:
+    """How many trials the null engine had."""
+    return sum(run.cells[attempt.cell].floor for attempt in run.attempts)
 
 
 def test_it_stops_after_the_least_number_of_blocks_where_that_is_narrow(house: House) -> None:
@@ -173,7 +189,7 @@ def test_a_run_whose_time_was_up_goes_on_with_as_much_time_again(house: House) -
 
 
 def test_it_ends_narrow_after_its_time_was_up(house: House) -> None:
-    house.rate = alternating
+    house.rate, house.floor_rate = alternating, never
     house.seconds = lambda block: 3.0 if block < 6 else 0.5
     first, _ = house.run(until="5%", within=40)
     assert (first.ending, first.blocks) == ("time", 6)
@@ -200,7 +216,7 @@ def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int
 
 def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_it_is(house: House) -> None:
     """With half of the last block it is narrow already."""
-    house.rate = alternating
+    house.rate, house.floor_rate = alternating, never
     whole, _ = house.run(until="5%")
     house.file.unlink()
     last = whole.blocks - 1
@@ -228,6 +244,56 @@ def test_a_run_may_be_done_some_blocks_at_a_time(house: House, wish: dict[str, A
         assert (len(blocks(run)), set(watching.trials)) == (number, {number - 1})
     run, watching = house.run(resume=True, most=1, **wish)
     assert (run.complete, watching.trials) == (True, [])
+
+
+# -- null engines -----------------------------------------------------------------------------------------------
+
+
+def test_a_null_engine_has_a_trial_in_the_first_three_blocks_alone(house: House) -> None:
+    run, _ = house.run(samples=9)
+    assert (len(blocks(run)), floors(run), run.complete, run.progress) == (9, 3, True, (12, 12))
+
+
+def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: House) -> None:
+    house.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
+    run, _ = house.run(samples=9)
+    assert 3 < floors(run) < 9
+    # It was wide before its last trial, and is not any more.
+    assert unsure(run) == set()
+    less = tuple(attempt for attempt in run.attempts if attempt.block < floors(run) - 1)
+    assert unsure(replace(run, attempts=less)) == {1}
+
+
+def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strategy, "FLOOR_MOST", MOST)
+    house.rate = never
+    run, _ = house.run(samples=12)
+    assert (len(blocks(run)), floors(run), run.complete) == (12, 9, True)
+
+
+def test_nobody_waits_for_a_null_engine(house: House) -> None:
+    house.floor_rate = never
+    run, _ = house.run(until="5%")
+    assert (run.ending, len(blocks(run)), floors(run)) == ("narrow", 6, 6)
+
+
+@pytest.mark.parametrize("block", [2, 5])
+def test_a_resumed_run_has_the_same_trials(house: House, block: int) -> None:
+    house.floor_rate = lambda number: 1_500.0 if number == 1 else 1_000.0
+    whole, _ = house.run(samples=9)
+    house.file.unlink()
+    house.interrupted(block, samples=9)
+    run, _ = house.run(resume=True, samples=9)
+    assert [(a.cell, a.block) for a in run.attempts] == [(a.cell, a.block) for a in whole.attempts]
+
+
+def test_a_run_is_not_complete_without_the_first_trials_of_its_null_engines(house: House) -> None:
+    run, _ = house.run(samples=4)
+    assert run.complete
+    cut = replace(run, attempts=tuple(a for a in run.attempts if (a.cell, a.block) != (1, 2)))
+    assert (cut.complete, cut.progress) == (False, (6, 7))
 
 
 # -- from the command line ---------------------------------------------------------------------------------------
@@ -299,7 +365,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate()
     kept = shell.trial_lines()
-    planned = 6 * cells(shell)
+    planned = shell.planned()
     assert err.startswith(f"{kept} of {planned} trials are kept in {shell.file}; ")
     assert (ending(shell), shell.shown()["complete"]) == (None, False)
     assert told(shell, f"Not complete: {kept} trials of {planned} have ended")
@@ -312,10 +378,6 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
     # Which of them is the machine's to say.
     assert ending(shell) in ("narrow", "time")
     assert shell.shown()["complete"] is True
-
-
-def cells(shell: Shell) -> int:
-    return len(json.loads(shell.file.read_text().splitlines()[0])["cells"])
 
 
 @pytest.mark.parametrize(

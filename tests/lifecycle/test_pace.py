@@ -16,6 +16,8 @@ from hdrh.histogram import HdrHistogram
 from shell import RECORDER, Shell, wait_for
 
 Sample = dict[str, Any]
+FLOOR_SECONDS = 0.3
+"""For so long a null engine is measured where it was to be for longer, beside other engines."""
 
 
 def run(shell: Shell, engines: str, *words: object) -> dict[str, dict[str, Sample]]:
@@ -45,10 +47,11 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
     words = ("--rate", 2000, "--duration", 0.5, "--phases", "rand-key", "--arrivals", arrivals, "--loop", loop)
     found = run(shell, "null,memory", *words)
     assert {"null", "memory"} <= set(found)
-    for phases in found.values():
+    for engine, phases in found.items():
         sample = phases["rand-key"]
         # All that are due by then, on an even grid; a stall at the very end may cost some.
-        assert 900 <= sample["operations"] <= (1001 if arrivals == "uniform" else 1200)
+        due = 2000 * (0.5 if engine == "memory" else FLOOR_SECONDS)
+        assert 0.88 * due <= sample["operations"] <= due * (1 if arrivals == "uniform" else 1.2) + 1
         assert sample["items"] == sample["operations"]
         for times in ("histogram", "response", "late"):
             assert counts(sample[times]) == sample["operations"]
@@ -74,8 +77,9 @@ def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shel
 
 def test_clients_share_the_rate(shell: Shell) -> None:
     words = ("-p", "records=2000", "--rate", "600", "--clients", "3", "--duration", "0.5", "--phases", "rand-key")
-    for phases in run(shell, "sqlite", *words).values():
-        assert 250 <= phases["rand-key"]["operations"] <= 303
+    for engine, phases in run(shell, "sqlite", *words).items():
+        due = 600 * (0.5 if engine == "sqlite" else FLOOR_SECONDS)
+        assert 0.83 * due <= phases["rand-key"]["operations"] <= due + 3
 
 
 def test_a_bulk_phase_has_no_times_of_operations_at_a_rate_either(shell: Shell) -> None:
@@ -103,12 +107,16 @@ def test_rates_and_clients_make_cells(shell: Shell) -> None:
 def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None:
     # Of the null engine, what the loop in Python does takes less time to be prepared.
     words = ("-p", "records=2000", "--duration", "1.2", "--phases", "rand-key", "--loop", "python")
-    for phases in run(shell, "sqlite", *words).values():
+    for engine, phases in run(shell, "sqlite", *words).items():
         sample = phases["rand-key"]
         assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
         assert sample["operations"] > 2000, "more than a round"
         series = sample["series"]
-        assert len(series) >= 2
+        # A null engine's takes no longer for being asked to.
+        assert len(series) >= (2 if engine == "sqlite" else 0)
+        if engine != "sqlite":
+            assert sample["elapsed_ns"] < 1e9
+            continue
         assert sum(point["operations"] for point in series) == sample["operations"]
         assert [point["from_ns"] for point in series] == [place * 10**9 for place in range(len(series))]
         assert all(0 <= point["p50_ns"] <= point["p99_ns"] for point in series)
@@ -187,8 +195,8 @@ def test_an_interrupted_open_loop_leaves_a_readable_file_and_no_process(shell: S
 
     with shell.started("run", "records", "-e", "recorder-lmdb", *words, "-o", shell.file) as process:
         assert wait_for(at_work), process.poll()
-        # The parent, a worker, and its clients where they are processes of their own.
-        assert len(shell.alive()) == (2 if clients == 1 else 2 + clients)
+        # The parent, what workers are forked from, a worker, and its clients where they are processes of their own.
+        assert len(shell.alive()) == (3 if clients == 1 else 3 + clients)
         done = shell.trial_lines()
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate()

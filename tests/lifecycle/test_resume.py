@@ -54,7 +54,7 @@ def killed_parent(shell: Shell, process: subprocess.Popen[str]) -> None:
 def killed_both(shell: Shell, process: subprocess.Popen[str]) -> None:
     found = shell.alive()
     assert process.pid in found
-    assert len(found) == 2, "the parent and a worker"
+    assert len(found) == 3, "the parent, a worker, and what workers are forked from"
     for pid in found:
         os.kill(pid, signal.SIGKILL)
 

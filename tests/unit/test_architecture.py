@@ -152,7 +152,7 @@ def test_a_shared_port_knows_no_suite_and_no_engine() -> None:
 def test_what_runs_knows_no_engine_and_no_suite() -> None:
     assert bad(modules("dyno.run", "dyno.measure"), "dyno.engines", "dyno.suites", "dyno.ports") == []
     # The plan reads declarations, the worker what it is told to run; the parent has neither.
-    readers = ("dyno.run.plan", "dyno.run.rows", "dyno.measure.worker")
+    readers = ("dyno.run.plan", "dyno.run.rows", "dyno.measure.worker", "dyno.measure.forker")
     assert bad(modules("dyno.run", "dyno.measure", without=readers), "dyno.registry") == []
 
 
@@ -165,7 +165,8 @@ def test_the_workers_side_does_not_know_the_parents() -> None:
 
 
 def test_the_parent_does_not_import_the_worker() -> None:
-    assert bad(modules("dyno", without=("dyno.measure.worker",)), "dyno.measure.worker") == []
+    workers = ("dyno.measure.worker", "dyno.measure.forker")
+    assert bad(modules("dyno", without=workers), *workers) == []
 
 
 def test_the_registry_alone_imports_engines_and_suites() -> None:

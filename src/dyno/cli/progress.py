@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dyno.cli.console import progress as progress_console
 from dyno.model import Cell, Trial
-from dyno.results import Attempt
+from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
 from dyno.run.plan import Plan
 
@@ -19,13 +19,17 @@ from dyno.run.plan import Plan
 class Estimate:
     """The time left: what each cell's trials took so far, for those that it still has to do."""
 
-    def __init__(self, cells: int, samples: int) -> None:
-        self._left = dict.fromkeys(range(cells), samples)
+    def __init__(self, planned: Mapping[int, int]) -> None:
+        self._left = dict(planned)
         self._took: dict[int, list[float]] = defaultdict(list)
 
-    def extend(self) -> None:
-        """Every cell has one more to do."""
-        self._left = {cell: left + 1 for cell, left in self._left.items()}
+    def extend(self, cells: Iterable[int]) -> None:
+        """These have one more to do."""
+        for cell in cells:
+            self._left[cell] += 1
+
+    def left(self, cell: int) -> int:
+        return self._left[cell]
 
     def add(self, attempt: Attempt) -> None:
         self._took[attempt.cell].append(attempt.duration_ns / 1e9)
@@ -47,18 +51,26 @@ class Display:
         self._bar = bar
         self._task = bar.add_task("starting", total=None, left="")
         self._what = ""
-        self._cells = 0
-        self._estimate = Estimate(0, 0)
+        self._ranked: list[int] = []
+        self._total = 0
+        self._estimate = Estimate({})
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
-        self._cells = len(plan.cells)
-        self._estimate = Estimate(self._cells, plan.samples)
+        floors = min(plan.samples, FLOOR_BLOCKS)
+        planned = {at: floors if beside(plan.cells, cell) else plan.samples for at, cell in enumerate(plan.cells)}
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
+        for at, ended in Counter(cell for cell, _ in trials).items():
+            planned[at] = max(planned[at], ended)
+        self._ranked = [at for at, cell in enumerate(plan.cells) if not beside(plan.cells, cell)]
+        self._total, self._estimate = sum(planned.values()), Estimate(planned)
         for attempt in trials.values():
             self._estimate.add(attempt)
-        self._bar.update(self._task, total=self._cells * plan.samples, completed=len(trials))
+        self._bar.update(self._task, total=self._total, completed=len(trials))
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
+        if attempt == 0 and not self._estimate.left(trial.cell):
+            # Of a null engine, which is not yet known well enough.
+            self._more([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
         self._what = f"{cell.asked} ({cell.tier_name}), block {trial.block + 1}{again}"
         self._show(self._what)
@@ -74,9 +86,13 @@ class Display:
             self._bar.advance(self._task)
 
     def extended(self, blocks: int, why: str) -> None:
-        self._estimate.extend()
-        self._bar.update(self._task, total=self._cells * blocks)
+        self._more(self._ranked)
         self._bar.console.print(f"block {blocks}: {why}")
+
+    def _more(self, cells: Sequence[int]) -> None:
+        self._estimate.extend(cells)
+        self._total += len(cells)
+        self._bar.update(self._task, total=self._total)
 
     def _show(self, what: str) -> None:
         left = self._estimate.seconds_left()

@@ -21,8 +21,9 @@ from dyno.report.table import groups
 from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
 from dyno.run.plan import Asked, Plan
+from dyno.run.strategy import Judge
 from dyno.stats.summary import absences
-from dyno.stats.until import wanting
+from dyno.stats.until import unsure, wanting
 
 FAILED, NOTHING = 1, 3
 
@@ -114,7 +115,8 @@ def carry_out(
     path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
-            run = parent.execute(made, path, root or work.default_root(), watching, resume, overwrite, wanting, most)
+            judge, home = Judge(wanting, unsure), root or work.default_root()
+            run = parent.execute(made, path, home, watching, resume, overwrite, judge, most)
     except KeyboardInterrupt:
         _interrupted(path)
         raise
@@ -150,10 +152,9 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
 
 def _interrupted(path: Path) -> None:
     if path.exists():
-        run = results.load(path)
-        planned = len(run.cells) * run.blocks
+        ended, planned = results.load(path).progress
         print(
-            f"{len(run.final())} of {planned} trials are kept in {path}; the same command with"
+            f"{ended} of {planned} trials are kept in {path}; the same command with"
             f" -o {path} --resume goes on from there",
             file=sys.stderr,
         )

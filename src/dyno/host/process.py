@@ -27,15 +27,20 @@ def die_with_parent(parent: int) -> None:
             os._exit(1)
 
 
+def adopt_orphans() -> None:
+    """Has the kernel make what this process's descendants leave behind its own children. Only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Kills whatever was started in the block and is still there at its end, however far it has gone.
 
-    On Linux orphans are made children of this process, so that one which took a session of its own is found too.
-    What a process that was there before has started since, a server perhaps, is left alone.
+    Orphans are adopted, so that one which took a session of its own is found too. What a process that was there
+    before has started since, a server perhaps, is left alone.
     """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     here = psutil.Process()
     before = set(here.children(recursive=True))
     try:

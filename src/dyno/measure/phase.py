@@ -13,6 +13,7 @@ from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.clients import run_phase
 from dyno.measure.measure import judged
 from dyno.measure.settle import rest, settle, size_on_disk
+from dyno.measure.spent import Spent
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
 from dyno.model import Phase, Sample, Wrong
@@ -20,8 +21,8 @@ from dyno.pace import Pace
 from dyno.suite import Job, Workload
 
 
-def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
-    """Measures a phase. Raises Absent where it makes no sense for the engine."""
+def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent) -> Sample:
+    """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine."""
     rest(serving(job), job.home)
     # A floor keeps nothing that could be cold, and prices the harness all the same.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -29,8 +30,15 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace) -> Sample:
     # After that: stopped and started, the server has other processes.
     server = serving(job)
     counters = _Counters(server, workload.place() or job.home)
-    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, counters.read, server)
+    spent.on("rest")
+
+    def ready() -> None:
+        spent.on("hot")
+        counters.read()
+
+    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server)
     served, moved, mine = counters.served(), counters.moved(), own()
+    spent.on("phase")
     # Opened here, where the clients were processes of their own: its background threads go on with their work.
     engine = workload.engine()
     settled = settle(server) if phase.writes else None

@@ -1,7 +1,8 @@
 """One trial, in a process of its own: suite + engine + measuring loop, told by a pipe and telling by a pipe.
 
-Started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It reads its job, one line of JSON, from
-standard input, and writes one line of JSON per event to file descriptor FD. Standard output belongs to the engine.
+Forked by `dyno.measure.forker`, or started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It
+reads its job, one line of JSON, from standard input, and writes one line of JSON per event to file descriptor FD.
+Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from dyno import registry
 from dyno.host.process import die_with_parent
@@ -23,6 +24,7 @@ from dyno.host.usage import of_tree, own, peak_resident_bytes
 from dyno.measure.clients import ENDED
 from dyno.measure.loops import about, pick
 from dyno.measure.phase import sampled, serving
+from dyno.measure.spent import Spent
 from dyno.model import Absent, Refused, Tier, Wrong
 from dyno.pace import Pace
 from dyno.suite import Job, Suite, Workload
@@ -31,32 +33,53 @@ SERVER = "server"
 """Its directory in the trial's, and the name of the time that it takes to start."""
 
 
-def main() -> None:
+def work(descriptor: int, parent: int) -> NoReturn:
+    """Carries out the job for the process `parent`, and ends this one, with status 0 where it could tell how it went.
+
+    It ends at once: an interpreter that takes itself down, with all that an engine loaded, is a tenth of a short
+    trial, and nothing that happens there is measured.
+    """
+    status = 1
+    try:
+        die_with_parent(parent)
+        _told(descriptor)
+        status = 0
+    except SystemExit as exit:
+        status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    for printed in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            printed.flush()
+    os._exit(status)
+
+
+def _told(descriptor: int) -> None:
     """Reads the job, executes it, and reports how it ended."""
-    die_with_parent(int(sys.argv[2]))
     # Not inherited by what the engine starts, which could hold the pipe open after this process is gone.
-    descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     with os.fdopen(descriptor, "w") as pipe:
         job = json.loads(sys.stdin.readline())
+        spent = Spent()
         try:
-            used = _trial(job, pipe)
+            used = _trial(job, pipe, spent)
         except Wrong as wrong:
-            _end(pipe, "wrong", str(wrong), _used())
+            _end(pipe, "wrong", str(wrong), _used(), spent)
         except Refused as refused:
-            _end(pipe, "refused", str(refused), _used())
+            _end(pipe, "refused", str(refused), _used(), spent)
         except MemoryError as error:
-            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used())
+            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used(), spent)
         except Exception as error:
-            _end(pipe, "error", f"{type(error).__name__}: {error}", _used())
+            _end(pipe, "error", f"{type(error).__name__}: {error}", _used(), spent)
             # For the trial's output, which is kept where it did not end well.
             traceback.print_exc()
         else:
-            _end(pipe, "ok", None, used)
+            _end(pipe, "ok", None, used, spent)
 
 
-def _end(pipe: TextIO, outcome: str, why: str | None, used: Mapping[str, Any]) -> None:
-    _tell(pipe, event="end", outcome=outcome, why=why, resources=used)
+def _end(pipe: TextIO, outcome: str, why: str | None, used: Mapping[str, Any], spent: Spent) -> None:
+    spent.on("close")
+    _tell(pipe, event="end", outcome=outcome, why=why, resources=used, spent_ns=spent.parts_ns)
 
 
 def _used(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
@@ -88,7 +111,7 @@ def _tell(pipe: TextIO, **event: Any) -> None:
     pipe.flush()
 
 
-def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
+def _trial(message: Mapping[str, Any], pipe: TextIO, spent: Spent) -> dict[str, Any]:
     """Carries the job out; returns what was used."""
     suite = registry.suite(message["suite"])
     spec = registry.through(suite, registry.engine(message["engine"]))
@@ -101,9 +124,12 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
         params=message["params"],
         seed=message["seed"],
         clients=message["clients"],
+        sealed=Path(message["sealed"]),
     )
-    with _served(job, pipe) as job, _closed(suite.workload(job)) as workload:
-        _phases(workload, suite, job, message, pipe)
+    spent.on("start")
+    with _served(job, pipe, spent) as job, _closed(suite.workload(job)) as workload:
+        spent.on("dataset")
+        _phases(workload, suite, job, message, pipe, spent)
         _tell(pipe, event="facts", facts=dict(workload.trial_facts()))
         _tell(pipe, event="phase", phase="close")
         # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
@@ -113,7 +139,7 @@ def _trial(message: Mapping[str, Any], pipe: TextIO) -> dict[str, Any]:
 
 
 @contextmanager
-def _served(job: Job, pipe: TextIO) -> Iterator[Job]:
+def _served(job: Job, pipe: TextIO, spent: Spent) -> Iterator[Job]:
     """The job with its server, which runs inside the block."""
     wanted = job.spec.server
     server = wanted and wanted(job.home / SERVER, job.tier, job.options, job.clients)
@@ -123,6 +149,7 @@ def _served(job: Job, pipe: TextIO) -> Iterator[Job]:
     _tell(pipe, event="phase", phase=SERVER)
     with closing(server):
         server.start()
+        spent.on(SERVER)
         yield replace(job, server=server)
 
 
@@ -138,11 +165,15 @@ def _closed(workload: Workload) -> Iterator[Workload]:
     workload.close()
 
 
-def _phases(workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: TextIO) -> None:
+def _phases(
+    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: TextIO, spent: Spent
+) -> None:
     _tell(pipe, event="phase", phase="conformance")
     workload.conformance()
+    spent.on("conformance")
     pace = Pace(**message["pace"])
     _tell(pipe, event="loop", **about(pick(pace.loop)))
+    spent.on("loop")
     told = False
     for phase in suite.phases:
         if phase.name not in message["phases"]:
@@ -153,7 +184,9 @@ def _phases(workload: Workload, suite: Suite, job: Job, message: Mapping[str, An
             if not told:
                 _tell(pipe, event="engine", **_about(workload, job))
                 told = True
-            _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace)))
+            spent.on("prepare")
+            _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace, spent)))
+            spent.on("verify")
         except Absent as why:
             _tell(pipe, event="absent", phase=phase.name, why=str(why))
 
@@ -168,4 +201,4 @@ def _about(workload: Workload, job: Job) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    work(int(sys.argv[1]), int(sys.argv[2]))

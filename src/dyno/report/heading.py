@@ -27,7 +27,7 @@ def trials(run: Run) -> str:
 
 def unfinished(run: Run) -> str:
     """How far it has got; nothing of a run that is complete."""
-    return "" if run.complete else f"{len(run.final())} of {len(run.cells) * run.blocks} trials have ended"
+    return "" if run.complete else "{} of {} trials have ended".format(*run.progress)
 
 
 def length(run: Run) -> str:

@@ -181,8 +181,5 @@ def _footer(run: Run, found: list[Group], remarks: list[str], console: Console) 
                 console.print(Text("  " + line), soft_wrap=True)
     if not run.complete:
         console.print()
-        console.print(Text(f"Not complete: {len(run.final())} trials of {_planned(run)} have ended", "bold red"))
-
-
-def _planned(run: Run) -> int:
-    return len(run.cells) * run.blocks
+        ended, planned = run.progress
+        console.print(Text(f"Not complete: {ended} trials of {planned} have ended", "bold red"))

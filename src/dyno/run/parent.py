@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,9 +13,12 @@ from dyno.host import facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
+from dyno.run.dataset import Datasets
+from dyno.run.nursery import Nurseries
 from dyno.run.plan import Plan
 from dyno.run.resources import default_limit
-from dyno.run.trial import run_trial
+from dyno.run.strategy import NOBODY, Floors, Judge, numbers
+from dyno.run.trial import Means, run_trial
 
 # Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
@@ -53,10 +54,6 @@ class Quiet:
     def extended(self, blocks: int, why: str) -> None: ...
 
 
-Wanting = Callable[[Run, float], str | None]
-"""What is not yet as narrow as the plan wants, in words; None where all is."""
-
-
 def execute(
     plan: Plan,
     path: Path,
@@ -64,7 +61,7 @@ def execute(
     observer: Observer,
     resume: bool,
     overwrite: bool,
-    wanting: Wanting = lambda run, until: None,
+    judge: Judge = NOBODY,
     most: int | None = None,
 ) -> Run:
     """Runs what is not yet in the run file, and returns the run; of blocks with something left to do, at most `most`.
@@ -72,44 +69,19 @@ def execute(
 
     An interruption leaves the file readable, with every trial that had ended.
     """
-    with work.directory(root) as home:
+    with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
-        limit = plan.memory or default_limit()
-        worked = 0
-        for number in _numbers(plan, path, observer, wanting):
+        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home))
+        worked, floors = 0, Floors(plan, path, judge.unsure)
+        for number in numbers(plan, path, observer, judge.wanting):
             before = len(attempts)
-            for trial in plan.block(number):
-                _until_settled(plan, trial, path, home, limit, observer, attempts)
+            for trial in floors.trials(number, attempts):
+                _until_settled(plan, trial, path, home, means, observer, attempts)
             worked += len(attempts) > before
             if worked == most:
                 break
     return results.load(path)
-
-
-def _numbers(plan: Plan, path: Path, observer: Observer, wanting: Wanting) -> Iterator[int]:
-    """The blocks to be done: as many as planned; with `until`, until nothing is wanting or the time is up."""
-    if plan.until is None or plan.within is None:
-        yield from range(plan.samples)
-        return
-    began, longest = time.monotonic(), 0.0
-    # One that was interrupted is ended first: half a block is no reason to stop.
-    least = max(plan.samples, results.load(path).blocks)
-    for number in count():
-        started = time.monotonic()
-        if number and started - began + longest > plan.within:
-            why = "time"
-            break
-        if number >= least:
-            lacking = wanting(results.load(path), plan.until)
-            if lacking is None:
-                why = "narrow"
-                break
-            observer.extended(number + 1, lacking)
-        yield number
-        longest = max(longest, time.monotonic() - started)
-    if results.load(path).ending != why:
-        results.end(path, why)
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:
@@ -145,7 +117,13 @@ def _difference(plan: Plan, run: Run) -> str | None:
 
 
 def _until_settled(
-    plan: Plan, trial: Trial, path: Path, home: Path, limit: int, observer: Observer, attempts: list[Attempt]
+    plan: Plan,
+    trial: Trial,
+    path: Path,
+    home: Path,
+    means: Means,
+    observer: Observer,
+    attempts: list[Attempt],
 ) -> None:
     """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
     cell = plan.cells[trial.cell]
@@ -155,9 +133,10 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         place = home / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, place, limit, observer.phase)
+        attempt = run_trial(plan, cell, trial, number, place, means, observer.phase)
         results.append(path, attempt)
         attempts.append(attempt)
+        means.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return

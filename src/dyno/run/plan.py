@@ -16,6 +16,7 @@ from dyno import registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import passwords
+from dyno.results import beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
 from dyno.run.rows import hidden, rows_of
@@ -46,6 +47,8 @@ RATE = Setting(
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 # Blocks before anybody looks how narrow the intervals are, and the seconds after which nobody waits any more.
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
+# The longest measuring of a null engine's phase.
+FLOOR_SECONDS = 0.3
 # A trial's other work: opening, loading, checking.
 SPARE_SECONDS = 60.0
 
@@ -95,12 +98,13 @@ class Plan:
         return tuple(secret for address in self.addresses.values() for secret in passwords(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
-        """How long and how fast a cell's phases are measured: the fields of `measure.measure.Pace`."""
-        rate = cell.params[RATE.name]
+        """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. A null engine's do not take
+        longer for being asked to: its operations are alike."""
+        rate, most = cell.params[RATE.name], FLOOR_SECONDS if beside(self.cells, cell) else math.inf
         return {
-            "budget_ns": int(self.budget * 1e9),
-            "duration_ns": None if self.duration is None else int(self.duration * 1e9),
-            "warmup_ns": int(self.warmup * 1e9),
+            "budget_ns": int(min(self.budget, most) * 1e9),
+            "duration_ns": None if self.duration is None else int(min(self.duration, most) * 1e9),
+            "warmup_ns": int(min(self.warmup, most) * 1e9),
             "rate": None if rate == UNPACED else rate,
             "arrivals": self.arrivals,
             "loop": self.loop,

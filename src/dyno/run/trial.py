@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,11 +21,13 @@ from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.passwords import HIDDEN
 from dyno.results import Attempt, sample
+from dyno.run.dataset import Datasets
+from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
 from dyno.servers import strays
 
-OUTPUT_KEPT = 4_000
+OUTPUT, OUTPUT_KEPT = ".output", 4_000
 CLOSING_TIME = 10.0
 
 
@@ -43,6 +44,7 @@ class _Story:
     outcome: str | None = None
     why: str | None = None
     resources: dict[str, Any] = field(default_factory=dict)
+    spent_ns: dict[str, int] = field(default_factory=dict)
     loop: dict[str, Any] | None = None
     absent: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class _Story:
             self.samples.append(sample(told | {name: self.hidden(told[name]) for name in ("first_error", "void")}))
         elif kind == "end":
             self.outcome, self.why, self.resources = event["outcome"], self.hidden(event["why"]), event["resources"]
+            self.spent_ns = event["spent_ns"]
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Settles the outcome from the watch's verdict and the exit status."""
@@ -106,21 +109,40 @@ def _died(status: int) -> str:
     return f"exited with status {status} before it was done"
 
 
+@dataclass(frozen=True)
+class Means:
+    """What the trials of a run have in common."""
+
+    limit: int
+    """The most memory that one may take, in bytes."""
+    nurseries: Nurseries
+    datasets: Datasets
+
+
+def executable(cell: Cell) -> str:
+    """The interpreter that the cell's trials run in."""
+    return sys.executable
+
+
 def run_trial(
-    plan: Plan, cell: Cell, trial: Trial, number: int, home: Path, limit: int, on_phase: Callable[[str], None]
+    plan: Plan,
+    cell: Cell,
+    trial: Trial,
+    number: int,
+    home: Path,
+    means: Means,
+    on_phase: Callable[[str], None],
 ) -> Attempt:
-    """One attempt at a trial, in `home`, which is made and removed. It takes at most `limit` bytes of memory."""
+    """One attempt at a trial, in `home`, which is made and removed. It has the means of the run."""
     started, begin = datetime.now(timezone.utc), time.monotonic_ns()
     story = _Story(on_phase, plan.secrets)
     before = strain.counters()
     home.mkdir()
-    output = home.with_suffix(".output")
+    output = home.with_suffix(OUTPUT)
     try:
-        with nothing_left(), _worker(home, output, _job(plan, cell, home)) as (process, pipe):
-            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
-            verdict = _listen(process, pipe, watch, story)
-            status = process.wait()
-        story.conclude(verdict, status, plan, limit)
+        peak_bytes = _carried_out(
+            plan, _job(plan, cell, home, means.datasets.of(trial.cell)), executable(cell), means, story
+        )
         printed = None if story.outcome == "ok" else story.hidden(_tail(output))
     finally:
         strays.clear(home)
@@ -140,16 +162,36 @@ def run_trial(
         version=story.about.get("version"),
         settings=story.about.get("settings"),
         caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
-        resources={**story.resources, "peak_anonymous_bytes": watch.peak_bytes or None},
+        resources={**story.resources, "peak_anonymous_bytes": peak_bytes or None},
         output=printed,
         loop=story.loop,
         absent=story.absent,
         facts=story.facts,
+        spent_ns=story.spent_ns,
         strain=strain.since(before, strain.counters(), duration),
     )
 
 
-def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
+def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: _Story) -> int:
+    """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
+    home, limit, nurseries = Path(job["home"]), means.limit, means.nurseries
+    nurseries.ready(runs)
+    try:
+        with (
+            nothing_left(),
+            nurseries.worker(runs, home, home.with_suffix(OUTPUT), job) as (process, pipe),
+        ):
+            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
+            verdict = _listen(process, pipe, watch, story)
+            status = process.wait()
+    except Unborn as unborn:
+        story.outcome, story.why = "crash", str(unborn)
+        return 0
+    story.conclude(verdict, status, plan, limit)
+    return watch.peak_bytes
+
+
+def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     params = {name: value for name, value in cell.params.items() if name not in GENERAL}
     return {
         "suite": cell.suite,
@@ -162,43 +204,11 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
         "seed": plan.seed,
         "pace": plan.pace(cell),
         "home": str(home),
+        "sealed": str(sealed),
     }
 
 
-@contextmanager
-def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards."""
-    reading, writing = os.pipe()
-    # The worker's directory is its own, so relative entries would point elsewhere.
-    paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
-    with output.open("wb") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dyno.measure.worker", str(writing), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            cwd=home,
-            env=environment,
-            pass_fds=[writing],
-            start_new_session=True,
-        )
-    os.close(writing)
-    try:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.close()
-        yield process, reading
-    finally:
-        os.close(reading)
-        # Also whatever the engine started and left behind in this session.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _Story) -> str | None:
+def _listen(process: Process, pipe: int, watch: Watch, story: _Story) -> str | None:
     """Hears the worker out. Returns the watch's verdict if it had to be killed."""
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -208,7 +218,7 @@ def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _S
                 chunk = os.read(pipe, 1 << 16)
                 *lines, rest = (rest + chunk).split(b"\n")
                 if not all(story.hear(line) for line in lines):
-                    os.killpg(process.pid, signal.SIGKILL)
+                    end(process)
                     return "garbled"
                 if not chunk:
                     return _closing(process, watch)
@@ -216,16 +226,16 @@ def _listen(process: subprocess.Popen[bytes], pipe: int, watch: Watch, story: _S
                 # A child that it left behind may hold the pipe open.
                 return None
             if verdict := watch.verdict():
-                os.killpg(process.pid, signal.SIGKILL)
+                end(process)
                 return verdict
 
 
-def _closing(process: subprocess.Popen[bytes], watch: Watch) -> str | None:
+def _closing(process: Process, watch: Watch) -> str | None:
     """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
     try:
         process.wait(min(CLOSING_TIME, max(watch.deadline - time.monotonic(), 0.1)))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         return "timeout"
     return None
 

@@ -38,6 +38,8 @@ def directory(root: Path) -> Iterator[Path]:
 
     A run holds a lock on its directory as long as it lives, so that only dead ones' are swept.
     """
+    # Those who are told of it have working directories of their own.
+    named, root = root, root.absolute()
     try:
         root.mkdir(parents=True, exist_ok=True)
         sweep(root)
@@ -50,7 +52,7 @@ def directory(root: Path) -> Iterator[Path]:
             # A server that root starts runs as another user, who has to come by.
             path.chmod(0o711)
     except OSError as error:
-        raise UsageError(f"can't use {root} as the work directory: {error.strerror}") from None
+        raise UsageError(f"can't use {named} as the work directory: {error.strerror}") from None
     with lock:
         try:
             yield path

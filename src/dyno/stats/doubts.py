@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from dyno.model import Sample, Tier
-from dyno.results import Run
+from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, machine_doubts
 from dyno.stats.strain import STRAINS, strained
@@ -84,6 +84,9 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
         return
     # A trial in which every operation raised has a sample and no throughput.
     have, planned = sum(s.items > 0 for s in row.samples), run.blocks
+    if beside(run.cells, row.cell):
+        # It has those that its interval needs.
+        planned = max(min(planned, FLOOR_BLOCKS), len({attempt.block for attempt in row.attempts}))
     if have < FEWEST_TRIALS:
         yield Doubt("few", f"{have} trial{'s' * (have != 1)}", f"only {have} of the {FEWEST_TRIALS} trials it takes")
     if have < planned:

@@ -10,6 +10,9 @@ from dyno.results import Run
 from dyno.stats.estimate import Estimate
 from dyno.stats.summary import CellSummary, summarize
 
+FLOOR_REACH = 0.25
+"""How far the interval of a null engine may reach: nothing is ranked against it, and it is far from all else."""
+
 
 def reach(found: Estimate | None) -> float | None:
     """How far the interval reaches from the median, as a share of it; None without an interval."""
@@ -30,6 +33,12 @@ def wanting(run: Run, until: float) -> str | None:
     found = reach(wide.throughput)
     told = "too few samples" if found is None else f"±{found * 100:.1f} %"
     return f"{wide.cell.asked} in {wide.phase}: {told}, wanted ±{until * 100:g} %"
+
+
+def unsure(run: Run) -> set[int]:
+    """The null engines' cells, by number, of which an interval is so wide that another trial is worth its time."""
+    wide = [row.cell for row in summarize(run) if row.valid and row.cell.floor and _reach(row) > FLOOR_REACH]
+    return {at for at, cell in enumerate(run.cells) if any(cell is one for one in wide)}
 
 
 def _reach(row: CellSummary) -> float:

@@ -230,7 +230,7 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    if not command and "dyno.measure.worker" not in sys.orig_argv:
+    if not command and not {"dyno.measure.worker", "dyno.measure.forker"} & set(sys.orig_argv):
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):
         globals()[name]()

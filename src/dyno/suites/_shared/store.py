@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Engine
+from dyno.host import copies
 from dyno.suite import Job, Workload
 from dyno.suites._shared.conformance import brief
 
@@ -43,6 +44,28 @@ class OnStore(Workload):
         brief(self.checks(), opened, self._job.tier, gaps={gap.check for gap in self._job.spec.gaps})
         for store in home.iterdir() if home.exists() else ():
             self._job.remove(store)
+
+    def load(self, fill: Callable[[], None]) -> None:
+        """Has the store, whose directory is empty, hold what `fill` puts there, which is the same in every trial.
+
+        Filled once for all trials of the cell, closed and sealed: each begins with a copy, also the one that filled
+        it. Where that makes no sense (a server, no files) or there is no room, each trial fills its own.
+        """
+        spec, sealed, store = self._job.spec, self._job.sealed, self._store
+        assert store is not None
+        if sealed is None or spec.server is not None or spec.remove is not None:
+            fill()
+            return
+        if not sealed.is_dir():
+            fill()
+            files = list(self.engine().files())
+            if not files or not all(path.is_relative_to(store) for path in files):
+                return
+            self.release()
+            if not copies.seal(store, sealed):
+                return
+            store.mkdir()
+        copies.copy(sealed, store)
 
     def engine(self) -> Engine:
         if self._engine is None:

@@ -61,18 +61,25 @@ class CompressionWorkload(OnStore):
             yield port
 
     def prepare(self, phase: Phase) -> None:
+        new = self._store is None
         if self._store is None:
             self._store = self._job.home / "store"
             self._store.mkdir(parents=True)
         if phase.writes:
             return
-        missing = [number for number, stored in enumerate(self._stored) if not stored]
+        if new:
+            self.load(self._load_missing)
+        else:
+            self._load_missing()
+        self._stored[:] = 1
+
+    def _load_missing(self) -> None:
+        """Brings in what the phase insert, ended by its budget or left out, did not."""
+        missing = np.flatnonzero(self._stored == 0).tolist()
         if missing:
-            # What the phase insert, ended by its budget or left out, did not bring in.
             with self.connect() as port, port.writing() as write:
                 for number in missing:
                     write(self._batch(number))
-            self._stored[:] = 1
 
     def _batch(self, number: int) -> Batch:
         part = slice(self._starts[number], self._starts[number] + self._size)

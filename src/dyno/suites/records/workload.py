@@ -73,21 +73,23 @@ class RecordsWorkload(OnStore):
     def prepare(self, phase: Phase) -> None:
         recipe = RECIPES[phase.name]
         if recipe.empty:
-            self._start_store(phase.name, recipe.indexed)
-            return
-        if self._store is None or self._indexed != recipe.indexed:
-            self._start_store("loaded", recipe.indexed)
-        self._load_missing()
+            self._new_store(phase.name, recipe.indexed)
+            with self.connect():
+                pass
+        elif self._store is None or self._indexed != recipe.indexed:
+            self._new_store("loaded", recipe.indexed)
+            self.load(self._load_missing)
+            self._model.versions[: self._dataset.records] = 0
+        else:
+            self._load_missing()
 
-    def _start_store(self, name: str, indexed: bool) -> None:
+    def _new_store(self, name: str, indexed: bool) -> None:
         self.release()
         if self._store is not None:
             self._job.remove(self._store)
         self._store, self._indexed = self._job.home / name, indexed
         self._store.mkdir(parents=True)
         self._model.clear()
-        with self.connect():
-            pass
 
     def _load_missing(self) -> None:
         """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""

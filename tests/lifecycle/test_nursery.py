@@ -1,0 +1,112 @@
+"""Workers are forked from one clean process, and are all that a process of their own would be: in a session, a
+directory and with descriptors of their own, children of the run's process. That the other one dies hurts no trial.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from shell import FAULTY, Shell, small, wait_for
+
+from dyno.model import Trial
+from dyno.results import Attempt
+from dyno.run import plan, trial
+from dyno.run.asked import Asked
+from dyno.run.dataset import Datasets
+from dyno.run.nursery import Child, Nurseries
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
+
+
+@contextmanager
+def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psutil.Process]]:
+    """A run in the middle of its only engine's first trial: its process, what workers come from, and the worker."""
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    with shell.started("run", "records", "-e", "waiter", *small(samples=2), "-o", shell.file) as started:
+        assert wait_for(lambda: list(gate.glob("arrived-*"))), started.poll()
+        run = psutil.Process(started.pid)
+        (arrived,) = gate.glob("arrived-*")
+        worker = psutil.Process(int(arrived.name.rpartition("-")[2]))
+        (nursery,) = (process for process in run.children() if process != worker)
+        yield run, nursery, worker
+        (gate / "open").touch()
+        # Its status is what the run's is.
+        assert started.wait() == 0
+
+
+def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
+    with waiting(shell) as (run, nursery, worker):
+        assert worker.parent() == nursery.parent() == run
+        assert {os.getsid(process.pid) for process in (worker, nursery)} == {worker.pid, nursery.pid}
+        home = Path(worker.cwd())
+        assert (home.parent, home.parent.parent) == (Path(nursery.cwd()), shell.work)
+        assert worker.environ()["PYTHONHASHSEED"] == "0"
+        links = {int(entry.name): str(entry.readlink()) for entry in Path(f"/proc/{worker.pid}/fd").iterdir()}
+        assert links[0].startswith("pipe:")
+        assert links[1] == links[2] == str(home.with_suffix(".output"))
+        # The way to ask for workers is not among them.
+        assert not [link for link in links.values() if link.startswith("socket:")]
+
+
+def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> None:
+    with waiting(shell) as (_, nursery, worker):
+        nursery.send_signal(signal.SIGKILL)
+        assert wait_for(lambda: not nursery.is_running() or nursery.status() == psutil.STATUS_ZOMBIE)
+        assert worker.is_running()
+    assert [attempt["outcome"] for attempt in shell.attempts()] == ["ok"] * shell.planned()
+    assert shell.strays() == []
+
+
+def attempted(home: Path, forks: bool = True) -> Attempt:
+    """One trial of the self-test's engine."""
+    made = plan.make(Asked("selftest", engines=["synthetic"], params={"operations": ["10"]}))
+    with Nurseries(made.suite, home, forks) as nurseries:
+        place = home / "trial"
+        means = trial.Means(1 << 30, nurseries, Datasets(made, home))
+        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, means, lambda phase: None)
+
+
+@pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])
+def test_a_trial_is_the_same_whether_its_worker_is_forked_or_started(tmp_path: Path, forks: bool) -> None:
+    attempt = attempted(tmp_path, forks)
+    assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
+    assert psutil.Process().children() == []
+
+
+def test_where_no_worker_can_be_had_the_trial_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho this interpreter is broken\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(trial, "executable", lambda cell: str(broken))
+    attempt = attempted(tmp_path)
+    assert (attempt.outcome, attempt.samples) == ("crash", ())
+    assert attempt.why == f"{broken} could start no worker: this interpreter is broken"
+    assert not (tmp_path / "trial").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("exit 3", 3), ("kill -9 $$", -signal.SIGKILL)], ids=["exits", "is killed"]
+)
+def test_how_a_child_ended_is_told_as_of_any_process(command: str, status: int) -> None:
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ)
+    child = Child(pid)
+    assert child.wait(60) == child.wait() == child.poll() == status
+
+
+def test_a_child_that_does_not_end_is_not_waited_for() -> None:
+    child = Child(os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 600"], os.environ))
+    assert child.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL

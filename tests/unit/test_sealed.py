@@ -1,0 +1,187 @@
+"""A loaded store is filled once for all trials of a cell, and each begins with a copy that is as good as its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from stats.madeup import a_sample, an_attempt
+
+from dyno import registry
+from dyno.host import copies
+from dyno.model import Tier
+from dyno.run import plan
+from dyno.run.asked import Asked
+from dyno.run.dataset import Datasets
+from dyno.suite import Job
+from dyno.suites.records.dataset import Dataset
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two files, one of them with a hole in its middle and at its end."""
+    home = tmp_path / "store"
+    (home / "inner").mkdir(parents=True)
+    (home / "inner" / "small").write_bytes(b"some bytes")
+    with (home / "sparse").open("wb") as file:
+        for at in (0, 8 * MIB):
+            file.seek(at)
+            file.write(os.urandom(MIB))
+        file.truncate(64 * MIB)
+    return home
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["as it can", "without shared blocks"])
+def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: bool
+) -> None:
+    if not shares:
+        monkeypatch.setattr(copies, "_cloned", lambda source, target: False)
+    before, blocks = contents(store), (store / "sparse").stat().st_blocks
+    assert copies.seal(store, tmp_path / "kept" / "0")
+    assert not store.exists()
+    store.mkdir()
+    copies.copy(tmp_path / "kept" / "0", store)
+    assert contents(store) == before
+    # Give or take what the file system keeps of its own.
+    assert abs((store / "sparse").stat().st_blocks - blocks) < 64
+    assert {path.stat().st_mode & 0o222 for path in store.rglob("*") if path.is_file()} != {0}
+    (store / "sparse").write_bytes(b"")
+    assert contents(tmp_path / "kept" / "0") == before
+
+
+def test_what_is_sealed_is_read_only(store: Path, tmp_path: Path) -> None:
+    copies.seal(store, tmp_path / "kept")
+    assert {path.stat().st_mode & 0o222 for path in (tmp_path / "kept").rglob("*") if path.is_file()} == {0}
+
+
+def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path) -> None:
+    (store / "link").symlink_to(store / "sparse")
+    assert not copies.seal(store, tmp_path / "kept")
+    assert (store / "sparse").exists()
+    assert not (tmp_path / "kept").exists()
+
+
+def test_where_there_is_no_room_nothing_is_sealed(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies.shutil, "disk_usage", lambda path: SimpleNamespace(free=copies.SPARE_BYTES))
+    assert not copies.seal(store, tmp_path / "kept")
+    assert (store / "sparse").exists()
+
+
+# -- stores --------------------------------------------------------------------------------------------------------
+
+SUITE = registry.suite("records")
+PHASES = {phase.name: phase for phase in SUITE.phases}
+PARAMS = {"records": 300, "txn": "all", "operations": "all", "value_size": 150, "encoder": "msgpack"}
+ON_DISK = [name for name in ("lmdb", "sqlite", "leveldb", "rocksdb", "duckdb") if registry.runs_here(name)]
+
+
+def job(home: Path, engine: str, tier: Tier = Tier.PROCESS, seed: int = 1) -> Job:
+    spec = registry.through(SUITE, registry.engine(engine))
+    assert spec is not None
+    home.mkdir()
+    params = {setting.name: setting.default for setting in SUITE.params} | PARAMS
+    return Job(spec, home, tier, spec.resolve({}), params, seed, 1, sealed=home.parent / "sealed" / "0")
+
+
+@contextmanager
+def trial(home: Path, engine: str, **more: Any) -> Iterator[Any]:
+    """The workload of a trial, before its phase that reads."""
+    workload = SUITE.workload(job(home, engine, **more))
+    workload.prepare(PHASES["rand-key"])
+    yield workload
+    workload.close()
+
+
+def found(workload: Any, seed: int = 1) -> int:
+    """How many records of a dataset the store holds."""
+    dataset = Dataset(PARAMS["records"], 0, 150, seed)  # type: ignore[arg-type]
+    numbers = range(dataset.records)
+    with workload.connect() as port:
+        read = port.reader().get
+        return sum(read(dataset.key(number)) == dataset.record(number) for number in numbers)
+
+
+@pytest.mark.parametrize("engine", ON_DISK)
+def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_path: Path, engine: str) -> None:
+    for number in range(3):
+        with trial(tmp_path / str(number), engine) as workload:
+            assert found(workload) == 300
+            with workload.connect() as port:
+                port.delete([workload._dataset.key(number) for number in range(100)])
+            assert found(workload) == 200
+
+
+def test_a_store_is_filled_once_for_all_trials(tmp_path: Path) -> None:
+    with trial(tmp_path / "a", "sqlite"):
+        pass
+    # One that would have filled it otherwise, and is wrong here.
+    with trial(tmp_path / "b", "sqlite", seed=2) as workload:
+        assert (found(workload, seed=1), found(workload, seed=2)) == (300, 0)
+
+
+@pytest.mark.parametrize(("engine", "tier"), [("memory", Tier.VOLATILE), ("null", Tier.PROCESS)])
+def test_what_has_no_files_is_filled_in_each_trial(tmp_path: Path, engine: str, tier: Tier) -> None:
+    with trial(tmp_path / "a", engine, tier=tier) as workload:
+        assert found(workload) == (0 if engine == "null" else 300)
+    assert not (tmp_path / "sealed").exists()
+
+
+def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "SPARE_BYTES", 1 << 60)
+    with trial(tmp_path / "a", "sqlite") as workload:
+        assert found(workload) == 300
+    assert not (tmp_path / "sealed" / "0").exists()
+
+
+def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take(tmp_path: Path) -> None:
+    workload = SUITE.workload(job(tmp_path / "a", "sqlite"))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    workload._dataset.record = killed  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        workload.prepare(PHASES["rand-key"])
+    assert not (tmp_path / "sealed" / "0").exists()
+
+
+# -- the run's side ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "attempt", "kept"),
+    [
+        ({"samples": 3}, {"block": 0}, True),
+        ({"samples": 3}, {"block": 2}, False),
+        ({"samples": 3, "until": "5%"}, {"block": 2}, True),
+        ({"samples": 3}, {"block": 0, "outcome": "crash"}, False),
+        ({"samples": 3}, {"block": 0, "void": "a wrong answer"}, False),
+    ],
+    ids=["in the middle", "the last", "no last", "crashed", "void"],
+)
+def test_a_sealed_store_stays_as_long_as_it_is_wanted_and_trusted(
+    tmp_path: Path, asked: dict[str, Any], attempt: dict[str, Any], kept: bool
+) -> None:
+    datasets = Datasets(plan.make(Asked("selftest", engines=["synthetic"], **asked)), tmp_path)
+    datasets.of(0).mkdir(parents=True)
+    sample = replace(a_sample("work", 1_000.0), void=attempt.get("void"))
+    ended = replace(an_attempt(attempt["block"], sample), outcome=attempt.get("outcome", "ok"))
+    datasets.ended(ended)
+    assert datasets.of(0).exists() is kept
