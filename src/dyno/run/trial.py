@@ -8,7 +8,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -116,7 +115,7 @@ def run_trial(
     home.mkdir()
     output = home.with_suffix(".output")
     try:
-        with nothing_left(), _worker(home, output, _job(plan, cell, home)) as (process, pipe):
+        with nothing_left(), _worker(plan.interpreter(cell), home, output, _job(plan, cell, home)) as (process, pipe):
             watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
             verdict = _listen(process, pipe, watch, story)
             status = process.wait()
@@ -166,7 +165,9 @@ def _job(plan: Plan, cell: Cell, home: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _worker(
+    python: str, home: Path, output: Path, job: Mapping[str, Any]
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards."""
     reading, writing = os.pipe()
     # The worker's directory is its own, so relative entries would point elsewhere.
@@ -174,7 +175,7 @@ def _worker(home: Path, output: Path, job: Mapping[str, Any]) -> Iterator[tuple[
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
     with output.open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dyno.measure.worker", str(writing), str(os.getpid())],
+            [python, "-X", "faulthandler", "-m", "dyno.measure.worker", str(writing), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=subprocess.STDOUT,

@@ -1,0 +1,44 @@
+"""Python packages, which pip installs into an environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dyno.install.tools import NotHad, run
+
+LISTED = """
+import json
+from importlib.metadata import distributions
+print(json.dumps({dist.metadata["Name"]: dist.version for dist in distributions() if dist.metadata["Name"]}))
+"""
+
+
+def install(python: Path, requirements: Sequence[str], constraints: Path | None = None) -> dict[str, str]:
+    """What was installed so that all requirements are there: version by name, nothing of what was there before.
+    Raises NotHad."""
+    before = installed(python)
+    held: list[str | Path] = [] if constraints is None else ["-c", constraints]
+    try:
+        run([python, "-c", "import pip"])
+    except NotHad:
+        raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
+    options = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    try:
+        run([python, "-m", "pip", "install", *options, *held, "--", *requirements])
+    except NotHad as why:
+        raise NotHad(str(why).replace(f"{python.name} failed", "pip failed", 1)) from None
+    return {name: version for name, version in installed(python).items() if before.get(name) != version}
+
+
+def installed(python: Path) -> dict[str, str]:
+    """Every distribution in an interpreter's environment: version by name."""
+    found: dict[str, str] = json.loads(run([python, "-c", LISTED]))
+    return found
+
+
+def environment(python: Path) -> str:
+    """The directory of an interpreter's environment, for who reads of it."""
+    return sys.prefix if python == Path(sys.executable) else str(python.parent.parent)
