@@ -31,29 +31,28 @@ def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[
             complete = False
             say(f"not installed: {why}")
         interpreters.look_again()
-    lacking = spec.lacking()
-    if lacking and complete:
-        say(lacking)
-    elif complete:
-        say("ready")
+    lacking = next(filter(None, (spec.through(port).lacking() for port in spec.ports)), None)
+    if complete:
+        say(lacking or "ready")
     return complete and not lacking
 
 
 def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Step]:
+    requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
     if spec.python:
-        yield lambda: _own(spec, groups, say)
-    elif spec.requires:
-        yield lambda: _told(pip.install(Path(sys.executable), spec.requires))
+        yield lambda: _own(spec, requires, groups, say)
+    elif requires:
+        yield lambda: _told(pip.install(Path(sys.executable), requires))
     for program in spec.programs:
         yield lambda program=program: _program(program, say)  # type: ignore[misc]
     if spec.packages:
         yield lambda: _packages(spec, yes)
 
 
-def _own(spec: EngineSpec, groups: tuple[str, ...], say: Callable[[str], None]) -> str:
+def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:
     if spec.interpreter() is None:
         say(f"making an environment of Python {spec.python}")
-    return _told(environment.make(spec.name, spec.python, spec.requires, groups))
+    return _told(environment.make(spec.name, spec.python, requires, groups))
 
 
 def _told(installed: dict[str, str]) -> str:
