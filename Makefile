@@ -9,7 +9,8 @@ DEMO := demo
 WORKERS ?= -n 2 --dist loadfile
 # The servers that the tests start for themselves.
 SERVERS := postgresql mariadb redis valkey ferretdb
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled then; most never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test check lint lock setup system servers clean
 

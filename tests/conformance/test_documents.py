@@ -7,7 +7,6 @@ There is no mongod to test with. Its engine runs against FerretDB here, without 
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -35,8 +34,6 @@ from dyno.servers import ferretdb, mongo, mongodb, namespace
 from dyno.suite import Job
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
-
-BUILD = Path(__file__).parents[2] / "tools" / "ferretdb"
 
 
 def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:

@@ -9,8 +9,10 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 import dyno
 from dyno import interpreters
@@ -36,7 +38,7 @@ def make(engine: str, version: str, requires: Sequence[str], groups: Sequence[st
     try:
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
-        new = _core(python)
+        new = _core(python, version)
         new |= pip.install(python, requires) if requires else {}
         _link(python, groups)
         (home / interpreters.MARK).touch()
@@ -67,7 +69,7 @@ def _candidates(version: str) -> Iterator[Path]:
             yield Path(run([uv, "python", "find", "--no-project", version]).strip())
 
 
-def _core(python: Path) -> dict[str, str]:
+def _core(python: Path, version: str) -> dict[str, str]:
     """What Dyno itself requires, of the versions that are here, where they are for that Python too."""
     try:
         # Those of extras are among them, and passed over by pip, as nobody asks it for an extra.
@@ -76,23 +78,17 @@ def _core(python: Path) -> dict[str, str]:
         raise NotHad(f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}") from None
     with tempfile.TemporaryDirectory() as place:
         held = Path(place) / "constraints.txt"
-        held.write_text("".join(f"{name}=={at}\n" for name, at in _here().items()))
-        try:
-            return pip.install(python, needed, held)
-        except NotHad:
-            return {name: at for one in needed for name, at in _either(python, one, held).items()}
+        held.write_text("".join(f"{name}=={at}\n" for name, at in _here(version)))
+        # What is imported there is compiled then; most is not.
+        return pip.install(python, needed, "--no-compile", "-c", held)
 
 
-def _either(python: Path, requirement: str, held: Path) -> dict[str, str]:
-    try:
-        return pip.install(python, [requirement], held)
-    except NotHad:
-        return pip.install(python, [requirement])
-
-
-def _here() -> dict[str, str]:
-    """Version by name, of what may be installed elsewhere by that: not what was made of a directory."""
-    return {name: at for name, at in pip.installed(Path(sys.executable)).items() if name != DISTRIBUTION}
+def _here(version: str) -> Iterator[tuple[str, str]]:
+    """What is installed here and is for that Python too: names and versions, of what may be got elsewhere by them."""
+    for dist in distributions():
+        wanted = SpecifierSet(dist.metadata["Requires-Python"] or "")
+        if dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
+            yield dist.metadata["Name"], dist.version
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:

@@ -16,18 +16,17 @@ print(json.dumps({dist.metadata["Name"]: dist.version for dist in distributions(
 """
 
 
-def install(python: Path, requirements: Sequence[str], constraints: Path | None = None) -> dict[str, str]:
+def install(python: Path, requirements: Sequence[str], *options: str | Path) -> dict[str, str]:
     """What was installed so that all requirements are there: version by name, nothing of what was there before.
     Raises NotHad."""
     before = installed(python)
-    held: list[str | Path] = [] if constraints is None else ["-c", constraints]
     try:
         run([python, "-c", "import pip"])
     except NotHad:
         raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
-    options = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     try:
-        run([python, "-m", "pip", "install", *options, *held, "--", *requirements])
+        run([python, "-m", "pip", "install", *quiet, *options, "--", *requirements])
     except NotHad as why:
         raise NotHad(str(why).replace(f"{python.name} failed", "pip failed", 1)) from None
     return {name: version for name, version in installed(python).items() if before.get(name) != version}
