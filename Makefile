@@ -9,7 +9,7 @@ DEMO := demo
 WORKERS ?= -n 2 --dist loadfile
 # The servers that the tests start for themselves.
 SERVERS := postgresql mariadb redis valkey ferretdb
-# What is imported is compiled then; most never is.
+# What is imported is compiled to bytecode then; most never is.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test check lint lock setup system servers clean
@@ -46,6 +46,8 @@ $(ENGINES): requirements-demo.lock pyproject.toml rust/Cargo.toml rust/Cargo.loc
 	$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c 'import dyno._native' 2>/dev/null || \
 		echo "The native loop was not built; for it, install a Rust toolchain (cargo) and run: make -B setup"
+	@# The bytecode of pip, which has done its work.
+	@find .venv -name __pycache__ -prune -exec rm -r {} +
 	@touch $@
 
 # All other engines' libraries, and what the tests need.
