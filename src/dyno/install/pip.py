@@ -25,10 +25,7 @@ def install(python: Path, requirements: Sequence[str], *options: str | Path) -> 
     except NotHad:
         raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-    try:
-        run([python, "-m", "pip", "install", *quiet, *options, "--", *requirements])
-    except NotHad as why:
-        raise NotHad(str(why).replace(f"{python.name} failed", "pip failed", 1)) from None
+    run([python, "-m", "pip", "install", *quiet, *options, "--", *requirements], name="pip")
     return {name: version for name, version in installed(python).items() if before.get(name) != version}
 
 

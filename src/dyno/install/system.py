@@ -11,6 +11,7 @@ from dyno.install.tools import NotHad, run
 
 # Packages of servers start them, and again with the machine, unless such a policy forbids it; nobody asked for that.
 SCRIPT = """
+trap 'exit 1' HUP INT TERM
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -35,7 +36,7 @@ def install(packages: Sequence[str], yes: bool) -> None:
         raise NotHad(f"an administrator can install it: {command(packages)}")
     if not yes:
         raise NotHad(f"to be installed by {command(packages)}, which --yes does")
-    run([*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", SCRIPT, "sh", *packages])
+    run([*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", SCRIPT, "sh", *packages], name="apt-get")
 
 
 def _as_root() -> list[str] | None:

@@ -12,14 +12,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Words = Sequence[str | Path]
+GRACE_SECONDS = 30.0
 
 
 class NotHad(Exception):
     """Something can't be got here: why, in one line."""
 
 
-def run(words: Words, cwd: Path | None = None, environment: Mapping[str, str] | None = None, given: str = "") -> str:
-    """What the tool printed. Raises NotHad, with its last word, where it fails.
+def run(
+    words: Words, cwd: Path | None = None, environment: Mapping[str, str] | None = None, name: str | None = None
+) -> str:
+    """What the tool printed. Raises NotHad, with its last word, where it fails; `name`: what it is called then.
 
     It has a session of its own: whatever interrupts this ends it and all that it started.
     """
@@ -27,7 +30,7 @@ def run(words: Words, cwd: Path | None = None, environment: Mapping[str, str] | 
         words,
         cwd=cwd,
         env=None if environment is None else {**os.environ, **environment},
-        stdin=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -35,15 +38,25 @@ def run(words: Words, cwd: Path | None = None, environment: Mapping[str, str] | 
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(given)
+        out, err = process.communicate()
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        _end(process)
         raise
     if process.returncode:
-        raise NotHad(f"{Path(words[0]).name} failed: {last_word(err) or last_word(out) or 'it said nothing'}")
+        raise NotHad(f"{name or Path(words[0]).name} failed: {last_word(err) or last_word(out) or 'it said nothing'}")
     return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Asks all of its session to end, which those may need who change the system, and kills what is left then."""
+    # Another user's can't be sent anything, and is waited for.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_SECONDS)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def last_word(text: str) -> str:
