@@ -2,20 +2,29 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+ENGINES := .venv/.engines
 STAMP := .venv/.installed
 DEMO := demo
 # Two processes of tests, a file of tests each: more would disturb those that measure.
 WORKERS ?= -n 2 --dist loadfile
+# The servers that the tests start for themselves.
+SERVERS := postgresql mariadb redis valkey ferretdb
+# What is imported is compiled to bytecode then; most never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint lock setup system programs clean
+.PHONY: demo test check lint lock setup system servers clean
 
-demo: setup
+demo: $(ENGINES)
 	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
 	$(BIN)/dyno report $(DEMO).json --overwrite
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
-test: system programs setup lint
+test: system setup servers lint
 	$(BIN)/pytest $(WORKERS) $(PYTEST)
+
+# The inner loop: what fails soonest. The example plug-ins are installed and run, which takes long.
+check: lint
+	$(BIN)/pytest $(WORKERS) tests/unit tests/stats tests/docs --ignore tests/docs/test_plugins.py $(PYTEST)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -26,30 +35,41 @@ lint: setup
 
 setup: $(STAMP)
 
-# The build back end is in the lock file too, so nothing unpinned is installed.
-$(STAMP): requirements.lock pyproject.toml rust/Cargo.toml rust/Cargo.lock $(wildcard rust/src/*.rs)
+# Dyno, the engines that the demo runs and the report. The build back end is in the lock file too, so nothing unpinned
+# is installed.
+$(ENGINES): requirements-demo.lock pyproject.toml rust/Cargo.toml rust/Cargo.lock $(wildcard rust/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory system
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || PYTHON=$(PYTHON) sh tools/system-packages python3-venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes -r requirements-demo.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c 'import dyno._native' 2>/dev/null || \
 		echo "The native loop was not built; for it, install a Rust toolchain (cargo) and run: make -B setup"
+	@# The bytecode of pip, which has done its work.
+	@find .venv -name __pycache__ -prune -exec rm -r {} +
 	@touch $@
 
-# What tests need beside Python packages. Without root and sudo it says so and goes on.
+# All other engines' libraries, and what the tests need.
+$(STAMP): $(ENGINES) requirements.lock
+	$(PIP) --require-hashes -r requirements.lock
+	@touch $@
+
+# What tests need beside Python packages and servers. Without root and sudo it says so and goes on.
 system:
-	@PYTHON=$(PYTHON) sh tools/system-packages
+	@PYTHON=$(PYTHON) sh tools/system-packages python3-venv strace cargo chromium
 
-# A server that no package brings: FerretDB, built where there is Go, in some minutes. Else its tests are skipped.
-programs:
-	@sh tools/ferretdb || true
+# What can't be had here is said; its tests are skipped, or fail under CI=true.
+servers: setup
+	@$(BIN)/dyno install --yes $(SERVERS) || true
 
-# Needs uv. The comments that it writes name no index and no path.
+# Needs uv. The comments that it writes name no index and no path. What both files have is of one version.
+COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --no-header --no-annotate
 lock:
-	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-header --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock
+	$(COMPILE) --all-extras --group test --group bench pyproject.toml -o requirements.lock
+	$(COMPILE) --extra embedded --extra report --group build -c requirements.lock pyproject.toml \
+		-o requirements-demo.lock
 
 clean:
 	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from dyno import interpreters
 from dyno.model import Caveat, Tier, UsageError, Value
+from dyno.programs import Program
 from dyno.settings import Setting, resolve, unknown
 
 CLIENTS = ("one", "threads", "processes")
@@ -80,8 +81,8 @@ class PortSpec:
     the worker."""
     modules: tuple[str, ...] = ()
     """Modules that must be importable, beside those of the engine."""
-    install: str = ""
-    """The one command that installs what is missing of them."""
+    requires: tuple[str, ...] = ()
+    """Beside those of the engine."""
     options: tuple[Setting, ...] = ()
     """Beside those of the engine."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
@@ -115,8 +116,14 @@ class EngineSpec:
     """None where there are no tiers."""
     modules: tuple[str, ...] = ()
     """Modules that must be importable for it to run."""
-    install: str = ""
-    """The one command that installs what is missing."""
+    requires: tuple[str, ...] = ()
+    """What pip installs for it, as requirements of PEP 508: 'lmdb>=1.4'."""
+    programs: tuple[Program, ...] = ()
+    """Programs that `dyno install` builds or fetches for it."""
+    packages: tuple[str, ...] = ()
+    """Packages of Debian's that have what `needs` misses."""
+    python: str = ""
+    """The version of an interpreter of its own, '3.10', in which its trials run and its modules are looked for."""
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Why these options can't give that tier; None where they can."""
@@ -128,7 +135,7 @@ class EngineSpec:
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """What is missing here beside modules (a server's program), with the command that installs it."""
+    """What is missing here beside modules (a server's program), with what to do about it."""
     in_memory: bool = False
     """It reads from memory alone, also where it keeps files, so that none of its reads can be cold."""
     floor: bool = False
@@ -158,7 +165,7 @@ class EngineSpec:
             tiers=tiers,
             default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
             modules=(*self.modules, *port.modules),
-            install=" && ".join(dict.fromkeys(filter(None, (self.install, port.install)))),
+            requires=(*self.requires, *port.requires),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
         )
@@ -187,27 +194,32 @@ class EngineSpec:
             raise UsageError(f"default_tier is {_word(self.default_tier)}, which is not among its tiers: {given}")
 
     def missing(self) -> tuple[str, ...]:
-        """The modules that it needs and that are not installed, found without importing them."""
-        return tuple(module for module in self.modules if not _importable(module))
+        """The modules that it needs and that are not installed where its trials run, found without importing them;
+        that interpreter, where it is not there."""
+        if not self.python:
+            return interpreters.missing(self.modules)
+        own = self.interpreter()
+        return (f"Python {self.python}",) if own is None else interpreters.missing(self.modules, own)
+
+    def interpreter(self) -> Path | None:
+        """The Python that its trials run in where that is one of its own; None where it is not, or is not there."""
+        return interpreters.interpreter(self.name, self.python) if self.python else None
+
+    @property
+    def remedy(self) -> str:
+        """The one command that gets what it lacks; empty where it names nothing that could be got."""
+        return f"dyno install {self.name}" if self.requires or self.programs or self.packages or self.python else ""
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Why it can't run here with these options (None: its defaults), in one line with the remedy; None where it
         can."""
         if missing := self.missing():
-            return f"needs {', '.join(missing)}: {self.install}"
+            return f"needs {', '.join(missing)}{self.remedy and ': '}{self.remedy}"
         return self.needs(self.resolve({}) if options is None else options)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""
         return resolve(self.options, given, f"engine {self.name}: option")
-
-
-def _importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        # The package that it would be a part of is not there.
-        return False
 
 
 def _word(value: object) -> str:

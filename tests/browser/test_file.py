@@ -236,7 +236,7 @@ def test_what_can_not_be_is_said_in_one_line(shell: Shell, small: Path, words: l
 def test_a_missing_library_is_named_with_what_installs_it(shell: Shell, small: Path, library: str) -> None:
     without = f"import sys; sys.modules[{library!r}] = None; from dyno.cli import main; main()"
     ended = shell.sh(COMMAND[0], "-c", without, "report", small)
-    assert ended.status == 2 and "pip install 'dyno[report]'" in ended.err and is_one_line(ended.err)
+    assert ended.status == 2 and "pip install 'dyno-bench[report]'" in ended.err and is_one_line(ended.err)
     assert not (shell.home / "r.html").exists()
 
 

@@ -7,7 +7,6 @@ There is no mongod to test with. Its engine runs against FerretDB here, without 
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -35,8 +34,6 @@ from dyno.servers import ferretdb, mongo, mongodb, namespace
 from dyno.suite import Job
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
-
-BUILD = Path(__file__).parents[2] / "tools" / "ferretdb"
 
 
 def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:
@@ -213,7 +210,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
         with opened(asked) as port:
             port.insert([record(1)])
         with closing(asked.open(asked.home)) as engine:
-            assert engine.version().startswith(f"FerretDB {ferretdb.VERSION} (pymongo ")
+            assert engine.version().startswith(f"FerretDB {ferretdb.PROGRAM.version} (pymongo ")
             assert {caveat.code for caveat in engine.caveats()} == {"columns", "scans", "not-atomic"}
             assert [path.suffix for path in engine.files()].count(".sqlite") == 1
         asked.remove(asked.home)
@@ -226,35 +223,13 @@ def test_a_program_that_is_missing_is_named_with_what_to_do(
     server: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(place))
-    monkeypatch.setenv("DYNO_PROGRAMS", str(place))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     if server.missing() is None:
         pytest.skip("it is where the administrator's programs are")
-    assert "tools/ferretdb" in server.missing() or "vendor's packages" in server.missing()
+    assert "dyno install ferretdb" in server.missing() or "vendor's packages" in server.missing()
     assert server.missing().endswith("or name your own with url=")
     with pytest.raises(Refused, match=r"^needs "):
         server.MongoDB(place, 256) if server is mongodb else server.FerretDB(place, {})
-
-
-def test_the_build_leaves_a_program_that_is_built_and_says_what_it_needs(place: Path) -> None:
-    require(registry.engine("ferretdb"))
-    built = ferretdb.program("ferretdb", places=ferretdb.places())
-    assert built is not None
-    (place / "ferretdb").mkdir()
-    (place / "ferretdb" / "ferretdb").symlink_to(built)
-    (place / "tools").mkdir()
-    for name in ("sh", "sed", "cat"):
-        (place / "tools" / name).symlink_to(Path("/bin") / name)
-
-    def build(programs: Path) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": str(place / "tools"), "DYNO_PROGRAMS": str(programs), "HOME": os.devnull}
-        return subprocess.run(["/bin/sh", str(BUILD)], env=environment, capture_output=True, text=True)
-
-    again = build(place)
-    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
-    without = build(place / "elsewhere")
-    assert without.returncode == 1
-    assert without.stderr.startswith("not built: FerretDB v1.24.0 needs Go") and without.stderr.count("\n") == 1
-    assert not (place / "elsewhere").exists()
 
 
 # -- a user's own -----------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ def test_an_import_error_of_several_lines_is_told_in_one(shell: Shell) -> None:
 
 def test_an_engine_whose_module_is_missing_is_refused_with_the_command_that_installs_it(shell: Shell) -> None:
     ended = shell.dyno("run", "records", "-e", "absent,memory", "-o", shell.file)
-    assert ended == (2, "", "dyno: engine absent needs dyno_no_such_module: pip install dyno-no-such-module\n")
+    assert ended == (2, "", "dyno: engine absent needs dyno_no_such_module: dyno install absent\n")
     assert not shell.file.exists()
 
 

@@ -173,7 +173,7 @@ def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can
     assert len(told) == len(found)
     assert {("lmdb", "power"), ("sqlite", "volatile"), ("forgetful-elsewhere", "process")} <= set(told)
     assert (
-        told["forgetful-elsewhere", "process"]["why"] == "needs dyno_no_such_module: pip install dyno-no-such-module"
+        told["forgetful-elsewhere", "process"]["why"] == "needs dyno_no_such_module: dyno install forgetful-elsewhere"
     )
     assert {each["verdict"] for each in found} == {"declared, not proven"}
     # A floor promises nothing, and what is of another suite can't be asked.

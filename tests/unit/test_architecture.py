@@ -129,6 +129,9 @@ def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
         "dyno.model",
         "dyno.settings",
         "dyno.engine",
+        "dyno.programs",
+        "dyno.interpreters",
+        "dyno.places",
         "dyno.suite",
         "dyno.pace",
         "dyno.results",
@@ -167,6 +170,13 @@ def test_the_workers_side_does_not_know_the_parents() -> None:
 def test_the_parent_does_not_import_the_worker() -> None:
     workers = ("dyno.measure.worker", "dyno.measure.forker")
     assert bad(modules("dyno", without=workers), *workers) == []
+
+
+def test_what_gets_things_is_used_by_its_command_alone() -> None:
+    """Nothing is fetched while anything is measured, or looked at."""
+    others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.install"))
+    assert bad(others, "dyno.install") == []
+    assert bad(modules("dyno.install"), *RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.suites") == []
 
 
 def test_the_registry_alone_imports_engines_and_suites() -> None:

@@ -224,7 +224,7 @@ def test_a_damaged_run_file_is_said_to_be_in_one_line(
 
 
 def test_version_and_help(shell: Shell) -> None:
-    assert shell.dyno("--version") == (0, f"dyno {version('dyno')}\n", "")
+    assert shell.dyno("--version") == (0, f"dyno {version('dyno-bench')}\n", "")
     for words in ((), ("--help",), ("-h",)):
         status, out, err = shell.dyno(*words)
         assert (status, err) == (0, "")
@@ -270,11 +270,11 @@ def test_list_shows_what_is_missing_with_the_command_that_installs_it(shell: She
     (site / "sitecustomize.py").write_text("import sys\nsys.modules['lmdb'] = None\n")
     shell.plugins = [site, FAULTY]
     out = listed(shell)
-    assert row(out, "lmdb").rstrip().endswith("pip install lmdb")
-    assert row(out, "absent").rstrip().endswith("pip install dyno-no-such-module")
+    assert row(out, "lmdb").rstrip().endswith("dyno install lmdb")
+    assert row(out, "absent").rstrip().endswith("dyno install absent")
     assert row(out, "sqlite").rstrip().endswith("ready")
     refused = shell.dyno("run", "records", "-e", "lmdb", "-o", "n.json")
-    assert refused == (2, "", "dyno: engine lmdb needs lmdb: pip install lmdb\n")
+    assert refused == (2, "", "dyno: engine lmdb needs lmdb: dyno install lmdb\n")
 
 
 def test_list_names_a_plug_in_that_cannot_be_imported_and_shows_the_others(shell: Shell) -> None:

@@ -336,7 +336,7 @@ def test_an_engine_that_compresses_by_itself_is_told_of(tmp_path: Path) -> None:
     for name, options in (("leveldb", {}), ("leveldb", {"compression": "none"}), ("lmdb", {})):
         engine = registry.engine(name)
         if engine.missing():
-            pytest.skip(engine.install)
+            pytest.skip(engine.remedy)
         home = tmp_path / f"{name}{len(options)}"
         home.mkdir()
         job = Job(

@@ -463,6 +463,10 @@ def test_without_pyarrow_the_command_that_installs_it_is_named(shell: Shell, tmp
     (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "gone"]
     ended = shell.dyno("show", NEW, "-o", "x.parquet")
-    assert ended == (2, "", "dyno: Parquet needs pyarrow, which is not installed: pip install 'dyno[parquet]'\n")
+    assert ended == (
+        2,
+        "",
+        "dyno: Parquet needs pyarrow, which is not installed: pip install 'dyno-bench[parquet]'\n",
+    )
     assert not (shell.home / "x.parquet").exists()
     assert shell.dyno("show", NEW, "--csv").status == 0

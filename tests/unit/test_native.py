@@ -604,7 +604,7 @@ print(tally.operations, tally.checked, tally.latency.counts.sum())
 def test_without_it_the_loop_in_python_measures_and_asking_for_it_tells_the_remedy() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=LONG)
     assert ended.stdout.splitlines() == [
-        "loop native is not built here; install a Rust toolchain (cargo) and install dyno again",
+        "loop native is not built here; install a Rust toolchain (cargo) and install Dyno again",
         "python python python",
         "7 7 7",
     ], ended.stderr

@@ -426,7 +426,7 @@ def test_a_loop_that_was_not_built_is_refused_with_what_builds_it(monkeypatch: p
 
 def test_an_engine_that_is_not_installed_is_refused_with_the_command(without: Callable[..., None]) -> None:
     without("lmdb")
-    assert refusal(lambda: make("lmdb")) == f"engine lmdb needs lmdb: {registry.engine('lmdb').install}"
+    assert refusal(lambda: make("lmdb")) == "engine lmdb needs lmdb: dyno install lmdb"
 
 
 def test_where_no_engine_can_run_the_way_to_find_out_is_named(without: Callable[..., None]) -> None:

@@ -285,4 +285,4 @@ def test_a_missing_library_is_named_with_what_installs_it(shell: Shell) -> None:
     (shell.home / "hidden").mkdir()
     (shell.home / "hidden" / "vl_convert.py").write_text("raise ImportError('not here')")
     shell.given["PYTHONPATH"] = str(shell.home / "hidden")
-    assert "pip install 'dyno[report]'" in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")
+    assert "pip install 'dyno-bench[report]'" in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")

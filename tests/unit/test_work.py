@@ -409,7 +409,7 @@ def test_two_clients_end_every_phase_clean_with_all_records_written(
     spec = registry.engine(engine)
     assert spec.clients == how
     if spec.missing():
-        pytest.skip(spec.install)
+        pytest.skip(spec.remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, txn=txn, records=301)
     wanted = sorted((Dataset(301, 0, 20, SEED).record(n) for n in range(301)), key=lambda record: record["name"])
     for phase, tally in all_phases(whole, 2, how):
@@ -424,7 +424,7 @@ def test_two_clients_end_every_phase_clean_with_all_records_written(
 @every_mix
 def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_path: Path) -> None:
     if registry.engine(engine).missing():
-        pytest.skip(registry.engine(engine).install)
+        pytest.skip(registry.engine(engine).remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, mix=mix, records=200, operations=600)
     phase = BY_NAME["mixed"]
     whole.prepare(phase)

@@ -21,6 +21,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "run": "run",
     "list": "listing",
+    "install": "install",
     "doctor": "doctor",
     "show": "show",
     "plot": "plot",

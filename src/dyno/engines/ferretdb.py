@@ -11,7 +11,7 @@ from dyno.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, mongo, namespace
-from dyno.servers.ferretdb import FerretDB, missing
+from dyno.servers.ferretdb import PROGRAM, FerretDB, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
 from dyno.suites.records.port import FIELDS
@@ -85,7 +85,8 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),
-    install="pip install pymongo",
+    requires=("pymongo>=4.6",),
+    programs=(PROGRAM,),
     options=(
         foreign.setting("mongodb", "mongodb+srv"),
         Setting(

@@ -91,7 +91,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("plyvel",),
-    install="pip install plyvel",
+    requires=("plyvel>=1.5",),
     options=(
         Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),

@@ -101,7 +101,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("lmdb",),
-    install="pip install lmdb",
+    requires=("lmdb>=1.4",),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),
         Setting("readahead", yes_no, True, "let the kernel read ahead of page faults"),

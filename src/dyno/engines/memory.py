@@ -72,5 +72,5 @@ ENGINE = EngineSpec(
     tiers={Tier.VOLATILE: {}},
     default_tier=Tier.VOLATILE,
     modules=("sortedcontainers",),
-    install="pip install sortedcontainers",
+    requires=("sortedcontainers>=2.4",),
 )

@@ -123,7 +123,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),
-    install="pip install pymongo",
+    requires=("pymongo>=4.6",),
     options=(
         foreign.setting("mongodb", "mongodb+srv"),
         Setting("transactions", yes_no, True, "write several records in one transaction; no: message by message"),

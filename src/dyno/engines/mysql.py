@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
-from dyno.engines._shared import innodb
+from dyno.engines._shared import innodb, mysqlclient
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
 from dyno.servers.mariadb import MYSQL
@@ -19,7 +19,8 @@ ENGINE = EngineSpec(
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymysql",),
-    install="pip install PyMySQL",
+    requires=mysqlclient.REQUIRES,
+    packages=("mysql-server-core-8.0",),
     options=innodb.options("mysql"),
     server=innodb.server(MYSQL),
     remove=innodb.remove,

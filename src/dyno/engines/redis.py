@@ -11,6 +11,7 @@ from dyno.suites.records.port import MSGPACK
 ENGINE = declared(
     name="redis",
     title="Redis, a server that holds its data in memory (redis-py)",
-    program=Program("redis-server", "apt install redis-server"),
+    program=Program("redis-server", "dyno install redis"),
+    packages=("redis-server",),
     ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
 )

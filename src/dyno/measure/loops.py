@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -13,7 +14,7 @@ from dyno.measure import loop as python
 from dyno.model import UsageError
 
 LOOPS = ("auto", "native", "python")
-REMEDY = "install a Rust toolchain (cargo) and install dyno again"
+REMEDY = "install a Rust toolchain (cargo) and install Dyno again"
 SAMPLE = 20_000
 BATCHES = 5
 
@@ -60,7 +61,7 @@ def pick(name: str = "auto") -> Loop:
 
 
 def about(loop: Loop) -> dict[str, Any]:
-    """The loop's name and clock, and its own cost on a callable that does next to nothing.
+    """The loop's name and clock, the version of its Python, and its own cost on a callable that does next to nothing.
 
     operation_ns: of the elapsed time, for each operation, the call itself (some 15 ns) in it.
     span_ns: the median latency that it shows for such a call.
@@ -75,7 +76,13 @@ def about(loop: Loop) -> dict[str, Any]:
         starts, ends = resolved(stamps)
         spans.append(float(np.median(ends - starts)))
     cost, span = float(np.median(costs)), float(np.median(spans))
-    return {"name": loop.NAME, "clock": loop.CLOCK, "operation_ns": round(cost, 1), "span_ns": round(span, 1)}
+    return {
+        "name": loop.NAME,
+        "clock": loop.CLOCK,
+        "python": platform.python_version(),
+        "operation_ns": round(cost, 1),
+        "span_ns": round(span, 1),
+    }
 
 
 def _never(error: Exception) -> Any:

@@ -291,7 +291,7 @@ def as_parquet(table: Table, run: Run) -> bytes:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'dyno[parquet]'") from None
+        raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'dyno-bench[parquet]'") from None
     types = {
         TEXT: pyarrow.string(),
         INTEGER: pyarrow.int64(),

@@ -101,8 +101,8 @@ def _tier(spec: EngineSpec, tier: Tier) -> str:
 
 
 def _state(spec: EngineSpec) -> tuple[str, str]:
-    if spec.missing():
-        return spec.install, "yellow"
+    if spec.missing() and spec.remedy:
+        return spec.remedy, "yellow"
     if lacking := spec.lacking():
         return lacking, "yellow"
     if spec.untested:

@@ -227,9 +227,12 @@ def absent(run: Run) -> list[str]:
 def loops(run: Run) -> str | None:
     """Which loop measured, and what it costs; None in a run that does not tell."""
     costs: dict[str, list[float]] = {}
+    usual = (run.header.get("host", {}).get("python") or {}).get("version")
     for attempt in run.attempts:
         if attempt.loop is not None:
-            what = f"the {attempt.loop['name']} loop ({attempt.loop['clock']}"
+            other = attempt.loop.get("python", usual)
+            where = "" if other == usual else f" in Python {other}"
+            what = f"the {attempt.loop['name']} loop{where} ({attempt.loop['clock']}"
             costs.setdefault(what, []).append(attempt.loop["operation_ns"])
     return " and ".join(f"{what}, {median(found):.0f} ns an operation)" for what, found in costs.items()) or None
 

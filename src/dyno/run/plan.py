@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -88,6 +89,13 @@ class Plan:
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of users' own servers: as the cells have them, with passwords hidden, to what they are. In no run file."""
 
+    interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the engines that have one of their own: the path of the Python that their trials run in."""
+
+    def interpreter(self, cell: Cell) -> str:
+        """The Python that the cell's trials run in."""
+        return self.interpreters.get(cell.engine, sys.executable)
+
     def options(self, cell: Cell) -> dict[str, Value]:
         """The cell's options as an engine needs them, passwords and all: not to be shown or kept."""
         return {name: self.addresses.get(str(value), value) for name, value in cell.options.items()}
@@ -120,7 +128,7 @@ class Plan:
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
         whole = asdict(self)
-        del whole["cells"], whole["addresses"], whole["declared"]
+        del whole["cells"], whole["addresses"], whole["declared"], whole["interpreters"]
         return {**whole, "phases": list(self.phases)}
 
 
@@ -163,6 +171,7 @@ def make(asked: Asked) -> Plan:
             "charts": [asdict(chart) for chart in suite.charts],
         },
         addresses=addresses,
+        interpreters={spec.name: str(own) for spec, _, _ in rows if (own := spec.interpreter())},
     )
 
 

@@ -58,10 +58,8 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         if spec is None:
             able = [s.name for s in registry.engines_for(suite)]
             raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
-        if missing := spec.missing():
-            raise UsageError(f"engine {name} needs {', '.join(missing)}: {spec.install}")
         resolved = spec.resolve(given)
-        if lacking := spec.needs(resolved):
+        if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
         row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
         _check_tier(spec, row[2], resolved)

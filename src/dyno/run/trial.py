@@ -8,7 +8,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -119,11 +118,6 @@ class Means:
     datasets: Datasets
 
 
-def executable(cell: Cell) -> str:
-    """The interpreter that the cell's trials run in."""
-    return sys.executable
-
-
 def run_trial(
     plan: Plan,
     cell: Cell,
@@ -141,7 +135,7 @@ def run_trial(
     output = home.with_suffix(OUTPUT)
     try:
         peak_bytes = _carried_out(
-            plan, _job(plan, cell, home, means.datasets.of(trial.cell)), executable(cell), means, story
+            plan, _job(plan, cell, home, means.datasets.of(trial.cell)), plan.interpreter(cell), means, story
         )
         printed = None if story.outcome == "ok" else story.hidden(_tail(output))
     finally:

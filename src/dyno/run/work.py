@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from dyno import places
 from dyno.model import UsageError
 from dyno.servers import strays
 
@@ -22,14 +23,9 @@ LOCK = ".dyno-run-lock"
 
 
 def default_root() -> Path:
-    """`$DYNO_WORK`, or dyno/work in the user's cache directory: on a disk, where /tmp often is not.
-
-    That of root is in /var/cache: servers that refuse to run as root can't enter root's home.
-    """
-    if named := os.environ.get("DYNO_WORK"):
-        return Path(named)
-    home = Path("/var/cache") if os.geteuid() == 0 else Path.home() / ".cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home) / "dyno" / "work"
+    """`$DYNO_WORK`, or `work` in Dyno's cache directory."""
+    named = os.environ.get("DYNO_WORK")
+    return Path(named) if named else places.cache() / "work"
 
 
 @contextmanager

@@ -163,7 +163,8 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         "home": str(home.resolve()),
         "commits": COMMITS,
     }
-    if why := _traced(job, lines, answer):
+    python = str(claim.spec.interpreter() or sys.executable)
+    if why := _traced(python, job, lines, answer):
         return _declared(claim, why, FAILED)
     told = json.loads(answer.read_text())
     if "refused" in told:
@@ -179,9 +180,9 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
     return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, told["version"], seen)
 
 
-def _traced(job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
-    """Has the job done under strace; returns why it was not, in one line."""
-    words = [sys.executable, "-m", "dyno.selftest.committer", str(answer)]
+def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
+    """Has the job done in that interpreter under strace; returns why it was not, in one line."""
+    words = [python, "-m", "dyno.selftest.committer", str(answer)]
     parent = os.getpid()
     with nothing_left():
         try:

@@ -7,7 +7,6 @@ FerretDB Inc., FerretDB 1.24 documentation, "Configuration flags", and its `inte
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,35 +14,47 @@ from socket import AF_UNIX
 from socket import socket as Socket
 
 from dyno.model import Refused
+from dyno.programs import GoModule, Program
 from dyno.servers.mongo import socket_address
 from dyno.servers.process import Process, Served, directory, program, socket
 
-VERSION = "1.24.0"
-INSTALL = "build it by the script tools/ferretdb of Dyno's source"
+PROGRAM = Program(
+    "ferretdb",
+    "1.24.0",
+    GoModule(
+        path="github.com/FerretDB/FerretDB",
+        version="v1.24.0",
+        sum="h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA=",
+        package="./cmd/ferretdb",
+        least="1.22",
+        # A checkout has these written by its build; without a version in them the program does not start.
+        files={
+            "build/version/version.txt": "v1.24.0",
+            **{f"build/version/{name}.txt": "unknown" for name in ("commit", "branch", "package")},
+        },
+    ),
+)
+INSTALL = "dyno install ferretdb"
 BUSY_MS = 10_000
 """How long a connection waits for another's write lock: FerretDB's own default."""
 
 
-def places() -> list[Path]:
-    """Where `tools/ferretdb` puts the program."""
-    programs = os.environ.get("DYNO_PROGRAMS") or Path.home() / ".cache" / "dyno" / "programs"
-    return [Path(programs) / "ferretdb"]
+def path() -> str | None:
+    """The program: the one that `dyno install` built, or one on the PATH."""
+    built = PROGRAM.path()
+    return str(built) if built else program("ferretdb")
 
 
 def missing() -> str | None:
     """What is not here, and what to do; None where all is."""
-    return (
-        None
-        if program("ferretdb", places=places())
-        else f"needs FerretDB {VERSION}: {INSTALL}, or name your own with url="
-    )
+    return None if path() else f"needs FerretDB {PROGRAM.version}: {INSTALL}, or name your own with url="
 
 
 class FerretDB(Served):
     """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str]) -> None:
-        found = program("ferretdb", places=places())
+        found = path()
         if found is None:
             raise Refused(f"{missing()}")
         self._home, self.data = home, home / "data"

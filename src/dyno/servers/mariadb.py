@@ -21,7 +21,7 @@ from dyno.model import Refused
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
-INSTALL = {MARIADB: "apt install mariadb-server-core", MYSQL: "apt install mysql-server-core-8.0 (Ubuntu)"}
+INSTALL = {MARIADB: "dyno install mariadb", MYSQL: "dyno install mysql"}
 # Where a distribution has it, and MySQL's own archive.
 PLACES = (Path("/usr/libexec"), Path("/usr/local/mysql/bin"))
 CONNECTIONS = 151

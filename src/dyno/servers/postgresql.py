@@ -14,18 +14,21 @@ from pathlib import Path
 from dyno.model import Refused
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
-INSTALL = "apt install postgresql"
-# Debian keeps each version's programs apart.
-PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
+INSTALL = "dyno install postgresql"
 USER, DATABASE, PORT = "dyno", "postgres", 5432
 CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
 
 
+def places() -> list[Path]:
+    """Debian keeps each version's programs apart: the latest first."""
+    return sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
+
+
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
-    found = program("postgres", places=PLACES) and program("initdb", places=PLACES)
+    found = program("postgres", places=places()) and program("initdb", places=places())
     return None if found else f"needs a PostgreSQL server: {INSTALL}, or name your own with url="
 
 
@@ -94,7 +97,7 @@ class PostgreSQL(Served):
 
 
 def _program(name: str) -> str:
-    found = program(name, places=PLACES)
+    found = program(name, places=places())
     if found is None:
         raise Refused(f"{missing()}")
     return found

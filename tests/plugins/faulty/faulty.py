@@ -357,5 +357,5 @@ CLIENT_CRASHER = replace(
 ABSENT = replace(
     declare("absent", "needs a module that nobody has"),
     modules=("dyno_no_such_module",),
-    install="pip install dyno-no-such-module",
+    requires=("dyno-no-such-module",),
 )

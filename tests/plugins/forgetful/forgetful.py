@@ -132,5 +132,5 @@ ENGINE = replace(
 )
 UNTESTED = replace(ENGINE, name="forgetful-untested", untested="nobody has it")
 ELSEWHERE = replace(
-    ENGINE, name="forgetful-elsewhere", modules=("dyno_no_such_module",), install="pip install dyno-no-such-module"
+    ENGINE, name="forgetful-elsewhere", modules=("dyno_no_such_module",), requires=("dyno-no-such-module",)
 )

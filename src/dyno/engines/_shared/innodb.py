@@ -16,7 +16,7 @@ from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.mariadb import MARIADB, MYSQL, MariaDB, missing
+from dyno.servers.mariadb import INSTALL, MARIADB, MYSQL, MariaDB, missing
 from dyno.settings import Setting, choice, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -154,7 +154,9 @@ def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
     """What tells what is missing here: a server of that kind, or a client's library."""
 
     def lacking(options: Mapping[str, Value]) -> str | None:
-        return mysqlclient.missing(str(options["client"])) or (None if options[URL] else missing(wanted))
+        return mysqlclient.missing(str(options["client"]), INSTALL[wanted]) or (
+            None if options[URL] else missing(wanted)
+        )
 
     return lacking
 

@@ -184,9 +184,12 @@ def declared(
     name: str,
     title: str,
     program: Program,
+    packages: tuple[str, ...],
     ports: Mapping[str, PortSpec],
+    requires: tuple[str, ...] = (),
 ) -> EngineSpec:
-    """The declaration of an engine whose server is that program."""
+    """The declaration of an engine whose server is that program, with the packages and the requirements
+    that bring it."""
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         if options[URL]:
@@ -201,7 +204,8 @@ def declared(
         tiers=TIERS,
         default_tier=Tier.PROCESS,
         modules=("redis", "hiredis"),
-        install="pip install 'redis[hiredis]'",
+        requires=("redis[hiredis]>=6", "hiredis>=3", *requires),
+        packages=packages,
         options=(
             foreign.setting(*dict.fromkeys((name, "redis", "rediss", "unix"))),
             Setting("client", choice(*CLIENTS), CLIENTS[0], CLIENT_HELP),

@@ -22,8 +22,8 @@ ARGUMENTS = ("unix_socket", "ssl_ca")
 CHARSET = "utf8mb4"
 SECONDS = 10
 """To connect in."""
-OLDER = "pip install 'mysql-connector-python<10'"
-"""Later versions want OpenSSL 3.2 in the process, which is Python's, and what Debian 12 has is older."""
+# Later versions of the second want OpenSSL 3.2 in the process, which is Python's, and what Debian 12 has is older.
+REQUIRES = ("PyMySQL>=1.1", "mysql-connector-python>=9,<10")
 
 
 class Client(Protocol):
@@ -71,7 +71,9 @@ class Thin:
 
             import _mysql_connector
         except ImportError as error:
-            raise Refused(f"client=c can't load MySQL Connector/Python's C extension ({error}): {OLDER}") from None
+            raise Refused(
+                f"client=c can't load MySQL Connector/Python's C extension ({error}): it wants {REQUIRES[1]}"
+            ) from None
         connection = _mysql_connector.MySQL(
             buffered=True,
             raw=False,
@@ -119,10 +121,10 @@ class Thin:
         return f"MySQL Connector/Python's C extension {self._connection.get_client_info()}"
 
 
-def missing(client: str) -> str | None:
+def missing(client: str, remedy: str) -> str | None:
     """What is not here for that client beside PyMySQL, with the command that installs it; None where all is."""
     wanting = client == "c" and importlib.util.find_spec("_mysql_connector") is None
-    return f"needs MySQL Connector/Python for client=c: {OLDER}" if wanting else None
+    return f"needs MySQL Connector/Python for client=c: {remedy}" if wanting else None
 
 
 def connect(server: Any, client: str) -> Client:

@@ -18,7 +18,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
     modules=("duckdb",),
-    install="pip install duckdb",
+    requires=("duckdb>=1.2",),
     options=(
         Setting("threads", integer(0, 1024), 0, "worker threads; 0 for DuckDB's default (the number of cores)"),
         Setting(

@@ -21,7 +21,8 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("psycopg",),
-    install="pip install 'psycopg[binary]'",
+    requires=("psycopg[binary]>=3.1",),
+    packages=("postgresql",),
     options=(
         foreign.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),

@@ -64,5 +64,5 @@ def _library() -> Any:
     try:
         import vl_convert
     except ImportError:
-        raise UsageError("pictures need vl-convert-python: pip install 'dyno[report]'") from None
+        raise UsageError("pictures need vl-convert-python: pip install 'dyno-bench[report]'") from None
     return vl_convert

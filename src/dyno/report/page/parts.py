@@ -12,7 +12,7 @@ from typing import Any
 from dyno.model import UsageError
 from dyno.report import places, units
 
-INSTALL = "the report needs Jinja2 and vl-convert; install them by: pip install 'dyno[report]'"
+INSTALL = "the report needs Jinja2 and vl-convert; install them by: pip install 'dyno-bench[report]'"
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 BESIDE = "'self' file:"
 

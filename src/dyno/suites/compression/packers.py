@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from dyno.model import Value
 from dyno.settings import nearest
 
-INSTALL = "pip install 'dyno[compression]'"
+INSTALL = "pip install 'dyno-bench[compression]'"
 Compress = Callable[[bytes], bytes]
 
 

@@ -1,0 +1,120 @@
+"""The environment of an interpreter of an engine's own: Dyno as it is here, and what the engine requires."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+import dyno
+from dyno import interpreters
+from dyno.install import pip
+from dyno.install.tools import NotHad, run
+
+DISTRIBUTION = "dyno-bench"
+VERSION = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
+FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+
+def make(engine: str, version: str, requires: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
+    """The environment, or what it lacks. Returns what was installed: version by name. `groups` are those of the entry
+    points of plug-ins, which are there as they are here. Raises NotHad."""
+    home = interpreters.home(engine, version)
+    python = interpreters.interpreter(engine, version)
+    if python is not None:
+        _link(python, groups)
+        return pip.install(python, requires) if requires else {}
+    base = find(version)
+    # Not made elsewhere and moved: its scripts would point to where it was.
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        run([base, "-m", "venv", home])
+        python = home / "bin" / "python"
+        new = _core(python, version)
+        new |= pip.install(python, requires) if requires else {}
+        _link(python, groups)
+        (home / interpreters.MARK).touch()
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    return new
+
+
+def find(version: str) -> Path:
+    """An interpreter of that version that can make environments. Raises NotHad."""
+    for path in _candidates(version):
+        with suppress(NotHad, OSError):
+            if run([path, "-c", VERSION]).strip() == version:
+                return path
+    where = f"neither python{version} on the PATH, nor pyenv's or uv's"
+    raise NotHad(f"there is no Python {version} with venv here: {where}")
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    yield Path(sys.executable)
+    if found := shutil.which(f"python{version}"):
+        yield Path(found)
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    yield from sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)
+    if uv := shutil.which("uv"):
+        with suppress(NotHad):
+            yield Path(run([uv, "python", "find", "--no-project", version]).strip())
+
+
+def _core(python: Path, version: str) -> dict[str, str]:
+    """What Dyno itself requires, of the versions that are here, where they are for that Python too."""
+    try:
+        # Those of extras are among them, and passed over by pip, as nobody asks it for an extra.
+        needed = distribution(DISTRIBUTION).requires or []
+    except PackageNotFoundError:
+        raise NotHad(f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}") from None
+    with tempfile.TemporaryDirectory() as place:
+        held = Path(place) / "constraints.txt"
+        held.write_text("".join(f"{name}=={at}\n" for name, at in _here(version)))
+        # What is imported there is compiled then; most is not.
+        return pip.install(python, needed, "--no-compile", "-c", held)
+
+
+def _here(version: str) -> Iterator[tuple[str, str]]:
+    """What is installed here and is for that Python too: names and versions, of what may be got elsewhere by them."""
+    for dist in distributions():
+        wanted = SpecifierSet(dist.metadata["Requires-Python"] or "")
+        if dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
+            yield dist.metadata["Name"], dist.version
+
+
+def _link(python: Path, groups: Sequence[str]) -> None:
+    """Makes Dyno and its plug-ins importable there: links to what is here, be it a wheel's or a checkout's.
+
+    A native module is for the version of Python that it was built for, and is not seen by others.
+    """
+    there = Path(run([python, "-c", FOLDER]).strip())
+    for path in [Path(dyno.__file__).parent, *_plugins(groups)]:
+        link = there / path.name
+        if link.is_symlink() or not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(path.resolve())
+
+
+def _plugins(groups: Sequence[str]) -> Iterator[Path]:
+    """What plug-ins have put next to each other in this environment: modules, packages, and their own description."""
+    found: dict[str, Distribution] = {}
+    for group in groups:
+        for entry in entry_points(group=group):
+            if entry.dist is not None:
+                found[entry.dist.metadata["Name"]] = entry.dist
+    folders = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    for dist in found.values():
+        for name in dict.fromkeys(file.parts[0] for file in dist.files or ()):
+            path = Path(str(dist.locate_file(name)))
+            # One that is found by PYTHONPATH is so there, too.
+            if name not in ("..", "__pycache__") and path.exists() and path.parent.resolve() in folders:
+                yield path

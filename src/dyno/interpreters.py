@@ -1,0 +1,65 @@
+"""An interpreter of Python of an engine's own: where its environment is, and what can be imported there.
+
+How one is made may not be put here: that is `dyno.install`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from dyno import places
+
+MARK = "dyno-installed"
+"""A file in an environment that was made to its end."""
+LOOK = """
+import importlib.util, json, sys
+def there(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+print(json.dumps([module for module in sys.argv[1:] if not there(module)]))
+"""
+
+
+def home(engine: str, version: str) -> Path:
+    """The directory of the engine's environment for Python `version` ('3.10'), whether or not it is there."""
+    return places.cache() / "interpreters" / f"{engine}-{version}"
+
+
+def interpreter(engine: str, version: str) -> Path | None:
+    """The Python of that environment; None where it was not made, or what it was made from is gone."""
+    made = home(engine, version)
+    python = made / "bin" / "python"
+    return python if (made / MARK).exists() and python.exists() else None
+
+
+def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
+    """Those of the modules that `python` (None: this one) can't import, found without importing them."""
+    if python is None:
+        return tuple(module for module in modules if not _importable(module))
+    return _missing(modules, python)
+
+
+@cache
+def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
+    ran = subprocess.run([python, "-c", LOOK, *modules], capture_output=True, text=True)
+    return tuple(json.loads(ran.stdout)) if ran.returncode == 0 else modules
+
+
+def look_again() -> None:
+    """Forgets what could be imported: something was installed."""
+    importlib.invalidate_caches()
+    _missing.cache_clear()
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        # The package that it would be a part of is not there.
+        return False

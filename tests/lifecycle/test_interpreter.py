@@ -1,0 +1,73 @@
+"""An engine that names an interpreter of its own: its trials run there, and the run file says so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from needed import unavailable
+from shell import TESTS, Shell, small
+
+from dyno.install import environment
+from dyno.install.tools import NotHad
+
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+
+
+def another() -> str:
+    """A version of Python that is here beside the one that runs the tests."""
+    for version in VERSIONS:
+        if version != "{}.{}".format(*sys.version_info):
+            try:
+                environment.find(version)
+            except NotHad:
+                continue
+            return version
+    pytest.skip("there is no second interpreter here")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dyno's cache directory, of all tests here."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def elder(shell: Shell, cache: Path) -> str:
+    """The version that the engine `elder` names."""
+    version = another()
+    shell.plugins = [TESTS / "plugins" / "elder"]
+    shell.given = {"XDG_CACHE_HOME": str(cache), "DYNO_TEST_PYTHON": version}
+    return version
+
+
+def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: Shell, cache: Path) -> None:
+    run = ("run", "records", "-e", "elder,sqlite", "-o", shell.file, *small())
+    assert shell.dyno(*run) == (2, "", f"dyno: engine elder needs Python {elder}: dyno install elder\n")
+    status, out, err = shell.dyno("install", "elder")
+    if "pip failed" in out:
+        unavailable(out)
+    assert (status, err) == (0, "")
+    first, second, last = out.splitlines()
+    assert (first, last) == (f"elder: making an environment of Python {elder}", "elder: ready")
+    assert second.startswith("elder: installed ") and " numpy " in second
+    assert shell.dyno("install", "elder") == (0, "elder: ready\n", "")
+
+    ended = shell.dyno(*run)
+    assert ended.status == 0, ended.err
+    here = "{}.{}.{}".format(*sys.version_info)
+    theirs = {line["loop"]["python"] for line in shell.attempts("elder")}
+    assert all(version.startswith(f"{elder}.") for version in theirs) and len(theirs) == 1
+    assert {line["loop"]["python"] for line in shell.attempts("sqlite")} == {here}
+    assert {line["outcome"] for line in shell.attempts()} == {"ok"}
+    (measured,) = (line for line in ended.out.splitlines() if line.startswith("Measured by "))
+    assert f" in Python {theirs.pop()} (" in measured and f"Python {here}" not in measured
+
+
+def test_an_environment_that_lost_its_interpreter_is_made_again(elder: str, shell: Shell, cache: Path) -> None:
+    python = cache / "dyno" / "interpreters" / f"elder-{elder}" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("it was not made")
+    python.unlink()
+    assert shell.dyno("run", "records", "-e", "elder", *small()).err.endswith(": dyno install elder\n")

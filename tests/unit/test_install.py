@@ -1,0 +1,327 @@
+"""What `dyno install` gets, and what it leaves where it can't. No test fetches anything from a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from needed import unavailable
+from shell import Shell, is_one_line, wait_for
+
+import dyno
+from dyno import registry
+from dyno.engine import EngineSpec, PortSpec
+from dyno.install.engine import install
+from dyno.programs import GoModule, Jar, Program
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = Path(dyno.__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Dyno's cache directory, which is not there yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "dyno"
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts a program of that name, a script of the shell, before all others on the PATH."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def put(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    return put
+
+
+def engine(**declared: object) -> EngineSpec:
+    return replace(registry.engine("sqlite"), name="toy", **declared)
+
+
+def told(spec: EngineSpec, yes: bool = False) -> tuple[bool, list[str]]:
+    lines: list[str] = []
+    return install(spec, yes, (), lines.append), lines
+
+
+# -- the command ------------------------------------------------------------------------------------------------
+
+
+def test_what_needs_nothing_is_ready(shell: Shell) -> None:
+    assert shell.dyno("install", "sqlite", "null", "sqlite") == (0, "sqlite: ready\nnull: ready\n", "")
+
+
+def test_an_unknown_engine_is_refused_before_anything_is_got(shell: Shell) -> None:
+    ended = shell.dyno("install", "sqlite", "postgresq")
+    assert ended == (2, "", "dyno: engine postgresq is not known; did you mean postgresql?\n")
+    ended = shell.dyno("install")
+    assert ended.status == 2 and is_one_line(ended.err)
+
+
+def test_an_interrupt_leaves_nothing_half_made(shell: Shell, cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "go").write_text("#!/bin/sh\nsleep 1000 &\ntouch started\nwait\n")
+    (tmp_path / "go").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    shell.given = {"XDG_CACHE_HOME": str(cache.parent), "PATH": path}
+    if registry.engine("ferretdb").missing():
+        unavailable("pymongo is not installed")
+    with shell.started("install", "ferretdb") as process:
+        assert wait_for(lambda: list(cache.rglob("started")))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert shell.strays() == []
+    assert (process.returncode, err) == (130, "dyno: interrupted\n")
+    assert out == "ferretdb: building ferretdb 1.24.0\n"
+    assert list((cache / "programs").iterdir()) == []
+
+
+# -- what is declared -------------------------------------------------------------------------------------------
+
+
+def test_extras_and_declarations_require_the_same() -> None:
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    extras: Mapping[str, list[str]] = project["optional-dependencies"]
+
+    def whole(name: str) -> set[str]:
+        found = set()
+        for requirement in extras[name]:
+            own = re.fullmatch(rf"{project['name']}\[(.*)\]", requirement)
+            found |= {each for other in own[1].split(",") for each in whole(other)} if own else {requirement}
+        return found
+
+    declared = {spec.name: set(spec.requires) for spec in registry.engines() if spec.requires and ours(spec)}
+    assert {"lmdb", "valkey", "mariadb"} <= declared.keys()
+    assert {name: whole(name) for name in declared} == declared
+
+
+def ours(spec: EngineSpec) -> bool:
+    """No plug-in's."""
+    return (Path(dyno.__file__).parent / "engines" / spec.name).with_suffix(".py").exists() or (
+        Path(dyno.__file__).parent / "engines" / spec.name
+    ).is_dir()
+
+
+def test_every_engine_says_what_to_do_where_its_library_is_not_here() -> None:
+    libraries = {spec.name for spec in registry.engines() if set(spec.modules) - set(sys.stdlib_module_names)}
+    without = {name for name in libraries if registry.engine(name).remedy != f"dyno install {name}"}
+    assert "lmdb" in libraries and without == set()
+
+
+# -- Python packages --------------------------------------------------------------------------------------------
+
+
+def wheel(folder: Path, name: str, version: str) -> None:
+    folder.mkdir(exist_ok=True)
+    about = f"{name}-{version}.dist-info"
+    texts = {
+        f"{name}.py": "",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/RECORD": "",
+    }
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        for path, text in texts.items():
+            file.writestr(path, text)
+
+
+PLUGIN = """
+from dataclasses import replace
+from dyno.engines.sqlite import ENGINE as SQLITE
+ENGINE = replace(SQLITE, name="toy", modules=("dyno_toy",), requires=("dyno_toy>=2",))
+"""
+
+
+@pytest.fixture
+def own(shell: Shell, tmp_path: Path) -> str:
+    """The Python of a new environment, in which everything is there that is here, and an engine that needs more."""
+    home = tmp_path / "environment"
+    shell.sh(sys.executable, "-m", "venv", "--without-pip", home)
+    (site,) = home.glob("lib/python*/site-packages")
+    paths = [Path(dyno.__file__).parents[1], *(path for path in sys.path if path.endswith("-packages"))]
+    (site / "here.pth").write_text("\n".join(map(str, paths)))
+    (site / "toy.py").write_text(PLUGIN)
+    about = site / "toy-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[dyno.engines]\ntoy = toy:ENGINE\n")
+    wheel(tmp_path / "wheels", "dyno_toy", "2.5")
+    shell.given = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_CONFIG_FILE": os.devnull}
+    return str(home / "bin" / "python")
+
+
+def test_a_library_is_installed_into_the_running_environment(own: str, shell: Shell) -> None:
+    run = ("run", "records", "-e", "toy", "-p", "records=10", "--samples", "1", "--phases", "rand-key")
+    refused = shell.sh(own, "-m", "dyno", *run)
+    assert refused == (2, "", "dyno: engine toy needs dyno_toy: dyno install toy\n")
+    assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: installed dyno_toy 2.5\ntoy: ready\n", "")
+    assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: ready\n", "")
+    assert shell.sh(own, "-m", "dyno", *run).status == 0
+
+
+def test_a_library_that_is_not_to_be_had_is_said_and_hinders_no_other(own: str, shell: Shell, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "wheels")
+    (tmp_path / "wheels").mkdir()
+    status, out, err = shell.sh(own, "-m", "dyno", "install", "toy", "sqlite")
+    assert (status, err) == (1, "")
+    first, second = out.splitlines()
+    assert first.startswith("toy: not installed: pip failed: ") and "dyno_toy" in first
+    assert second == "sqlite: ready"
+
+
+def test_an_environment_without_pip_is_said(own: str, shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "pip.py").write_text("raise ImportError")
+    shell.plugins = [tmp_path / "none"]
+    status, out, _ = shell.sh(own, "-m", "dyno", "install", "toy")
+    assert status == 1 and is_one_line(out)
+    assert out.startswith(f"toy: not installed: there is no pip in {tmp_path / 'environment'}; ")
+
+
+# -- programs ---------------------------------------------------------------------------------------------------
+
+# Without a package of Go's library, which would be compiled first.
+SOURCE = "package main\n\nfunc main() { println(Name) }\n"
+MODULE = {"go.mod": "module example.org/toy\n\ngo 1.18\n", "cmd/toy/main.go": SOURCE}
+
+
+def go_sum(files: Mapping[str, str]) -> str:
+    """Go's hash of a module: of its files' hashes, by name."""
+    lines = [f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(files.items())]
+    return "h1:" + base64.b64encode(hashlib.sha256("".join(lines).encode()).digest()).decode()
+
+
+@pytest.fixture
+def toy(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A program of Go's, whose module a directory has."""
+    if shutil.which("go") is None:
+        unavailable("Go is not installed")
+    named = {f"example.org/toy@v1.0.0/{name}": text for name, text in MODULE.items()}
+    versions = tmp_path / "modules" / "example.org" / "toy" / "@v"
+    versions.mkdir(parents=True)
+    (versions / "v1.0.0.info").write_text(json.dumps({"Version": "v1.0.0"}))
+    (versions / "v1.0.0.mod").write_text(MODULE["go.mod"])
+    with zipfile.ZipFile(versions / "v1.0.0.zip", "w") as file:
+        for name, text in named.items():
+            file.writestr(name, text)
+    monkeypatch.setenv("GOPROXY", f"file://{tmp_path / 'modules'}")
+    monkeypatch.setenv("GONOSUMDB", "*")
+    files = {"cmd/toy/name.go": 'package main\n\nconst Name = "toy"\n'}
+    return Program("toy", "1.0.0", GoModule("example.org/toy", "v1.0.0", go_sum(named), "./cmd/toy", "1.18", files))
+
+
+def test_a_program_of_gos_is_built_once_and_nothing_else_is_kept(toy: Program, cache: Path, shell: Shell) -> None:
+    built = cache / "programs" / "toy-1.0.0" / "toy"
+    spec = engine(programs=(toy,))
+    assert told(spec) == (True, ["building toy 1.0.0", f"built {built}", "ready"])
+    assert toy.path() == built and shell.sh(built) == (0, "", "toy\n")
+    assert [path for path in cache.rglob("*") if path.is_file()] == [built]
+    assert told(spec) == (True, ["ready"])
+
+
+def test_a_module_that_is_not_what_was_pinned_is_not_built(toy: Program, cache: Path) -> None:
+    assert isinstance(toy.source, GoModule)
+    other = replace(toy, source=replace(toy.source, sum=f"h1:{'A' * 43}="))
+    done, lines = told(engine(programs=(other,)))
+    assert not done and lines[0] == "building toy 1.0.0"
+    why = f"example.org/toy@v1.0.0 is not what was pinned: {toy.source.sum}, and not {other.source.sum}"
+    assert lines[1:] == [f"not installed: {why}"]
+    assert list((cache / "programs").iterdir()) == [] and other.path() is None
+
+
+def test_without_go_it_is_said_what_would_do(toy: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(cache))
+    done, lines = told(engine(programs=(toy,)))
+    assert not done
+    assert lines[1:] == ["not installed: building it needs Go 1.18 or later, and there is no go here"]
+    assert list((cache / "programs").iterdir()) == []
+
+
+# In place of Maven: what it was asked for, in the directory that it was told.
+MAVEN = """
+for word in "$@"; do
+    case $word in
+        -Dartifact=*) artifact=${word#*=} ;;
+        -DoutputDirectory=*) folder=${word#*=} ;;
+    esac
+done
+[ "$artifact" = org.example:toy:1.0:jar:all ] && printf 'an archive' >"$folder/toy-1.0-all.jar"
+"""
+
+
+@pytest.mark.parametrize("content", ["an archive", "another"])
+def test_an_archive_of_mavens_is_taken_if_it_is_what_was_pinned(
+    content: str, cache: Path, tools: Callable[[str, str], None]
+) -> None:
+    tools("mvn", MAVEN)
+    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    program = Program("toy", "1.0", Jar("org.example", "toy", "1.0", sha256, "all"))
+    done, lines = told(engine(programs=(program,)))
+    assert lines[0] == "fetching toy 1.0"
+    if content == "an archive":
+        jar = cache / "programs" / "toy-1.0" / "toy.jar"
+        assert done and lines[1:] == [f"fetched {jar}", "ready"]
+        assert program.path() == jar and jar.read_text() == content
+    else:
+        assert not done and lines[1].startswith("not installed: toy-1.0-all.jar is not what was pinned: SHA-256 ")
+        assert program.path() is None and list((cache / "programs").iterdir()) == []
+
+
+# -- system packages --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path: Path, tools: Callable[[str, str], None]) -> EngineSpec:
+    """An engine whose server a package has; apt-get and sudo are stand-ins."""
+    tools("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
+    tools("apt-get", f'echo "$@" >>{tmp_path}/asked; case $* in *install*) touch {tmp_path}/server ;; esac')
+    return engine(
+        packages=("toy-server", "toy-tools"),
+        needs=lambda options: None if (tmp_path / "server").exists() else "needs toy: dyno install toy",
+    )
+
+
+def test_system_packages_are_named_unless_yes_was_said(served: EngineSpec, tmp_path: Path) -> None:
+    command = "apt-get install -y toy-server toy-tools"
+    assert told(served) == (False, [f"not installed: to be installed by {command}, which --yes does"])
+    assert not (tmp_path / "asked").exists()
+
+
+def test_with_yes_system_packages_are_installed_where_they_are_missing(served: EngineSpec, tmp_path: Path) -> None:
+    assert told(served, yes=True) == (True, ["installed toy-server, toy-tools", "ready"])
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == ["update -qq", "install -y -qq --no-install-recommends toy-server toy-tools"]
+    assert told(served, yes=True) == (True, ["ready"])
+    assert (tmp_path / "asked").read_text().splitlines() == asked
+
+
+def test_a_package_that_can_not_be_had_is_said(served: EngineSpec, tools: Callable[[str, str], None]) -> None:
+    tools("apt-get", "echo 'E: Unable to locate package toy-server' >&2; exit 100")
+    done, lines = told(served, yes=True)
+    assert not done
+    assert lines == ["not installed: apt-get failed: E: Unable to locate package toy-server"]
+
+
+def test_a_port_may_require_more_than_its_engine() -> None:
+    ports = {"records": PortSpec("nowhere:Nothing", modules=("dyno_toy",), requires=("dyno-no-such-thing",))}
+    spec = engine(ports=ports)
+    assert spec.remedy == "" and spec.lacking() is None
+    assert spec.through("records").lacking() == "needs dyno_toy: dyno install toy"
