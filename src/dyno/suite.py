@@ -269,7 +269,7 @@ class Job:
     clients: int
     server: Server | None = None
     sealed: Path | None = None
-    """Where the cell's trials keep a loaded store that each of them begins with a copy of; None: nowhere."""
+    """Where the trials of the cell keep loaded stores, by name, to begin with a copy; None: nowhere."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         """The port on an opened engine."""

@@ -56,4 +56,5 @@ def test_names_of_phases_stand_in_the_tables_alone() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names | parts
     }
-    assert found == {"params.py", "recipes.py"}
+    # A declaration may name the phase that proves a tier.
+    assert found - {"__init__.py"} == {"params.py", "recipes.py"}

@@ -147,7 +147,7 @@ def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(copies, "SPARE_BYTES", 1 << 60)
     with trial(tmp_path / "a", "sqlite") as workload:
         assert found(workload) == 300
-    assert not (tmp_path / "sealed" / "0").exists()
+    assert not (tmp_path / "sealed" / "0" / "loaded").exists()
 
 
 def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take
     workload._dataset.record = killed  # type: ignore[attr-defined]
     with pytest.raises(KeyboardInterrupt):
         workload.prepare(PHASES["rand-key"])
-    assert not (tmp_path / "sealed" / "0").exists()
+    assert not (tmp_path / "sealed" / "0" / "loaded").exists()
 
 
 # -- the run's side ------------------------------------------------------------------------------------------------

@@ -46,16 +46,18 @@ class OnStore(Workload):
             self._job.remove(store)
 
     def load(self, fill: Callable[[], None]) -> None:
-        """Has the store, whose directory is empty, hold what `fill` puts there, which is the same in every trial.
+        """Has the store, whose directory is empty, hold what `fill` puts there, which is the same in every trial for
+        a store of that name.
 
         Filled once for all trials of the cell, closed and sealed: each begins with a copy, also the one that filled
         it. Where that makes no sense (a server, no files) or there is no room, each trial fills its own.
         """
-        spec, sealed, store = self._job.spec, self._job.sealed, self._store
+        spec, store = self._job.spec, self._store
         assert store is not None
-        if sealed is None or spec.server is not None or spec.remove is not None:
+        if self._job.sealed is None or spec.server is not None or spec.remove is not None:
             fill()
             return
+        sealed = self._job.sealed / store.name
         if not sealed.is_dir():
             fill()
             files = list(self.engine().files())

@@ -77,7 +77,7 @@ class RecordsWorkload(OnStore):
             with self.connect():
                 pass
         elif self._store is None or self._indexed != recipe.indexed:
-            self._new_store("loaded", recipe.indexed)
+            self._new_store("loaded" if recipe.indexed else "loaded-noindices", recipe.indexed)
             self.load(self._load_missing)
             self._model.versions[: self._dataset.records] = 0
         else:
