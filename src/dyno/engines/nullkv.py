@@ -5,12 +5,12 @@ It has no value to decode, so the decoding of a record is not in its figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.null import NullKeys
 
 
 class NullKV:
@@ -35,39 +35,11 @@ class NullKV:
         yield Caveat("floor", "does nothing under the record layer: the harness's cost and the layer's")
 
 
-class Keys:
-    """Takes every entry and has none."""
-
-    def __init__(self, engine: NullKV) -> None:
-        pass
-
-    def get(self, key: bytes) -> bytes | None:
-        return None
-
-    def put(self, key: bytes, value: bytes) -> None:
-        pass
-
-    def delete(self, key: bytes) -> None:
-        pass
-
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter(())
-
-    def reading(self) -> AbstractContextManager[Keys]:
-        return nullcontext(self)
-
-    def writing(self) -> AbstractContextManager[Keys]:
-        return nullcontext(self)
-
-    def close(self) -> None:
-        pass
-
-
 ENGINE = EngineSpec(
     name="nullkv",
     title="Nothing, under the record layer: what the layer costs a key-value engine",
     opener=NullKV,
-    ports={"ordered-kv": PortSpec(Keys)},
+    ports={"ordered-kv": PortSpec(NullKeys)},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="processes",

@@ -1,0 +1,149 @@
+"""Every engine of the port `ordered-kv` against the port's own checks, at each tier; and the checks against stores that
+are wrong, which is what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Tier, Wrong
+from dyno.ports.ordered_kv import CHECKS, PORT, OrderedKV
+from dyno.suite import Job
+
+STORES = [
+    (spec.through(PORT), tier)
+    for spec in registry.engines()
+    if PORT in spec.ports and not spec.floor
+    for tier in spec.through(PORT).tiers
+]
+
+
+def opened(spec: EngineSpec, tier: Tier, home: Path) -> Any:
+    @contextmanager
+    def open_(name: str) -> Iterator[OrderedKV]:
+        (home / name).mkdir(exist_ok=True)
+        job = Job(spec, home, tier, spec.resolve({}), {}, seed=1, clients=1)
+        with closing(job.open(home / name)) as engine, closing(job.port(engine)) as port:
+            yield port
+
+    return open_
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(("spec", "tier"), STORES, ids=[f"{spec.name}-{tier.value}" for spec, tier in STORES])
+def test_every_engine_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:
+    require(spec)
+    assert not {gap.check for gap in spec.gaps} & CHECKS.keys(), "a gap that works is to be unmarked"
+    CHECKS[check](opened(spec, tier, tmp_path), tier)
+
+
+class Honest:
+    """A store in a dict, which keeps what it was named by."""
+
+    kept: dict[str, dict[bytes, bytes]]
+
+    def __init__(self, kept: dict[bytes, bytes]) -> None:
+        self.kv = kept
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.kv.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.kv[key] = value
+
+    def delete(self, key: bytes) -> None:
+        self.kv.pop(key, None)
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, self.kv[found]) for found in sorted(self.kv) if found >= key])
+
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext(self)
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        before = dict(self.kv)
+        try:
+            yield self
+        except BaseException:
+            self.kv.clear()
+            self.kv.update(before)
+            raise
+
+
+class SeeksBeyond(Honest):
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(found, self.kv[found]) for found in sorted(self.kv) if found > key])
+
+
+class OrdersByLength(Honest):
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter(sorted(super().seek(key), key=lambda pair: (len(pair[0]), pair[0])))
+
+
+class KeepsTheFirst(Honest):
+    def put(self, key: bytes, value: bytes) -> None:
+        self.kv.setdefault(key, value)
+
+
+class DeletesNothing(Honest):
+    def delete(self, key: bytes) -> None:
+        pass
+
+
+class Half(Honest):
+    def writing(self) -> AbstractContextManager[Any]:
+        return nullcontext(self)
+
+
+class TakesEmptyForAbsent(Honest):
+    def get(self, key: bytes) -> bytes | None:
+        return self.kv.get(key) or None
+
+
+class FindsByPrefix(Honest):
+    def get(self, key: bytes) -> bytes | None:
+        return next((value for found, value in self.kv.items() if found.startswith(key)), None)
+
+
+class Forgets(Honest):
+    def __init__(self, kept: dict[bytes, bytes]) -> None:
+        super().__init__({})
+
+
+def held(kind: type[Honest], check: str) -> None:
+    stores: dict[str, dict[bytes, bytes]] = {}
+    CHECKS[check](lambda name: nullcontext(kind(stores.setdefault(name, {}))), Tier.PROCESS)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_an_honest_store_passes(check: str) -> None:
+    held(Honest, check)
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (SeeksBeyond, "order"),
+        (OrdersByLength, "order"),
+        (KeepsTheFirst, "overwrite"),
+        (TakesEmptyForAbsent, "overwrite"),
+        (DeletesNothing, "delete"),
+        (Half, "atomicity"),
+        (FindsByPrefix, "absence"),
+        (Forgets, "persistence"),
+        (DeletesNothing, "model"),
+        (KeepsTheFirst, "model"),
+    ],
+)
+def test_a_wrong_store_does_not(kind: type[Honest], check: str) -> None:
+    with pytest.raises(Wrong):
+        held(kind, check)
