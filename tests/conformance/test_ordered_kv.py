@@ -1,5 +1,5 @@
-"""Every engine of the port `ordered-kv` against the port's own checks, at each tier; and the checks against stores that
-are wrong, which is what they are for.
+"""Every engine of the port `ordered-kv` against the port's own checks, at each tier; and the checks against stores
+that are wrong, which is what they are for.
 """
 
 from __future__ import annotations

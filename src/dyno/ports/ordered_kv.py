@@ -1,4 +1,5 @@
-"""The port `ordered-kv`: an ordered key-value store, and its conformance checks. No engine, no suite and no measuring may be put here.
+"""The port `ordered-kv`: an ordered key-value store, and its conformance checks. No engine, no suite and no measuring
+may be put here.
 
 The suites `records` and `compression` lay their records over it.
 """
@@ -53,22 +54,8 @@ class OrderedKV(Protocol):
 
 Opened = Callable[[str], AbstractContextManager[OrderedKV]]
 Check = Callable[[Opened, Tier | None], None]
-_ODD = (
-    b"",
-    b"\x00",
-    b"\x00\xff",
-    b"a",
-    b"a\x00",
-    b"aa",
-    b"ab",
-    b"b",
-    b"\x7f",
-    b"\x80",
-    b"\xff",
-    b"\xff\xff",
-    b"k" * 200,
-)
-"""Keys whose order is that of their bytes, and of nothing else; the first is no key but a place to seek from."""
+_ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"k" * 200)
+"""Keys whose order is that of their bytes, and of nothing else."""
 
 
 def _expect(got: Any, right: Any, what: str) -> None:
@@ -97,9 +84,9 @@ def order(opened: Opened, tier: Tier | None) -> None:
     """A seek goes on in the order of the keys' bytes, from the first that is not smaller."""
     with opened("order") as kv:
         with kv.writing() as writer:
-            for key in _ODD[:0:-1]:
+            for key in _ODD[::-1]:
                 writer.put(key, b"v" + key)
-        right = [(key, b"v" + key) for key in sorted(_ODD[1:])]
+        right = [(key, b"v" + key) for key in sorted(_ODD)]
         _expect(_all(kv), right, "everything")
         for at, (key, _) in enumerate(right):
             _expect(_all(kv, key), right[at:], f"seek of {key!r}, which is there")
