@@ -1,0 +1,64 @@
+"""What a suite may have beside operations that Dyno times, in whole runs: work that an outside program does and
+measures, files of the suite's own, bytes, parts of latencies, and facts of a trial.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell
+
+BYTES = 64 * 4096
+
+
+@pytest.fixture
+def ran(shell: Shell) -> Shell:
+    shell.plugins = [TESTS / "plugins" / "outsider"]
+    status, _, err = shell.dyno("run", "outsider", "-e", "dd,timed", "--samples", "3", "-o", shell.file)
+    assert status == 0, err
+    return shell
+
+
+def cell(ran: Shell, engine: str, phase: str) -> dict[str, Any]:
+    return ran.cells()[engine, phase]
+
+
+def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None:
+    found = cell(ran, "dd", "tool")
+    assert found["valid"] and found["reported_by"] == "dd 1.0"
+    assert (found["operations"], found["items"]) == (3 * 64, 64)
+    # 63 of 1 µs and one of 50: by the program's histogram, and not by the time of the call.
+    assert found["latency_ns"]["p50"] == 1_000 and found["latency_ns"]["max"] >= 50_000
+    assert found["latency_by_kind_ns"]["read"]["p99"] == 1_000
+    assert found["series"][0][0]["p99_ns"] == 50_000
+    assert found["facts"] == {"copies": 1}
+    (sample, *_) = (s for attempt in ran.attempts("dd") for s in attempt["samples"] if s["phase"] == "tool")
+    assert sample["checked"] == 64 and sample["client"]["user_ns"] is not None
+    assert "dd 1.0" in ran.dyno("show", ran.file).out
+
+
+def test_files_of_the_suites_are_evicted_and_are_in_no_engines_size(ran: Shell) -> None:
+    for attempt in ran.attempts("timed"):
+        (cold,) = (sample for sample in attempt["samples"] if sample["phase"] == "read-cold")
+        assert cold["residency"]["file_bytes"] >= BYTES
+        assert cold["residency"]["resident_bytes"] == 0
+        assert cold["bytes_on_disk"] is None
+    assert cell(ran, "timed", "read-cold")["temperature"] == "cold"
+
+
+def test_bytes_are_a_bandwidth_and_parts_are_apart(ran: Shell) -> None:
+    found = cell(ran, "timed", "read-cold")
+    (cold, *_) = (s for attempt in ran.attempts("timed") for s in attempt["samples"] if s["phase"] == "read-cold")
+    assert cold["bytes"] == BYTES
+    assert found["bandwidth"]["unit"] == "B/s" and found["bandwidth"]["median"] > 0
+    assert 0 < found["latency_by_part_ns"]["open"]["p50"] < found["latency_ns"]["max"]
+
+
+def test_facts_of_a_trial_are_kept_and_there_is_no_tier_where_nothing_is_stored(ran: Shell) -> None:
+    found = cell(ran, "timed", "read-cold")
+    assert found["trial_facts"] == {"blocks": 64, "made by": "the suite"}
+    assert found["tier"] is None
+    assert "tier" not in ran.dyno("show", ran.file).out
+    status, _, err = ran.dyno("run", "outsider", "-e", "dd", "--tier", "power", "-o", "other.json")
+    assert status == 2 and "stores nothing" in err

@@ -1,0 +1,76 @@
+"""No figure is higher than what could have been, in whole runs: with several clients and at a rate, on the wall clock.
+
+The engines are turnstiles: operations pass one at a time, in 5 ms each, and an answer takes 5 ms to judge. So 200 a
+second is the most that is possible, whatever the number of clients, and however fast or busy the machine is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell
+
+HOLD_NS = 5_000_000
+MOST = 1e9 / HOLD_NS
+ENGINES = "turnstile-threads,turnstile-processes"
+
+
+def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
+    """Of every trial but the floors': the engine and what was measured."""
+    shell.plugins = [TESTS / "plugins" / "turnstile"]
+    status, _, err = shell.dyno("run", "turnstile", "-e", ENGINES, "--samples", "1", *words, "-o", shell.file)
+    assert status == 0, err
+    found = [(name, t["samples"][0]) for name in ENGINES.split(",") for t in shell.attempts(name)]
+    assert all(sample["void"] is None and sample["errors"] == 0 for _, sample in found)
+    return found
+
+
+def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shell: Shell) -> None:
+    found = samples(shell, "--clients", "1,2,4", "-p", "operations=60")
+    assert len(found) == 6
+    for name, sample in found:
+        assert sample["operations"] == sample["checked"] == 60, name
+        # One after the other: in less time so many can't have passed.
+        assert sample["elapsed_ns"] >= 60 * HOLD_NS, (name, sample["clients"])
+        assert sample["wall_ns"] >= sample["elapsed_ns"]
+
+
+def test_what_the_report_says_of_them_is_possible_too(shell: Shell) -> None:
+    samples(shell, "--clients", "2", "-p", "operations=40")
+    rates = [cell["throughput"]["median"] for cell in shell.shown()["cells"] if not cell["floor"]]
+    assert len(rates) == 2 and all(0 < rate <= MOST for rate in rates)
+
+
+@pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
+def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
+    """The schedule does not stand still while answers are judged, which takes three times as long as all operations."""
+    for name, sample in samples(
+        shell,
+        "--clients",
+        "1,2",
+        "--rate",
+        100,
+        "--arrivals",
+        arrivals,
+        "-p",
+        "operations=60",
+        "-p",
+        "check_us=15000",
+    ):
+        # Not one pause between the first operation and the last.
+        assert sample["wall_ns"] - sample["elapsed_ns"] <= 0.01 * sample["elapsed_ns"] + 5_000_000, name
+        assert sample["due"] == sample["operations"] == 60
+        if arrivals == "uniform":
+            # The last of 60 is due after 600 ms.
+            assert sample["wall_ns"] >= 600_000_000
+
+
+def test_more_than_is_possible_is_an_overload(shell: Shell) -> None:
+    samples(shell, "--rate", 1000, "--budget", 0.5, "-p", "operations=600")
+    for cell in shell.shown()["cells"]:
+        if not cell["floor"]:
+            assert "overload" in [doubt["code"] for doubt in cell["doubts"]]
+            assert cell["operations"] / cell["elapsed_ns"] * 1e9 <= MOST
+            # Some 500 were due in half a second, and at most 100 could be served.
+            assert cell["due"] >= 490 and cell["operations"] <= 101
