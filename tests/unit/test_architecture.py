@@ -187,7 +187,7 @@ def test_the_registry_alone_imports_engines_and_suites() -> None:
     assert bad(outside, "dyno.suites") == []
 
 
-def test_modules_are_imported_by_name_in_two_places_only() -> None:
+def test_modules_are_imported_by_name_in_few_places() -> None:
     """Else the arrows could be passed by."""
     dynamic = ("import_module", "__import__", "exec", "eval")
     found = set()
@@ -198,7 +198,8 @@ def test_modules_are_imported_by_name_in_two_places_only() -> None:
                 called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
                 if called in dynamic:
                     found.add(name)
-    assert found == {"dyno.registry", "dyno.cli"}
+    # A port's class may be declared by where it is, and is imported in the worker.
+    assert found == {"dyno.registry", "dyno.cli", "dyno.engine"}
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
@@ -226,7 +227,8 @@ def test_a_suite_knows_no_other() -> None:
     for suite in (path.name for path in (ROOT / "suites").iterdir() if path.is_dir() and path.name[0].isalpha()):
         own = f"dyno.suites.{suite}"
         found = [found for name in modules(own) for found in IMPORTS[name]]
-        assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, own)] == []
+        known = (own, "dyno.suites._shared")
+        assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, *known)] == []
 
 
 def test_no_engine_is_named_outside_of_its_file() -> None:
