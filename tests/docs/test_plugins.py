@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,10 +44,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def found_in(installed: Path, work: Path) -> dict[str, str]:
+    """An environment in which the plug-ins are found, and what was found before."""
+    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, "DYNO_WORK": str(work)}
+
+
 @pytest.fixture
 def dyno(installed: Path, tmp_path: Path) -> Run:
     """Runs a dyno that finds the plug-ins."""
-    environment = {**os.environ, "PYTHONPATH": str(installed), "DYNO_WORK": str(tmp_path / "work")}
+    environment = found_in(installed, tmp_path / "work")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -98,12 +105,83 @@ def test_the_suite_runs_with_its_floor(dyno: Run) -> None:
     found = cells(dyno, "sorting", *words)
     assert all(cell["valid"] for cell in found)
     assert sorted((cell["engine"], cell["params"]["length"], cell["floor"]) for cell in found) == [
+        ("numpy-sort", 50, False),
+        ("numpy-sort", 500, False),
         ("sorting-null", 50, True),
         ("sorting-null", 500, True),
         ("timsort", 50, False),
         ("timsort", 500, False),
     ]
+    assert {cell["tier"] for cell in found} == {None}
     assert {cell["items"] for cell in found if cell["params"]["length"] == 500} == {50_000}
+
+
+@pytest.fixture(scope="module")
+def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the suite, whose times are put in: of 8 ns and 32 ns a number by turns, so that lines cross."""
+    home = tmp_path_factory.mktemp("swept")
+    environment = found_in(installed, home / "work")
+    words = ("-p", "length=10,100,1000", "-p", "lists=20", "--samples", "3", "-o", "r.json")
+    command = [sys.executable, "-m", "dyno", "run", "sorting", *words]
+    subprocess.run(command, check=True, capture_output=True, timeout=240, cwd=home, env=environment)
+    head, *trials = [json.loads(line) for line in (home / "r.json").read_text().splitlines()]
+    for trial in trials:
+        cell = head["cells"][trial["cell"]]
+        quick = (cell["engine"] == "timsort") == (cell["params"]["length"] < 1_000)
+        for sample in trial["samples"]:
+            sample["elapsed_ns"] = sample["items"] * (8 if quick else 32) * (999 + trial["block"])
+            sample["busy_ns"] = sample["elapsed_ns"]
+    (home / "r.json").write_text("".join(f"{json.dumps(line)}\n" for line in (head, *trials)))
+    return home / "r.json"
+
+
+def test_bytes_parts_and_kinds_are_in_every_form(dyno: Run, swept: Path) -> None:
+    found = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
+    rows = {(cell["engine"], cell["params"]["length"]): cell for cell in found}
+    quick, slow = rows["timsort", 100], rows["numpy-sort", 100]
+    # Eight bytes in 8 µs, and in 32.
+    assert quick["bandwidth"]["median"] == pytest.approx(1e6, rel=0.01) and quick["bandwidth"]["unit"] == "B/s"
+    assert slow["bandwidth"]["median"] == pytest.approx(2.5e5, rel=0.01)
+    assert (quick["metric"], quick["bytes"]) == ("bandwidth", 20 * 100 * 8)
+    assert list(quick["latency_by_part_ns"]) == ["copy", "order"]
+    assert list(quick["latency_by_kind_ns"]) == ["shuffled", "reversed"]
+    parts = sum(times["p50"] for times in quick["latency_by_part_ns"].values())
+    assert 0 < parts <= quick["latency_ns"]["max"] * 2
+    lines = dyno("show", str(swept)).stdout
+    assert "1 MB/s" in lines and "tier" not in lines.split("In short")[0]
+    assert re.search(r"p50 of shuffled\s", lines) and re.search(r"p50 of\s+copy", lines)
+    csv_ = dyno("show", str(swept), "--csv").stdout.splitlines()
+    assert {"bandwidth_median", "bytes", "metric", "reported_by"} <= set(csv_[0].split(","))
+    assert "| bandwidth |" in dyno("show", str(swept), "--markdown").stdout
+
+
+CROSSING = (
+    "from length = 320 on, numpy-sort is faster than timsort, by bandwidth (interpolated between 100 and 1,000)"
+)
+
+
+def test_a_sweep_is_on_the_terminal_on_the_page_and_in_pictures(dyno: Run, swept: Path, tmp_path: Path) -> None:
+    shown = dyno("show", str(swept)).stdout
+    assert "sort, bandwidth by length" in shown and CROSSING in shown
+    (line,) = (line for line in shown.splitlines() if line.split()[:1] == ["timsort"] and "length" not in line)
+    assert line.split()[1:] == ["1", "MB/s", "1", "MB/s", "0.25", "MB/s"]
+    dyno("plot", str(swept), "-o", "charts/")
+    drawn = {path.stem: path.read_text() for path in (tmp_path / "charts").iterdir()}
+    assert {"throughput", "ratios", "latency", "parts", "sweep-length"} <= drawn.keys()
+    assert "numpy-sort is faster than timsort" in drawn["sweep-length"] and ">bandwidth<" in drawn["throughput"]
+    assert ">copy<" in drawn["parts"]
+    dyno("report", str(swept), "-o", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    for text in ('id="chart-sweep:length"', "Where another becomes the faster", "<td>320</td>", "1 MB/s"):
+        assert text in page, text
+    assert "tier None" not in page and "Tier </h3>" not in page
+
+
+def test_engines_of_the_suite_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
+    told = json.loads(dyno("compare", str(swept), "--baseline", "numpy-sort", "--json").stdout)["comparisons"]
+    ratios = {one["params"]["length"]: (one["metric"], one["tier"], round(one["ratio"], 2)) for one in told}
+    assert ratios == {10: ("bandwidth", None, 4), 100: ("bandwidth", None, 4), 1000: ("bandwidth", None, 0.25)}
+    assert "against timsort, the fastest, by bandwidth" in dyno("compare", str(swept)).stdout
 
 
 def test_the_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: Path) -> None:
@@ -172,7 +250,7 @@ def test_the_engine_tells_the_settings_of_its_tier(plugin: Callable[[str], Modul
 def test_the_suite_asks_for_other_lists_in_each_round(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
-    job = Job(spec, Path(), Tier.VOLATILE, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
+    job = Job(spec.through("sorting"), Path(), None, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
     phase = suite.SUITE.phases[0]
 
     def lists(number: int) -> list[list[int]]:
@@ -191,14 +269,15 @@ def test_the_suite_asks_for_other_lists_in_each_round(plugin: Callable[[str], Mo
 def test_the_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
-    job = Job(spec, Path(), Tier.VOLATILE, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
+    job = Job(spec.through("sorting"), Path(), None, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
     workload = suite.SUITE.workload(job)
     with workload.connect() as port:
         (work,) = workload.work(suite.SUITE.phases[0], port, 0, 1, 0)
     right = [sorted(numbers) for numbers in work.arguments]
-    assert work.check(right) == 2
-    with pytest.raises(Exception, match="list 1 is not sorted"):
-        work.check([right[0], right[1][::-1]])
-    for claims in (Object(), List(right[1]), [Number(number) for number in right[1]], tuple(right[1]), Raised()):
+    assert work.check([(numbers, 1, 2) for numbers in right]) == 2
+    for claims in (
+        *(right[1][::-1], Object(), List(right[1]), [Number(number) for number in right[1]]),
+        *(tuple(right[1]), Raised()),
+    ):
         with pytest.raises(Exception, match="list 1 is not sorted"):
-            work.check([right[0], claims])
+            work.check([(right[0], 1, 2), (claims, 1, 2)])

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,11 @@ def _named(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
 IMPORTS = {name: imports(name) for name in PATHS}
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def within(name: str, *packages: str) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
@@ -117,6 +123,42 @@ def test_stats_and_report_are_pure_functions_of_run_files() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
     # The listing shows declarations; all others need not even know their types.
     assert bad(modules("dyno.stats", "dyno.report", without=("dyno.report.listing",)), "dyno.suite") == []
+
+
+# What every suite has; and words of the run file and of the reports, which a suite happens to use too.
+GENERAL = {"clients", "rate", "operations", "records", "ratio"}
+
+
+def names_of_suites() -> set[str]:
+    """Phases, parameters and kinds that our suites declare, and the facts that their tables and charts name."""
+    found: set[str] = set()
+    for suite in (registry.suite(path.name) for path in (ROOT / "suites").iterdir() if path.name[0].isalpha()):
+        found |= {suite.name} | {setting.name for setting in suite.params}
+        for phase in suite.phases:
+            found |= {phase.name, *phase.kinds, *phase.parts}
+        found |= {column.name for column in suite.layout.columns if column.of == "fact"} if suite.layout else set()
+        found |= {axis.name for chart in suite.charts for axis in (chart.x, chart.y) if axis.of == "fact"}
+        found |= {name for chart in suite.charts for name in (chart.name, chart.line, chart.point) if name}
+    return found
+
+
+def test_no_name_of_a_suite_stands_in_stats_or_report() -> None:
+    """A suite adds no line there: what they need to know of it is in the run file."""
+    names = names_of_suites() - GENERAL
+    assert {"gets", "batch", "packer", "rand-key", "get", "scan", "tradeoff", "stored_bytes"} <= names
+    docstrings = {
+        id(node.value) for path in PATHS.values() for node in ast.walk(tree(path)) if isinstance(node, ast.Expr)
+    }
+    found = [
+        f"{name}:{node.lineno}: {node.value!r}"
+        for name in modules("dyno.stats", "dyno.report")
+        for node in ast.walk(tree(PATHS[name]))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value in names
+        and id(node) not in docstrings
+    ]
+    assert found == []
 
 
 def test_stats_know_no_report() -> None:
@@ -241,7 +283,10 @@ def test_no_engine_is_named_outside_of_its_file() -> None:
         if not within(name, "dyno.engines", "dyno.servers")
         for tree in [ast.parse(path.read_text())]
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value in names and node not in by_default(name, tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value in names
+        and node not in by_default(name, tree)
     ]
     assert found == []
 

@@ -102,7 +102,7 @@ NUMPY = EngineSpec(
     ports={"sorting": PortSpec(NumPySort)},
     tiers={},
     modules=("numpy",),
-    install="pip install numpy",
+    requires=("numpy",),
     clients="processes",
 )
 

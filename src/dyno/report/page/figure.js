@@ -33,6 +33,8 @@ class Figure {
   /** Takes over what the state asks for: the table and the notes at once, the chart if it is in view. */
   update() {
     const { run, state } = this.page;
+    // Not one that only another run of the page has.
+    this.box.hidden = !(this.chart.name in run.records);
     this.records = selected(run, this.chart, state);
     const empty = !this.records.length;
     const reason = this.box.querySelector(".empty");

@@ -10,7 +10,7 @@ function save(blob, name) {
 
 /** A name for a file of the selection. */
 function fileName(state, chart, ending) {
-  const words = [chart.name, state.phase, state.tier, ...Object.values(state.params)];
+  const words = [chart.name, state.phase, state.tier, ...Object.values(state.params)].filter((word) => word !== "");
   return `${words.join("-").replace(/[^\w.-]+/g, "_")}.${ending}`;
 }
 

@@ -21,11 +21,13 @@ from dyno.results import Run
 from dyno.stats import estimate, verdict
 from dyno.stats.between import facts
 from dyno.stats.doubts import doubts
-from dyno.stats.metric import RESPONSE, THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 
 COLUMNS = ("place", "unit", "version", "trials", "figure", "rate", "open", "throughput", "response", "why", "remarks")
 DIGITS = 10
+MOVED = "B"
+"""The unit of what is compared by its bandwidth."""
 
 
 class Collection:
@@ -79,27 +81,35 @@ class Collection:
         cell = row.cell
         place = {
             "suite": cell.suite,
-            "phase": row.phase,
+            # What a tool reported is not what Dyno timed itself.
+            "phase": f"{row.phase} (reported)" if row.reported_by else row.phase,
             "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),
         }
-        by = fitting([row])
+        by = _by(row)
+        moved = row.bandwidth if by is BANDWIDTH else row.throughput
         remarks = Row(row, tuple(doubts(row, run)), row.reported_by).remarks()
         values = {
             "place": _number(self._places, json.dumps(place, sort_keys=True)),
-            "unit": row.unit,
+            "unit": MOVED if by is BANDWIDTH else row.unit,
             "version": row.version,
             "trials": len(row.samples),
             "figure": _figure(row, by) if row.valid else None,
-            "rate": None if row.throughput is None else _rounded(row.throughput.median),
+            "rate": None if moved is None else _rounded(moved.median),
             "open": by is RESPONSE,
-            "throughput": _speeds(row, THROUGHPUT),
+            "throughput": _speeds(row, BANDWIDTH if by is BANDWIDTH else THROUGHPUT),
             "response": _speeds(row, RESPONSE) if by is RESPONSE else [],
             "why": None if row.valid else row.why or "not measured",
             "remarks": [_number(self._remarks, remark) for remark in remarks],
         }
         return [values[name] for name in COLUMNS]
+
+
+def _by(row: CellSummary) -> Metric:
+    """What a history is of: of one that is compared by a latency in a closed loop, the throughput."""
+    found = fitting([row])
+    return found if found in (RESPONSE, BANDWIDTH) else THROUGHPUT
 
 
 def _number(known: dict[Any, int], what: Any) -> int:

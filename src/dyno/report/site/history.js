@@ -195,7 +195,7 @@ function pointsOf(runs, at) {
 }
 
 const figureOf = (row) => figureText(row, row.open ? "response-p99" : "throughput");
-const bare = (row, value) => (row.open ? duration(value) : rate(value));
+const bare = (row, value) => (row.open ? duration(value) : row.unit === "B" ? bandwidth(value) : rate(value));
 
 function intervalOf({ figure: [, low, high], ...row }) {
   return low === null ? UNKNOWN : `${bare(row, low)} – ${bare(row, high)}`;

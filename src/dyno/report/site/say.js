@@ -62,9 +62,12 @@ const intervalText = ({ low, high }) => (low === null ? UNKNOWN : `${ratioText(l
 
 const level = () => `${RULES.confidence * 100} %`;
 
+/** Items a second, or bytes. */
+const rateText = (value, unit) => (unit === "B" ? bandwidth(value) : `${rate(value)} ${unit}/s`);
+
 /** A row's median over trials by a metric. */
 function figureText({ open, figure, rate: found, unit }, metric) {
-  if (metric === "throughput") return found === null ? UNKNOWN : `${rate(found)} ${unit}/s`;
+  if (metric === "throughput") return found === null ? UNKNOWN : rateText(found, unit);
   return open ? duration(figure[0]) : UNKNOWN;
 }
 
