@@ -175,6 +175,9 @@ class EngineSpec:
         names the field and what would be right."""
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"name {self.name!r} is not one: it wants small letters, digits, - and _")
+        _check_clients("clients", self.clients)
+        _check_tiers("tiers", self.tiers)
+        _check_options("options", self.options)
         known = tuple(ports)
         for name, port in self.ports.items():
             if name not in known:
@@ -186,9 +189,6 @@ class EngineSpec:
             _check_options(f"ports: {name}: options", (*self.options, *port.options))
             _check_gaps(f"ports: {name}: gaps", port.gaps)
             _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
-        _check_clients("clients", self.clients)
-        _check_tiers("tiers", self.tiers)
-        _check_options("options", self.options)
         if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
             given = ", ".join(tier.value for tier in self.tiers) or "none"
             raise UsageError(f"default_tier is {_word(self.default_tier)}, which is not among its tiers: {given}")

@@ -1,0 +1,119 @@
+"""Guards what an engine declares: a mistake in it is one clear line that names the engine, the field and the remedy,
+and what is true of it through one port only is true through that port only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno import registry
+from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.model import Caveat, Tier, UsageError
+from dyno.settings import Setting, choice, integer
+from dyno.suite import Job
+
+PORTS = ("records", "ordered-kv", "synthetic")
+RIGHT = EngineSpec(
+    name="made-up",
+    title="made up",
+    opener=lambda *arguments: None,  # type: ignore[arg-type, return-value]
+    ports={"records": PortSpec(dict), "synthetic": PortSpec("collections:OrderedDict", tiers={}, clients="threads")},
+    tiers={Tier.VOLATILE: {}, Tier.POWER: {"flush": "yes"}},
+    default_tier=Tier.POWER,
+    options=(Setting("size", integer(1), 4, "how large"),),
+)
+
+
+def with_port(**given: Any) -> EngineSpec:
+    return replace(RIGHT, ports={"records": replace(PortSpec(dict), **given)})
+
+
+def test_a_right_declaration_is_taken() -> None:
+    RIGHT.check(PORTS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "remedy"),
+    [
+        (replace(RIGHT, name="Made Up"), "name", "small letters"),
+        (replace(RIGHT, clients="process"), "clients", "did you mean processes?"),
+        (replace(RIGHT, ports={"ordered_kv": PortSpec(dict)}), "ports", "did you mean ordered-kv?"),
+        (replace(RIGHT, ports={"records": dict}), "ports: records", "write PortSpec(...)"),
+        (replace(RIGHT, tiers={"power": {}}, default_tier=None), "tiers", "a Tier"),
+        (replace(RIGHT, default_tier=Tier.PROCESS), "default_tier", "volatile, power"),
+        (replace(RIGHT, tiers={}), "default_tier", "none"),
+        (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
+        (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 up"),
+        (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "wants one of wal"),
+        (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
+        (with_port(tiers={"volatil": {}}), "ports: records: tiers", "did you mean volatile?"),
+        (with_port(options=RIGHT.options), "ports: records: options", "size is there twice"),
+        (with_port(gaps=(Gap("order", "upstreem", "slow"),)), "ports: records: gaps", "did you mean upstream?"),
+        (with_port(caveats=("columns",)), "ports: records: caveats", "is not a Caveat"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mistake_is_one_line_that_names_the_field_and_the_remedy(wrong: Any, field: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        wrong.check(PORTS)
+    said = str(raised.value)
+    assert said.startswith(field) and remedy in said and "\n" not in said
+
+
+def test_the_registry_names_the_engine_and_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "crooked.py").write_text(
+        "from dataclasses import replace\nfrom dyno.engines.memory import ENGINE as GOOD\n"
+        "ENGINE = replace(GOOD, name='crooked', clients='thread')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    sources: Callable[[str], dict[str, str]] = registry._sources
+    monkeypatch.setattr(registry, "_sources", lambda kind: {**sources(kind), "crooked": "crooked:ENGINE"})
+    with pytest.raises(UsageError, match=r"^engine crooked \(crooked:ENGINE\): clients 'thread'|clients thread"):
+        registry.engine("crooked")
+    assert "memory" in {spec.name for spec in registry.engines()}
+
+
+def test_every_engine_of_ours_is_declared_rightly() -> None:
+    assert registry.broken() == []
+
+
+def test_through_a_port_there_is_what_holds_through_it_and_nothing_of_another() -> None:
+    gap, said = Gap("order", "upstream", "slow"), Caveat("columns", "keeps columns")
+    more = Setting("more", integer(1), 1, "")
+    spec = replace(
+        RIGHT,
+        modules=("json",),
+        ports={
+            "records": PortSpec(
+                dict, modules=("csv",), options=(Setting("more", integer(1), 1, ""),), caveats=(said,)
+            ),
+            "synthetic": PortSpec(dict, tiers={}, clients="threads", gaps=(gap,)),
+        },
+    )
+    stored, timed = spec.through("records"), spec.through("synthetic")
+    assert (stored.modules, timed.modules) == (("json", "csv"), ("json",))
+    assert [[option.name for option in one.options] for one in (stored, timed)] == [["size", "more"], ["size"]]
+    assert (stored.caveats, timed.caveats) == ((said,), ())
+    assert (stored.gaps, timed.gaps) == ((), (gap,))
+    assert (stored.clients, timed.clients) == ("one", "threads")
+    assert (dict(stored.tiers), stored.default_tier) == (dict(RIGHT.tiers), Tier.POWER)
+    assert (dict(timed.tiers), timed.default_tier) == ({}, None)
+
+
+def test_a_port_may_be_declared_by_where_it_is() -> None:
+    job = Job(RIGHT.through("synthetic"), Path(), None, {}, {}, seed=1, clients=1)
+    opened = job.port([("a", 1)])  # type: ignore[arg-type]
+    assert type(opened).__name__ == "OrderedDict" and opened["a"] == 1
+
+
+def test_what_is_said_of_the_encoder_is_said_in_the_suite_that_has_one() -> None:
+    """Of six engines it was said in every suite that they took part in."""
+    for spec in registry.engines():
+        for port in spec.ports:
+            said = any("encoder" in caveat.text for caveat in spec.through(port).caveats)
+            assert not said or port == "records", spec.name
