@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dyno.answers import difference, is_list, same, shorten
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
+from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
 from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
@@ -67,7 +68,8 @@ class Share:
         self._known: NDArray[np.int32] | None = None
         self.again = round > 0
         # Neither the engine nor the trial: the inputs are the same for all of them.
-        self.rng = np.random.default_rng([work.dataset.seed, 2, client, crc32(phase.encode()), round])
+        self._seed = [work.dataset.seed, 2, client, crc32(phase.encode()), round]
+        self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
         """The versions that the store has at least: one copy for all slices that are built before the next check, as
@@ -93,11 +95,9 @@ class Share:
         """How many operations are this client's, of a part of the number of records."""
         return self.share_of(max(int(self.dataset.records * part), 1))
 
-    def _shuffled(self) -> list[int]:
-        """This client's records in random order."""
-        numbers = np.arange(self.client, self.dataset.records, self.clients)
-        self.rng.shuffle(numbers)
-        return list(numbers.tolist())
+    def _shuffled(self, most: int | None = None) -> Sequence[int]:
+        """This client's records in random order, or so many of them."""
+        return Shuffled(range(self.client, self.dataset.records, self.clients), self._seed, most)
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
         """Numbers of this client's records, by the key distribution."""
@@ -148,16 +148,16 @@ class Share:
 
     def _transactions(
         self,
-        numbers: list[Any],
-        build: Callable[[list[Any]], list[Any]],
+        numbers: Sequence[Any],
+        build: Callable[[Sequence[Any]], list[Any]],
         call: Callable[[Iterable[Any]], Any],
-        stored: Callable[[list[Any], Any], int],
+        stored: Callable[[Sequence[Any], Any], int],
         items: int = 1,
     ) -> Slices:
         """Writes in transactions of `txn` records: one bulk call, or an operation per transaction."""
         if self.work.txn == "all":
             feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
-            yield Bulk(call, feed, items, lambda answer, taken: stored(numbers[:taken], answer))
+            yield Bulk(call, feed, items, partial(_in_pieces, numbers, stored))
             return
         size = int(self.work.txn)
         step = max(SLICE // size, 1) * size
@@ -169,10 +169,10 @@ class Share:
     def insert(self, blind: bool, keys: int) -> Slices:
         """Every record once; `keys`: how many each of them makes. Not blind: the old value is observed."""
 
-        def build(batch: list[int]) -> list[Record]:
+        def build(batch: Sequence[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
 
-        def stored(batch: list[int], olds: Any) -> int:
+        def stored(batch: Sequence[int], olds: Any) -> int:
             if not blind:
                 self.same(olds, [None] * len(batch), "old values of new records")
             self.model.versions[batch] = 0
@@ -184,10 +184,10 @@ class Share:
     def update(self) -> Slices:
         versions = NextVersion(self.model)
 
-        def build(batch: list[Any]) -> list[Record]:
+        def build(batch: Sequence[Any]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
 
-        def stored(batch: list[Any], olds: Any) -> int:
+        def stored(batch: Sequence[Any], olds: Any) -> int:
             self.are_as_many(olds, len(batch), "old values")
             for (number, version), old in zip(batch, olds, strict=True):
                 self.is_current(number, old)
@@ -199,25 +199,25 @@ class Share:
         return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, stored)
 
     def delete(self) -> Slices:
-        def build(batch: list[int]) -> list[Key]:
+        def build(batch: Sequence[int]) -> list[Key]:
             return [self.dataset.key(number) for number in batch]
 
-        def stored(batch: list[int], found: Any) -> int:
+        def stored(batch: Sequence[int], found: Any) -> int:
             self.same(found, [True] * len(batch), "whether deleted records were there")
             self.model.versions[batch] = ABSENT
             return len(batch)
 
         share = self.share_of(min(self.work.operations, self.dataset.records))
-        return self._transactions(self._shuffled()[:share], build, self.port.delete, stored)
+        return self._transactions(self._shuffled(share), build, self.port.delete, stored)
 
     # -- reads --------------------------------------------------------------------------------------------
 
     def _reads(
         self,
-        numbers: list[int],
+        numbers: Sequence[int],
         bind: Calls,
         argument: Callable[[int, int], Any],
-        check: Callable[[list[int], Sequence[Any]], int],
+        check: Callable[[Sequence[int], Sequence[Any]], int],
         most: int = READ_SLICE,
     ) -> Slices:
         """Reads in read transactions of `txn` operations; in a single one where it is 'all'; each on its own where it
@@ -239,7 +239,7 @@ class Share:
 
     def rand_key(self, part: float = 1.0) -> Slices:
         """A part of all records, each once."""
-        key, numbers = self.dataset.key, self._shuffled()[: self._few(part)]
+        key, numbers = self.dataset.key, self._shuffled(self._few(part))
         return self._reads(
             numbers,
             lambda reader: (reader.get,),
@@ -317,11 +317,21 @@ class NextVersion:
         return version
 
 
+def _in_pieces(numbers: Sequence[Any], stored: Callable[[Sequence[Any], Any], int], answer: Any, taken: int) -> int:
+    """The answer of a bulk call, checked in pieces, so that there need be no list of all numbers."""
+    listed = is_list(answer, taken)
+    step = taken if type(answer) is list and not listed else BULK_SLICE
+    starts = range(0, taken, max(step, 1))
+    return sum(
+        stored(numbers[at : at + step][: taken - at], answer[at : at + step] if listed else answer) for at in starts
+    )
+
+
 def _batched(
     call: Callable[[Iterable[Any]], Any],
-    batches: list[list[Any]],
+    batches: Sequence[Sequence[Any]],
     arguments: list[list[Any]],
-    stored: Callable[[list[Any], Any], int],
+    stored: Callable[[Sequence[Any], Any], int],
     items: int,
 ) -> Operations:
     return Operations(

@@ -94,10 +94,10 @@ class RecordsWorkload(OnStore):
     def _load_missing(self) -> None:
         """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""
         base = self._model.versions[: self._dataset.records]
-        missing = np.flatnonzero(base == ABSENT).tolist()
+        missing = np.flatnonzero(base == ABSENT)
         with self.connect() as port:
             for start in range(0, len(missing), LOAD_BATCH):
-                batch = missing[start : start + LOAD_BATCH]
+                batch = missing[start : start + LOAD_BATCH].tolist()
                 port.insert([self._dataset.record(number) for number in batch])
                 self._model.versions[batch] = 0
 
