@@ -183,7 +183,7 @@ def load(path: Path) -> Run:
         raise UsageError(f"{path} is not a run file of dyno")
     header = lines[0]
     if header.get("schema") not in READABLE:
-        readable = " and ".join(map(str, READABLE))
+        readable = f"{', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]}"
         raise UsageError(f"{path} has schema {header.get('schema')}; this dyno reads {readable}")
     try:
         _check_header(header)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dyno import published, registry
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Tier, UsageError, Wrong
 from dyno.run import plan
 from dyno.run.asked import Asked
@@ -100,7 +100,7 @@ def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_inst
     asked: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
-    with pytest.raises(UsageError, match=r"packer=lz4: needs lz4, .*: pip install 'dyno\[compression\]'$"):
+    with pytest.raises(UsageError, match=r"packer=lz4: needs lz4, .*: pip install 'dyno-bench\[compression\]'$"):
         made(**asked)
     assert made(packer=["zlib", "plain"]).cells
 
@@ -148,7 +148,7 @@ def test_lmdb_takes_part_by_itself_and_others_where_they_are_named() -> None:
 def test_the_layout_travels_beside_the_plan() -> None:
     whole = made()
     assert "layout" not in whole.data()
-    assert whole.layout is not None and json.loads(json.dumps(whole.layout))["columns"][0]["name"] == "packer"
+    assert json.loads(json.dumps(whole.declared))["layout"]["columns"][0]["name"] == "packer"
 
 
 # -- a trial ----------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Keys:
 def spec(floor: bool = False) -> EngineSpec:
     opener: Any = Store
     tiers: Mapping[Tier, Mapping[str, Any]] = {Tier.PROCESS: {}}
-    return EngineSpec("fake", "a fake", opener, {"ordered-kv": Keys}, tiers, Tier.PROCESS, floor=floor)
+    return EngineSpec("fake", "a fake", opener, {"ordered-kv": PortSpec(Keys)}, tiers, Tier.PROCESS, floor=floor)
 
 
 def trial(home: Path, engine: EngineSpec | None = None, **params: Any) -> CompressionWorkload:
@@ -211,7 +211,7 @@ def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: in
     with workload.connect() as port:
         for work in workload.work(PHASES[phase], port, client, clients, round):
             assert isinstance(work, Operations)
-            with work.around() as yielded:
+            with work.held or work.around() as yielded:
                 (call,) = work.calls(yielded)
                 answers = [call(argument) for argument in work.arguments]
             work.check(answers)

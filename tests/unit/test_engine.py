@@ -89,9 +89,7 @@ def test_through_a_port_there_is_what_holds_through_it_and_nothing_of_another() 
         RIGHT,
         modules=("json",),
         ports={
-            "records": PortSpec(
-                dict, modules=("csv",), options=(Setting("more", integer(1), 1, ""),), caveats=(said,)
-            ),
+            "records": PortSpec(dict, modules=("csv",), options=(more,), caveats=(said,)),
             "synthetic": PortSpec(dict, tiers={}, clients="threads", gaps=(gap,)),
         },
     )

@@ -74,7 +74,7 @@ def test_every_encoder_is_tested_here() -> None:
 def layered(indexed: bool = True) -> Iterator[LayeredRecords]:
     spec = registry.engine("memory")
     engine = spec.opener(Path(), Tier.VOLATILE, {})
-    yield LayeredRecords(spec.ports["ordered-kv"](engine), ENCODERS["msgpack"], indexed)
+    yield LayeredRecords(spec.ports["ordered-kv"].open(engine), ENCODERS["msgpack"], indexed)
     engine.close()
 
 
@@ -103,7 +103,7 @@ def test_a_store_of_any_strings_answers_like_a_dict(records: list[Record], other
 def test_deleting_every_record_leaves_no_entry_of_any_index(records: list[Record]) -> None:
     spec = registry.engine("memory")
     engine = spec.opener(Path(), Tier.VOLATILE, {})
-    kv = spec.ports["ordered-kv"](engine)
+    kv = spec.ports["ordered-kv"].open(engine)
     port = LayeredRecords(kv, ENCODERS["msgpack"], indexed=True)
     port.replace(records)
     keys = {key(record) for record in records}

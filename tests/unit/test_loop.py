@@ -8,22 +8,54 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.measure import loop as python
+from dyno.measure import slices
 from dyno.measure.feed import PIECE, Feed
 from dyno.measure.loop import AWAKE_NS, bulk
-from dyno.measure.slices import Timed, timed
+from dyno.measure.loops import Loop
+from dyno.measure.slices import Held, Parcel, Times
 from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
 SECOND = 10**9
 
+
+class Timed(NamedTuple):
+    """A slice through a loop, whose moments count from before its transaction."""
+
+    answers: list[Any]
+    starts: Times
+    ends: Times
+    failures: list[Failure]
+    transaction_ns: int
+    elapsed_ns: int
+    out_of_time: bool
+    entered_ns: int
+
+
 Run = Callable[[Operations, int], Timed]
+
+
+def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> Timed:
+    """A whole slice, alone."""
+    parcel, start = Parcel(work, due), loop.now()
+    seen = slices.timed(loop, parcel, start + budget, Held(), start)
+    return Timed(
+        seen.answers,
+        seen.starts - start,
+        seen.ends - start,
+        seen.failures,
+        seen.transaction_ns,
+        seen.over - seen.begun,
+        parcel.left > 0,
+        seen.entered - start,
+    )
 
 
 @pytest.fixture
@@ -292,7 +324,8 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
     assert spans(seen) == [107, 207, 307]
     # Two readings for each operation and three around the transaction; the first of all was over before it began.
     assert seen.elapsed_ns == 600 + 7 * (2 * 3 + 3)
-    assert clock.readings == 2 * 3 + 4
+    # And the one that the deadline counts from.
+    assert clock.readings == 2 * 3 + 5
 
 
 @pytest.mark.parametrize("due", [None, [0, 0, 0]], ids=["closed", "paced"])

@@ -95,14 +95,14 @@ def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
     assert shell.file.read_bytes() == OLD.read_bytes()
 
 
-@pytest.mark.parametrize("schema", [0, 3, "2", None])
+@pytest.mark.parametrize("schema", [0, 4, "2", None])
 def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: Any, tmp_path: Path) -> None:
     header, *lines = OLD.read_text().splitlines()
     file = tmp_path / "r.json"
     file.write_text("\n".join([json.dumps({**json.loads(header), "schema": schema}), *lines, ""]))
     with pytest.raises(UsageError) as caught:
         results.load(file)
-    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1 and 2"
+    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1, 2 and 3"
 
 
 # -- files of each schema -------------------------------------------------------------------------------------
@@ -261,6 +261,12 @@ SAMPLE = Sample(
     ended_by="duration",
     checked=2,
     clients=2,
+    wall_ns=1500,
+    pause_cpu_ns=7,
+    due=4,
+    bytes=512,
+    reported_by="tool 1.0",
+    by_part={"dns": "h", "connect": None},
     first_error="OSError: no",
     histogram="h",
     by_kind={"get": "h", "update": None},
@@ -295,6 +301,8 @@ ATTEMPT = Attempt(
     output="printed",
     loop={"name": "native", "clock": "c", "operation_ns": 17.5, "span_ns": 9.0},
     absent={"scan-cold": "why"},
+    facts={"seeks": 3, "unknown": None},
+    spent_ns={"timed": 5},
     strain={"steal_percent": 0.5, "throttled_ns": None},
 )
 CELL = Cell("records", "lmdb", {"readahead": False}, Tier.POWER, {"records": 5, "rate": 100.0, "clients": 2})
@@ -314,7 +322,7 @@ def test_what_is_written_is_read_back(written: Path) -> None:
         plain = [f.name for f in fields(one) if f.name not in ("void", "bulk") and not getattr(one, f.name)]
         assert plain in ([], ["settled"], ["cell"]), "every field has a value that is not its default"
     run = results.load(written)
-    assert run.header["schema"] == 2
+    assert run.header["schema"] == 3
     assert run.cells == (CELL,)
     assert run.attempts == (ATTEMPT,)
 
@@ -345,7 +353,7 @@ Ran = tuple[Ended, Shell]
 def test_a_trial_says_what_measured_it(ran: Ran) -> None:
     for attempt in ran[1].attempts():
         loop = attempt["loop"]
-        assert set(loop) == {"name", "clock", "operation_ns", "span_ns"}
+        assert set(loop) == {"name", "clock", "python", "operation_ns", "span_ns"}
         assert loop["name"] == ("python" if native() is None else "native")
         assert loop["operation_ns"] > 0
         assert 0 <= loop["span_ns"] <= loop["operation_ns"]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from dyno import registry
+from dyno.engine import EngineSpec
 from dyno.measure.clients import run_phase
 from dyno.measure.measure import WARM, measure
 from dyno.measure.tally import Tally
@@ -51,10 +52,17 @@ def little_to_collect() -> Iterator[None]:
     gc.unfreeze()
 
 
+def of(engine: str) -> EngineSpec:
+    """As it is through its port of this suite."""
+    spec = registry.through(registry.suite("records"), registry.engine(engine))
+    assert spec is not None
+    return spec
+
+
 def workload(
     home: Path, engine: str = "memory", tier: Tier = Tier.VOLATILE, clients: int = 1, **given: Any
 ) -> RecordsWorkload:
-    spec = registry.engine(engine)
+    spec = of(engine)
     defaults = {setting.name: setting.default for setting in PARAMS}
     params = {**defaults, "records": 60, "value_size": 20, **given}
     home.mkdir(parents=True, exist_ok=True)
@@ -128,7 +136,7 @@ def test_what_is_asked_does_not_hang_on_the_phases_before(tmp_path: Path) -> Non
 
 
 def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
-    spec = registry.engine("memory")
+    spec = of("memory")
     params = {setting.name: setting.default for setting in PARAMS} | {"records": 60}
     one, other = (
         RecordsWorkload(Job(spec, tmp_path / str(seed), Tier.VOLATILE, {}, params, seed, 1)) for seed in (1, 2)
@@ -406,7 +414,7 @@ SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")
 def test_two_clients_end_every_phase_clean_with_all_records_written(
     engine: str, how: str, txn: Any, tmp_path: Path
 ) -> None:
-    spec = registry.engine(engine)
+    spec = of(engine)
     assert spec.clients == how
     if spec.missing():
         pytest.skip(spec.remedy)
