@@ -15,6 +15,7 @@ import pytest
 
 from dyno import published, registry
 from dyno.engine import EngineSpec, PortSpec
+from dyno.measure.slices import Held
 from dyno.model import Tier, UsageError, Wrong
 from dyno.run import plan
 from dyno.run.asked import Asked
@@ -209,13 +210,16 @@ def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: in
     """Carries a client's share out and checks it; what was asked for."""
     asked: list[Any] = []
     with workload.connect() as port:
+        held = Held()
         for work in workload.work(PHASES[phase], port, client, clients, round):
             assert isinstance(work, Operations)
-            with work.held or work.around() as yielded:
-                (call,) = work.calls(yielded)
+            kept = held.enter(work.held)
+            with work.around() as yielded:
+                (call,) = work.calls(yielded if work.held is None else kept)
                 answers = [call(argument) for argument in work.arguments]
             work.check(answers)
             asked += work.arguments
+        held.leave()
     return asked
 
 
