@@ -77,6 +77,12 @@ FAILED, NOTHING = 1, 3
     metavar="GIB",
     help="Most memory of a trial; then it is killed.",
 )
+@click.option(
+    "--confine",
+    type=click.FloatRange(min=0.05),
+    metavar="GIB",
+    help="Confine each trial to so much memory, page cache included, by a control group.",
+)
 @click.option("--retries", type=click.IntRange(min=0), help="Further attempts at a trial that died. Default: 1.")
 @click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
@@ -135,7 +141,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
             for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
         },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop")},
-        "memory": None if given["memory"] is None else int(given["memory"] * planfile.GIB),
+        **{name: None if given[name] is None else int(given[name] * planfile.GIB) for name in ("memory", "confine")},
         "engines": split(given["engines"]),
         "clients": split([given["clients"]] if given["clients"] else []),
         "rate": split([given["rate"]] if given["rate"] else []),

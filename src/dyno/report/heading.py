@@ -31,12 +31,18 @@ def unfinished(run: Run) -> str:
 
 
 def length(run: Run) -> str:
-    """How long a phase is measured."""
+    """How long a phase is measured, and in how much memory."""
     plan = run.plan
-    warm = f" after {plan['warmup']:g} s of warm-up" if plan.get("warmup") else ""
-    if plan.get("duration") is not None:
-        return f"{plan['duration']:g} s a phase{warm}"
-    return f"{plan['budget']:g} s at most a phase{warm}"
+    parts = [
+        f"{plan['duration']:g} s a phase"
+        if plan.get("duration") is not None
+        else f"{plan['budget']:g} s at most a phase"
+    ]
+    if plan.get("warmup"):
+        parts.append(f" after {plan['warmup']:g} s of warm-up")
+    if plan.get("confine") is not None:
+        parts.append(f", trials confined to {units.size(plan['confine'])} of memory")
+    return "".join(parts)
 
 
 def machine(run: Run) -> str:

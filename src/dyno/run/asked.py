@@ -12,6 +12,9 @@ from dyno.model import Tier, UsageError
 from dyno.pace import ARRIVALS
 from dyno.settings import unknown
 
+LEAST_MEMORY = 50 << 20
+"""Of a trial, in bytes: less does not hold the interpreter."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -38,6 +41,7 @@ class Asked:
     loop: str | None = None
     timeout: float | None = None
     memory: int | None = None
+    confine: int | None = None
     retries: int | None = None
 
 
@@ -50,12 +54,20 @@ def tier_named(name: str) -> Tier:
 
 def check_numbers(asked: Asked) -> None:
     """Here for flags and plan files alike."""
-    least = {"samples": 1, "seed": 0, "budget": 0.01, "timeout": 1, "memory": 50 << 20, "retries": 0}
+    least = {
+        "samples": 1,
+        "seed": 0,
+        "budget": 0.01,
+        "timeout": 1,
+        "memory": LEAST_MEMORY,
+        "confine": LEAST_MEMORY,
+        "retries": 0,
+    }
     least |= {"duration": 0.01, "warmup": 0, "within": 1}
     for name, low in least.items():
         value = getattr(asked, name)
         if value is not None and not low <= value < math.inf:
-            raise UsageError(f"{name} is out of range: it wants {'50 MiB' if name == 'memory' else low} or more")
+            raise UsageError(f"{name} is out of range: it wants {'50 MiB' if low == LEAST_MEMORY else low} or more")
     if asked.budget is not None and asked.duration is not None:
         raise UsageError("budget (the most) and duration (exactly so long) of a phase exclude each other")
     if asked.within is not None and asked.until is None:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -153,18 +153,17 @@ class Nurseries:
 
     @contextmanager
     def worker(
-        self, executable: str, home: Path, output: Path, job: Mapping[str, Any]
+        self, executable: str, home: Path, output: Path, job: Mapping[str, Any], born: Callable[[int], object] = int
     ) -> Iterator[tuple[Process, int]]:
-        """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards.
-
-        Raises Unborn.
+        """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards. `born`
+        is given its process before that has its job. Raises Unborn.
         """
         reading, writing = os.pipe()
         given, giving = os.pipe()
         try:
             with output.open("wb") as printed:
-                born = self._of[executable].fork if self._forks else partial(_spawn, executable)
-                process = born(home, given, printed.fileno(), writing)
+                bear = self._of[executable].fork if self._forks else partial(_spawn, executable)
+                process = bear(home, given, printed.fileno(), writing)
         except BaseException:
             os.close(reading)
             os.close(giving)
@@ -174,6 +173,7 @@ class Nurseries:
             os.close(given)
         try:
             with suppress(BrokenPipeError), os.fdopen(giving, "wb") as told:
+                born(process.pid)
                 told.write(json.dumps(job).encode() + b"\n")
             yield process, reading
         finally:

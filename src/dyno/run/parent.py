@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import dyno
 from dyno import results
-from dyno.host import facts
+from dyno.host import confine, facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
@@ -70,6 +70,7 @@ def execute(
     An interruption leaves the file readable, with every trial that had ended.
     """
     with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
+        _check_confinement(plan, home)
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
         means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home))
@@ -82,6 +83,15 @@ def execute(
             if worked == most:
                 break
     return results.load(path)
+
+
+def _check_confinement(plan: Plan, home: Path) -> None:
+    """Raises UsageError where trials are to be confined and can't be."""
+    if plan.confine is not None:
+        try:
+            confine.check(plan.confine, home)
+        except confine.Unconfined as error:
+            raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:

@@ -83,6 +83,8 @@ class Plan:
     """Further blocks are added until each interval reaches no further than this share of its median."""
     within: float | None = None
     """Seconds after which no further block is begun; None where `until` is."""
+    confine: int | None = None
+    """Bytes that a trial is confined to by a control group, page cache included; None where it is not."""
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
     their own in the run file, of which reports know no suite."""
@@ -158,6 +160,7 @@ def make(asked: Asked) -> Plan:
         budget=preset.budget if asked.budget is None else asked.budget,
         timeout=_timeout(asked, preset, len(phases)),
         memory=asked.memory,
+        confine=asked.confine,
         retries=1 if asked.retries is None else asked.retries,
         duration=asked.duration,
         warmup=asked.warmup or 0.0,

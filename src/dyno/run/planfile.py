@@ -38,6 +38,7 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "loop": ("loop", str),
     "timeout": ("timeout", (int, float)),
     "memory": ("memory", (int, float)),
+    "confine": ("confine", (int, float)),
     "retries": ("retries", int),
 }
 
@@ -69,8 +70,9 @@ def parse(data: Mapping[str, Any], where: str) -> Asked:
 
 
 def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
-    if "memory" in fields:
-        fields["memory"] = int(fields["memory"] * GIB)
+    for name in ("memory", "confine"):
+        if name in fields:
+            fields[name] = int(fields[name] * GIB)
     if "engines" in fields:
         fields["engines"] = [_engine(where, entry) for entry in fields["engines"]]
     if "params" in fields:

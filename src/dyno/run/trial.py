@@ -9,13 +9,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from dyno.host import strain
+from dyno.host.confine import Group, Unconfined, confined
 from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
 from dyno.passwords import HIDDEN
@@ -27,6 +29,7 @@ from dyno.run.resources import INTERVAL, Watch
 from dyno.servers import strays
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
+GROUP = ".group"
 CLOSING_TIME = 10.0
 
 
@@ -172,17 +175,35 @@ def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, st
     nurseries.ready(runs)
     try:
         with (
+            _confined(plan, home) as group,
             nothing_left(),
-            nurseries.worker(runs, home, home.with_suffix(OUTPUT), job) as (process, pipe),
+            nurseries.worker(runs, home, home.with_suffix(OUTPUT), job, group.add if group else int) as (
+                process,
+                pipe,
+            ),
         ):
             watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
             verdict = _listen(process, pipe, watch, story)
             status = process.wait()
-    except Unborn as unborn:
+            killed = group is not None and group.killed
+    except (Unborn, Unconfined) as unborn:
         story.outcome, story.why = "crash", str(unborn)
         return 0
     story.conclude(verdict, status, plan, limit)
+    if killed and story.outcome == "crash":
+        most = f"{(plan.confine or 0) / (1 << 30):.2f} GiB"
+        story.outcome, story.why = "out-of-memory", f"killed by the kernel: it was confined to {most} of memory"
     return watch.peak_bytes
+
+
+@contextmanager
+def _confined(plan: Plan, home: Path) -> Iterator[Group | None]:
+    """The control group of a trial, where it is to have one."""
+    if plan.confine is None:
+        yield None
+    else:
+        with confined(plan.confine, home.with_suffix(GROUP)) as group:
+            yield group
 
 
 def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from dyno import places
+from dyno.host import confine
 from dyno.model import UsageError
 from dyno.servers import strays
 
@@ -57,10 +58,12 @@ def directory(root: Path) -> Iterator[Path]:
 
 
 def sweep(root: Path) -> list[Path]:
-    """Removes the directories whose run is dead, and ends the servers that were left in them; returns them."""
+    """Removes the directories whose run is dead, ends the servers that were left in them, and removes the control
+    groups that are recorded there; returns them."""
     swept = list(dead(root))
     for path in swept:
         strays.clear(path)
+        confine.clear(path)
         shutil.rmtree(path, ignore_errors=True)
     return swept
 

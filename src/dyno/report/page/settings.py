@@ -77,8 +77,9 @@ def command(run: Run) -> list[str]:
     for name, value in given.items():
         if value is not None:
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    if run.plan.get("memory") is not None:
-        words += ["--memory", f"{run.plan['memory'] / GIB:g}"]
+    for name in ("memory", "confine"):
+        if run.plan.get(name) is not None:
+            words += [f"--{name}", f"{run.plan[name] / GIB:g}"]
     return [shlex.quote(word) for word in words]
 
 

@@ -1,0 +1,223 @@
+"""Guards the confinement of trials to a limit of memory: page cache is taken back, what is taken for oneself is not
+given, and no control group is left, however a run ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
+
+from dyno.cli.progress import Quiet
+from dyno.host import confine
+from dyno.host.confine import Group, Unconfined, confined
+from dyno.model import UsageError
+from dyno.run import parent, plan
+from dyno.run.asked import Asked
+
+MIB = 1 << 20
+LIMIT = 64 * MIB
+
+
+def unavailable() -> str | None:
+    try:
+        confine.check(LIMIT, DISK)
+    except Unconfined as error:
+        return str(error)
+    return None
+
+
+needs_groups = pytest.mark.skipif(bool(why := unavailable()), reason=why or "")
+
+
+@contextmanager
+def started(group: Group, program: str) -> Iterator[subprocess.Popen[str]]:
+    """A process in the group that waits for a line before it does what the program says."""
+    words = [sys.executable, "-c", f"import os, subprocess, sys; sys.stdin.readline(); {program}"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        group.add(process.pid)
+        yield process
+        process.kill()
+
+
+def ended(group: Group, program: str) -> tuple[int, str]:
+    with started(group, program) as process:
+        out, _ = process.communicate("go\n", timeout=60)
+        return process.returncode, out
+
+
+def groups() -> set[Path]:
+    return {path for above, _ in confine._parents() for path in above.glob(f"{confine.PREFIX}*")}
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return tmp_path / "trial.group"
+
+
+@needs_groups
+def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None:
+    file = place / "large"
+    with file.open("wb") as out:
+        for _ in range(256):
+            out.write(os.urandom(MIB))
+        out.flush()
+        os.fsync(out.fileno())
+        os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with confined(LIMIT, record) as group:
+        assert group.limit_bytes == LIMIT
+        read = f"print(sum(len(part) for part in iter(lambda f=open({str(file)!r}, 'rb'): f.read(1 << 20), b'')))"
+        assert ended(group, read) == (0, f"{256 * MIB}\n")
+        assert not group.killed
+        peak, used = group.peak_bytes, group.used_bytes
+        assert used is not None and used <= LIMIT
+        # It came up against it.
+        assert peak is None or LIMIT // 2 < peak <= LIMIT
+
+
+@needs_groups
+def test_what_takes_more_than_the_limit_is_killed(record: Path) -> None:
+    with confined(LIMIT, record) as group:
+        assert ended(group, "b = bytearray(os.urandom(1 << 20)) * 200; print(len(b))") == (-signal.SIGKILL, "")
+        assert group.killed
+    with confined(4 * LIMIT, record) as group:
+        assert ended(group, "b = bytearray(os.urandom(1 << 20)) * 100; print(len(b))") == (0, f"{100 * MIB}\n")
+        assert not group.killed
+
+
+@needs_groups
+def test_what_a_process_starts_is_confined_too(record: Path) -> None:
+    with confined(LIMIT, record) as group:
+        inner = "import os; b = bytearray(os.urandom(1 << 20)) * 200"
+        status, out = ended(group, f"print(subprocess.run([sys.executable, '-c', {inner!r}]).returncode)")
+        assert (status, out) == (0, f"{-signal.SIGKILL}\n") and group.killed
+
+
+@needs_groups
+def test_a_group_goes_with_its_block_and_takes_along_what_is_left_in_it(record: Path) -> None:
+    before = groups()
+    with confined(LIMIT, record) as group:
+        assert groups() - before == {group.path} and record.read_text().strip() == str(group.path)
+        left = subprocess.Popen(["sleep", "600"])
+        group.add(left.pid)
+    assert left.wait(10) == -signal.SIGKILL
+    assert groups() == before and not record.exists()
+
+
+@needs_groups
+def test_what_is_recorded_is_cleared_and_nothing_else(tmp_path: Path, record: Path) -> None:
+    other = tmp_path / "dyno-mine"
+    other.mkdir()
+    (tmp_path / "other.group").write_text(f"{other}\n")
+    with confined(LIMIT, record) as group:
+        confine.clear(tmp_path)
+        assert not group.path.exists()
+    assert other.exists(), "it is no control group"
+
+
+# -- in a run -----------------------------------------------------------------------------------------------------
+
+
+@needs_groups
+def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
+    before = groups()
+    status, out, err = shell.dyno("run", "records", "-e", "lmdb", *small(confine=0.25), "-o", shell.file)
+    assert status == 0, err
+    assert "trials confined to 256 MiB of memory" in out
+    assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["confine"] == 256 * MIB
+    assert groups() == before and shell.left() == []
+    # As long as it lasts, the trial is in it.
+    shell.plugins = [FAULTY]
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    asked = ("run", "records", "-e", "waiter", *small(confine=0.25, samples=1), "-o", "w.json")
+    with shell.started(*asked) as process:
+        assert wait_for(lambda: list(gate.glob("arrived-*")))
+        (arrived,) = (int(path.name.partition("-")[2]) for path in gate.glob("arrived-*"))
+        (group,) = groups() - before
+        assert str(arrived) in (group / "cgroup.procs").read_text().split()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert groups() == before
+
+
+@needs_groups
+def test_a_trial_that_takes_more_than_it_is_confined_to_is_out_of_memory_and_says_so(shell: Shell) -> None:
+    shell.plugins = [FAULTY]
+    asked = small(confine=0.2, memory=8, retries=0, samples=1)
+    shell.dyno("run", "records", "-e", "leaker", *asked, "-o", shell.file)
+    (attempt,) = shell.attempts("leaker")
+    assert (attempt["outcome"], attempt["why"]) == (
+        "out-of-memory",
+        "killed by the kernel: it was confined to 0.20 GiB of memory",
+    )
+
+
+@needs_groups
+def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:
+    before = groups()
+    shell.plugins = [FAULTY]
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    asked = ("run", "records", "-e", "waiter", *small(confine=0.25, samples=1), "-o", "w.json")
+    with shell.started(*asked) as process:
+        assert wait_for(lambda: list(gate.glob("arrived-*")))
+        process.kill()
+        process.wait(60)
+        assert len(groups() - before) == 1
+        (gate / "open").touch()
+        status, _, err = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", shell.file)
+        assert status == 0, err
+        assert groups() == before
+
+
+# -- where it can't be had ----------------------------------------------------------------------------------------
+
+
+def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_would_be_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confine, "_parents", lambda: iter(()))
+    made = plan.make(Asked("records", ["memory"], confine=LIMIT, samples=1))
+    with pytest.raises(UsageError) as raised:
+        parent.execute(made, tmp_path / "r.json", tmp_path / "work", Quiet(), resume=False, overwrite=False)
+    assert is_one_line(f"{raised.value}\n") and "run as root, or in a group that is yours" in str(raised.value)
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize("flag", ["--confine", "--memory"])
+def test_less_than_an_interpreter_takes_is_refused(shell: Shell, flag: str) -> None:
+    status, _, err = shell.dyno("run", "records", "-e", "memory", flag, "0.01", "-o", shell.file)
+    assert status == 2 and is_one_line(err) and flag in err
+
+
+def test_in_version_2_the_group_is_made_where_the_controller_is_handed_down(
+    tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group with processes in it hands nothing down: ours is made beside it."""
+    mount = tmp_path / "cgroup"
+    own = mount / "user.slice" / "ours.scope"
+    own.mkdir(parents=True)
+    (own / "cgroup.subtree_control").write_text("\n")
+    (own.parent / "cgroup.subtree_control").write_text("cpu memory\n")
+    (mount / "cgroup.subtree_control").write_text("cpu\n")
+    told = {
+        "mountinfo": [f"30 1 0:26 / {mount} rw shared:4 - cgroup2 cgroup2 rw"],
+        "cgroup": ["0::/user.slice/ours.scope"],
+    }
+    monkeypatch.setattr(confine, "read_lines", lambda file: told.get(file.name, []))
+    monkeypatch.setattr(confine, "PATIENCE_SECONDS", 0)
+    with confined(LIMIT, record) as group:
+        assert (group.path.parent, group.version, group.limit_bytes) == (own.parent, 2, LIMIT)
+        assert (group.path / "memory.swap.max").read_text() == "0"
+        group.add(4711)
+        assert (group.path / "cgroup.procs").read_text() == "4711"
