@@ -120,7 +120,7 @@ def test_the_json_holds_what_the_table_says(compare: Any) -> None:
     assert first["low"] <= first["ratio"] <= first["high"]
     assert first["text"] == "slower by a factor of at least 2.2"
     verdict = {"engine", "baseline", "kind", "ratio", "low", "high", "bound", "blocks", "more", "text"}
-    assert all(set(found) == {*place, *verdict} for found in data["comparisons"])
+    assert all(set(found) == {*place, *verdict, "reported_by"} for found in data["comparisons"])
 
 
 def test_the_markdown_is_a_table(compare: Any) -> None:

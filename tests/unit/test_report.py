@@ -282,7 +282,7 @@ def test_the_loop_that_measured_is_told_with_its_cost(run: Run) -> None:
     assert "Measured by" not in printed(replace(run, attempts=tuple(replace(a, loop=None) for a in run.attempts)))
 
 
-def test_the_loop_that_measured_the_real_run_is_told(measured: Run) -> None:
+def test_the_loop_that_measured_the_real_run_is_printed(measured: Run) -> None:
     assert re.search(r"^Measured by the (native|python) loop \(.*, \d+ ns an operation\)$", printed(measured), re.M)
 
 
@@ -514,7 +514,7 @@ def test_json_has_what_was_used_and_how_it_was_measured(measured: Run) -> None:
     for each in plain(measured)["cells"]:
         assert set(each["client"]) == USED
         assert each["client"]["user_ns"] >= 0 and each["server"] is None
-        assert set(each["loop"]) == {"name", "clock", "operation_ns", "span_ns"}
+        assert set(each["loop"]) == {"name", "clock", "operation_ns", "span_ns", "python"}
         assert each["temperature"] == ("hot" if each["phase"] == "rand-key" else "none")
         assert each["resident_percent"] is None, "asked of cold phases only"
         assert len(each["series"]) == each["samples"] == 2
@@ -609,8 +609,9 @@ def flat(each: Mapping[str, Any], name: str) -> str:
     value: Any
     if name.startswith("param_"):
         value = each["params"][name.removeprefix("param_")]
-    elif name.startswith("throughput_"):
-        value = (each["throughput"] or {}).get(name.removeprefix("throughput_"))
+    elif name.startswith(("throughput_", "bandwidth_")):
+        metric, _, end = name.partition("_")
+        value = (each[metric] or {}).get(end)
     elif name.startswith("latency_"):
         value = each["latency_ns"][name.removeprefix("latency_").removesuffix("_ns")]
     elif name.startswith("response_"):
@@ -762,3 +763,65 @@ def test_show_prints_each_form(shell: Shell, measured: Run, flag: str | None, fo
     status, out, err = shell.dyno("show", measured.path, *filter(None, [flag]))
     assert (status, err) == (0, "")
     assert out == form(measured)
+
+
+# -- what an outside tool reported, bytes and parts ----------------------------------------------------------------
+
+
+def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Run) -> None:
+    """SQLite's rows are a tool's, and LMDB's are Dyno's own: they are in no table together, nor in one ranking."""
+    mixed = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0") if name == "sqlite" else s)
+    found = [group for group in groups(mixed) if (group.phase, group.tier) == ("rand-key", Tier.PROCESS)]
+    names = [[row.summary.cell.engine for row in group.rows if not row.summary.cell.floor] for group in found]
+    assert names == [["lmdb", "leveldb"], ["sqlite"]]
+    assert [group.place for group in found] == ["rand-key", "rand-key, by hammer 1.0"]
+    shown = printed(mixed)
+    assert "rand-key, by hammer 1.0  tier process" in shown
+    assert "reported by hammer 1.0" in next(line for line in shown.splitlines() if line.startswith("sqlite"))
+    assert "as reported by hammer 1.0, sqlite is alone" in shown
+    cells = {(cell["engine"], cell["phase"]): cell for cell in data.as_data(mixed)["cells"]}
+    assert cells["sqlite", "mixed"]["reported_by"] == "hammer 1.0" and cells["lmdb", "mixed"]["reported_by"] is None
+    whole = changed(run, lambda _, s: replace(s, reported_by="hammer 1.0"))
+    assert {group.place for group in groups(whole)} == set(PHASES), "the same for all of a phase: one table"
+
+
+def test_a_row_without_a_figure_stands_with_what_it_was_to_be_compared_with(run: Run) -> None:
+    whole = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0"))
+    failed = replace(whole, attempts=tuple(a for a in whole.attempts if whole.cells[a.cell].engine != "lmdb"))
+    assert len([group for group in groups(failed) if group.phase == "mixed"]) == 2, "one for each tier"
+
+
+def test_bytes_are_a_column_of_their_own_and_what_a_phase_is_ranked_by_if_it_says_so(run: Run) -> None:
+    # The slower moves the more.
+    moved = changed(run, lambda name, s: replace(s, bytes=s.items * (10**6 if name == "lmdb" else 10)))
+    shown = printed(moved)
+    assert "bandwidth" in shown and "2.00 GB/s" in shown.replace("2 GB/s", "2.00 GB/s")
+    assert "bandwidth" not in printed(run)
+    by_bytes = replace(moved, header={**run.header, "phases": [{"name": "rand-key", "metric": "bandwidth"}]})
+    for found, first in ((moved, "sqlite"), (by_bytes, "lmdb")):
+        group = next(g for g in groups(found) if (g.phase, g.tier) == ("rand-key", Tier.PROCESS))
+        assert group.rows[0].summary.cell.engine == first
+
+
+def test_parts_of_a_latency_stand_beside_it_in_the_suites_order(run: Run) -> None:
+    parts = {"wait": times(2_000), "connect": times(3_000), "send": times(1_000)}
+    split = changed(run, lambda _, s: replace(s, by_part=parts))
+    header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
+    row = next(group for group in groups(replace(split, header=header)) if group.phase == "rand-key").rows[0]
+    assert "p50 of send 1.00µs, connect 3.00µs, wait 2.00µs" in row.remarks()
+    (cell, *_) = [c for c in data.as_data(split)["cells"] if c["phase"] == "rand-key"]
+    assert {part: found["p50"] for part, found in cell["latency_by_part_ns"].items()} == pytest.approx(
+        {"connect": 3_000, "send": 1_000, "wait": 2_000}, rel=1e-2
+    )
+
+
+def test_where_nothing_is_stored_no_tier_is_named(run: Run) -> None:
+    cells = tuple(replace(cell, tier=None) for cell in run.cells if cell.engine in ("lmdb", "sqlite"))
+    places = [at for at, cell in enumerate(run.cells) if cell.engine in ("lmdb", "sqlite")]
+    attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
+    bare = replace(run, cells=cells, attempts=attempts)
+    for shown in (printed(bare), data.as_markdown(bare)):
+        assert "tier" not in shown.replace("this machine", "").split("This machine")[0]
+    assert {cell["tier"] for cell in data.as_data(bare)["cells"]} == {None}
+    rows = list(csv.DictReader(io.StringIO(data.as_csv(bare))))
+    assert {row["tier"] for row in rows} == {""}
