@@ -54,7 +54,7 @@ def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -
         seen.transaction_ns,
         seen.over - start,
         parcel.left > 0,
-        seen.entered - start,
+        seen.entered - seen.begun,
     )
 
 
