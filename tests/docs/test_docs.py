@@ -24,7 +24,7 @@ from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import cli, registry
 from dyno.cli import run as cli_run
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.host import facts as host
 from dyno.measure.settle import LONGEST_NS
 from dyno.model import Sample, UsageError, Value
@@ -95,7 +95,10 @@ def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> 
         said = plain(" ".join(table[tier.value][1:]))
         for name, value in settings.items():
             assert f"{name}={shown(value)}" in said, f"{engine.name}, tier {tier.value}"
-    assert re.search(rf"`{engine.default_tier.value}`[^|\n]*\(default\)", engine_section(engine.name))
+    if engine.default_tier is None:
+        assert "None: it stores nothing" in engine_section(engine.name)
+    else:
+        assert re.search(rf"`{engine.default_tier.value}`[^|\n]*\(default\)", engine_section(engine.name))
 
 
 def test_engine_says_how_to_install_and_share_it(engine: EngineSpec) -> None:
@@ -115,15 +118,17 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
         if server:
             open_.enter_context(closing(server)).start()
         opened = Job(engine, place, tier, options, {}, seed=1, clients=1, server=server or None).open(place)
-        codes = {caveat.code for caveat in open_.enter_context(closing(opened)).caveats()}
+        said = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
+        codes = {caveat.code for caveat in said}
     documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
     # Some are of a user's own server, or of one of another kind.
     assert codes <= documented if server else codes == documented
 
 
 def test_the_fields_of_a_declaration_are_documented() -> None:
-    table = named(sections(read("adding-an-engine.md"))["The declaration"])
-    assert set(table) == {field.name for field in fields(EngineSpec)}
+    found = sections(read("adding-an-engine.md"))
+    assert set(named(found["The declaration"])) == {field.name for field in fields(EngineSpec)}
+    assert set(named(found["What holds through one port"])) == {field.name for field in fields(PortSpec)}
 
 
 def test_no_section_on_an_engine_that_is_not_there() -> None:
@@ -297,7 +302,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
         path.write_text(text)
         assert plan.make(planfile.read(path)).cells
     whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
-    assert set(whole) == set(planfile.KEYS) - {"budget"}, "the complete example has every key, of two one"
+    assert set(whole) == set(planfile.KEYS) - {"budget", "confine"}, "the complete example has every key, of two one"
 
 
 # --- doubts and claims --------------------------------------------------------------------------------------
