@@ -1,0 +1,254 @@
+"""Guards how clients fly together: a start and a time that are the same for all, a length that the slowest sets,
+inputs for as long as a flight lasts; and what a slice keeps when a flight's end cuts it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from clockwork import Clock, install
+
+from dyno.measure.cargo import Cargo
+from dyno.measure.flight import GONE, GROWTH, LEAST_NS, MOST, OPERATIONS, READY, STOP, Formation, Member, Single
+from dyno.measure.measure import measure
+from dyno.measure.pauses import Place
+from dyno.pace import Pace
+from dyno.suite import Bulk, Operations
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return install(monkeypatch)
+
+
+def together(clients: int, each: Callable[[Member], Any]) -> list[Any]:
+    """What each client's thread comes to."""
+    formation = Formation(threading.Barrier(clients), clients)
+    found: list[Any] = [None] * clients
+
+    def run(client: int) -> None:
+        found[client] = each(formation.member(client))
+
+    threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return found
+
+
+# -- flights ----------------------------------------------------------------------------------------------
+
+
+def test_all_start_at_one_moment_and_none_before_it() -> None:
+    def each(member: Member) -> tuple[int, int]:
+        start = member.take_off(READY, time.monotonic_ns)
+        assert start is not None
+        return start, time.monotonic_ns()
+
+    found = together(4, each)
+    starts = [start for start, _ in found]
+    # Each by its own reading of the clock, between two readings of it.
+    assert max(starts) - min(starts) < 50 * MS
+    assert all(there >= min(starts) - MS for _, there in found)
+
+
+def test_a_flights_time_is_that_of_the_last_for_all() -> None:
+    def each(member: Member) -> int:
+        start = member.take_off(READY, time.monotonic_ns)
+        assert start is not None
+        return member.land(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
+
+    elapsed = together(3, each)
+    assert max(elapsed) - min(elapsed) == 0
+    assert abs(elapsed[0] - 300 * MS) < 50 * MS
+
+
+@pytest.mark.parametrize(
+    ("states", "go"),
+    [([READY, READY], True), ([READY, GONE], True), ([GONE, GONE], False), ([READY, STOP], False)],
+)
+def test_a_flight_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
+    found = together(2, lambda member: member.take_off(states[member._client], time.monotonic_ns))
+    assert [start is not None for start in found] == [go, go]
+
+
+def landed(operations: int, elapsed_ns: int, most: int = MOST) -> Single:
+    """A single client that flew once."""
+    single = Single()
+    assert single.take_off(READY, lambda: 0) == 0
+    assert single.land(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
+    return single
+
+
+def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
+    assert Single().operations() == 1
+    lengths = []
+    single, elapsed = Single(), 1_000
+    for _ in range(6):
+        single.take_off(READY, lambda: 0)
+        single.land(elapsed, max(elapsed // 100, 1), MOST, lambda: 0)
+        lengths.append(single.length_ns())
+        elapsed = single.length_ns()
+    assert lengths[-1] == LEAST_NS
+    assert all(after <= GROWTH * before for before, after in pairwise([1_000, *lengths]))
+
+
+def test_a_flight_is_as_long_as_many_operations_of_the_slowest() -> None:
+    assert landed(100, 500 * MS).length_ns() == OPERATIONS * 5 * MS
+    # But for what can be held of the fastest.
+    assert landed(100, 500 * MS, most=40).length_ns() == 20 * 5 * MS
+
+
+def test_inputs_are_there_for_longer_than_the_flight_lasts() -> None:
+    single = landed(1_000, 5 * MS)
+    assert single.operations() * 5_000 >= 1.4 * single.length_ns()
+    assert 0 < landed(10**6, 5 * MS, most=1_000).operations() <= 1_000
+
+
+# -- cargo ------------------------------------------------------------------------------------------------
+
+
+def numbers(*sizes: int) -> Callable[[int], Iterator[Operations | Bulk]]:
+    return lambda round: (Operations(lambda _: (abs,), range(size), len) for size in sizes)
+
+
+def test_slices_are_built_ahead_until_there_are_enough() -> None:
+    cargo = Cargo(numbers(3, 3, 3))
+    cargo.load(lambda: cargo.operations >= 4)
+    assert (cargo.operations, len(cargo.waiting), cargo.over) == (6, 2, False)
+    cargo.load(lambda: cargo.operations >= 100)
+    assert (cargo.operations, cargo.over) == (9, True)
+
+
+@pytest.mark.parametrize(("ordered", "there"), [(False, 8), (True, 4)])
+def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, there: int) -> None:
+    cargo = Cargo(numbers(2, 2), endless=True, ordered=ordered)
+    cargo.load(lambda: cargo.operations >= 8)
+    assert cargo.operations == there
+    cargo.waiting.clear()
+    cargo.load(lambda: cargo.operations >= 4)
+    assert cargo.operations == 4
+
+
+# -- slices that several flights do ------------------------------------------------------------------------
+
+
+def flown(slices: Sequence[Operations], flights: Any, **pace: Any) -> Any:
+    return measure(lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, Place(), flights=flights)
+
+
+class Short(Single):
+    """Flights of 25 ns."""
+
+    def length_ns(self) -> int:
+        return 25
+
+    def operations(self) -> int:
+        return 4
+
+
+def test_what_a_flight_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clock: Clock) -> None:
+    judged: list[list[Any]] = []
+
+    def check(answers: Sequence[Any]) -> int:
+        judged.append(list(answers))
+        clock.let_pass(10**9)
+        return len(answers)
+
+    calls = [clock.taking(10, answer) for answer in "ab"]
+    work = [Operations(lambda _: calls, range(5), check, weights=[1, 10, 100, 1_000, 10_000], kinds=list("uvwxy"))]
+    tally = flown([*work, Operations(lambda _: calls, range(2), check)], Short())
+    # Three, three, and one: a flight ends with the first operation that ends after its end.
+    assert judged == [["a", "b", "a", "b", "a"], ["a", "b"]]
+    assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (7, 11_113, 7, 70)
+    assert {kind: int(found.counts.sum()) for kind, found in tally.by_kind.items()} == dict.fromkeys("uvwxy", 1)
+    assert tally.wall_ns >= 10**9
+
+
+def test_what_the_budget_cuts_is_judged_as_far_as_it_is_done(clock: Clock) -> None:
+    judged: list[int] = []
+    work = Operations(lambda _: [clock.taking(10)], range(9), lambda answers: judged.append(len(answers)) or 0)
+    tally = flown([work], Short(), budget_ns=45)
+    assert (judged, tally.operations, tally.ended_by) == ([5], 5, "budget")
+
+
+def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock: Clock) -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def reading() -> Iterator[Any]:
+        events.append("opened")
+        clock.let_pass(1_000)
+        yield clock.taking(10)
+        clock.let_pass(500)
+        events.append("closed")
+
+    held = reading()
+    slices = [Operations(lambda call: [call], range(2), len, held=held) for _ in range(3)]
+    for flights in (None, Short()):
+        if flights:
+            held = reading()
+            slices = [Operations(lambda call: [call], range(2), len, held=held) for _ in range(3)]
+        tally = flown(slices, flights)
+        assert (tally.elapsed_ns, tally.busy_ns) == (1_560, 1_560)
+        assert int(tally.latency.counts.sum()) == 6
+        assert np.flatnonzero(tally.latency.counts).tolist() == [10]
+    assert events == ["opened", "closed"] * 2
+
+
+def test_bytes_and_parts_are_of_what_did_not_raise(clock: Clock) -> None:
+    def call(number: int) -> bytes:
+        if number == 1:
+            raise OSError
+        return b"x" * number
+
+    told = Operations(
+        lambda _: [call],
+        range(4),
+        len,
+        sizes=lambda answers: [len(answer) for answer in answers],
+        parts=lambda answers: {"dns": [7 for _ in answers]},
+    )
+    known = Operations(lambda _: [call], range(4), len, sizes=[100] * 4)
+    tally = flown([told], None)
+    assert (tally.bytes, tally.errors, int(tally.by_part["dns"].counts.sum())) == (5, 1, 3)
+    assert flown([known], None).bytes == 300
+    assert flown([Operations(lambda _: [abs], range(3), len)], None).bytes is None
+
+
+def test_pauses_of_the_engines_own_threads_are_told() -> None:
+    """A thread that works while answers are judged; the judging itself is none of the engine's."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            sum(range(1_000))
+
+    def check(answers: Sequence[Any]) -> int:
+        time.sleep(0.2)
+        return len(answers)
+
+    def quiet(answers: Sequence[Any]) -> int:
+        begin = time.thread_time_ns()
+        while time.thread_time_ns() - begin < 200 * MS:
+            pass
+        return len(answers)
+
+    assert flown([Operations(lambda _: [abs], range(3), quiet)], None).pause_cpu_ns < 100 * MS
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert flown([Operations(lambda _: [abs], range(3), check)], None).pause_cpu_ns > 20 * MS
+    finally:
+        done.set()
+        thread.join()
