@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import runfiles
 from runfiles import BULK, ENGINES, PHASES, SPEAKS_AGAINST
 
 from dyno import results
+from dyno.model import Tier
 from dyno.report import units, words
 from dyno.report.charts import FIXED, theme
 from dyno.report.table import groups
@@ -88,7 +90,7 @@ def test_a_chart_without_data_says_what_would_give_it(
     page_of_made: Path, report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
 ) -> None:
     page = visit(page_of_made)
-    assert "--clients 1,2,4" in figure(page, "clients").locator(".empty").inner_text()
+    assert page.locator("#chart-clients").count() == 0, "a sweep is there where something is swept"
     choose(page, phase=BULK)
     for name in ("latency", "series"):
         found = figure(page, name)
@@ -286,7 +288,7 @@ def test_a_run_without_a_figure_says_so(
     page = visit(report(runfiles.write(tmp_path / "r.json", blocks=0)))
     answer = page.locator("section.answer").inner_text()
     assert (
-        "there is no answer" in answer and "0 of 30 trials" in answer and "12 of 12 figures have no number" in answer
+        "there is no answer" in answer and "0 of 26 trials" in answer and "12 of 12 figures have no number" in answer
     )
     assert page.locator("#overview .value").all_inner_texts() == ["not measured yet"] * 12
     assert table(page, "ratios") == []
@@ -367,3 +369,47 @@ def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callabl
     page.reload()
     page.wait_for_selector("html.ready")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == after, "remembered"
+
+
+# -- sweeps, and runs without tiers ---------------------------------------------------------------------------------
+
+
+def test_a_sweep_says_where_another_becomes_the_faster(
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    """The second engine's times at the larger value are those of the first, and the other way round."""
+    run = results.load(runfiles.write(tmp_path / "r.json", params={"records": (100, 10_000)}))
+    swapped = {"quick": "even", "even": "quick"}
+    rank = {"quick": 1.0, "even": 9.0}
+
+    def attempt(found: results.Attempt) -> results.Attempt:
+        cell = run.cells[found.cell]
+        name = swapped.get(cell.engine) if cell.params["records"] == 10_000 else None
+        factor = rank[name] / rank[cell.engine] if name else 1.0
+        return replace(found, samples=tuple(replace(s, elapsed_ns=int(s.elapsed_ns * factor)) for s in found.samples))
+
+    (tmp_path / "r.json").unlink()
+    results.create(tmp_path / "r.json", run.header, list(run.cells))
+    for found in run.attempts:
+        results.append(tmp_path / "r.json", attempt(found))
+    page = visit(report(tmp_path / "r.json"), "#run=0&phase=read&tier=process")
+    said = figure(page, "sweep-records").locator(".says li").all_inner_texts()
+    assert any(re.match(r"from records = [\d,]+ on, even is faster than quick", text) for text in said), said
+    assert len(table(page, "sweep-records")) == len(ENGINES) * 2
+    rows = page.locator("table.crossings tbody tr").all_inner_texts()
+    assert any("quick" in row and "even" in row and "100 and 10,000" in row for row in rows)
+    choose(page, phase="scan")
+    assert figure(page, "sweep-records").locator(".says li").count() > 0
+
+
+def test_where_nothing_is_stored_no_tier_is_asked_for_or_named(
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    text = runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: ENGINES}).read_text()
+    (tmp_path / "r.json").write_text(text.replace('"tier":"process"', '"tier":null'))
+    page = visit(report(tmp_path / "r.json"), "#run=0&phase=scan&tier=")
+    assert page.locator("#filters [name='tier']").is_hidden()
+    assert drawn(page, "throughput") >= set(ENGINES)
+    shown = page.locator("main").inner_text()
+    assert not re.search(r"\btier (none|null|undefined|process)\b", shown, re.IGNORECASE)
+    assert page.locator("a.phase[aria-current]").count() == 1

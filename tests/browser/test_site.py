@@ -268,7 +268,7 @@ def compared(shell: Shell, before: Path, after: Path) -> Any:
     return json.loads(ended.out)
 
 
-def by_command(found: Any) -> list[list[str]]:
+def by_command(found: Any) -> list[list[str | None]]:
     """Phase, tier, engine and what is said of each row."""
     return [[c["phase"], c["tier"], c["engine"], *told(c)] for c in found["changes"]]
 
@@ -278,15 +278,16 @@ def told(change: Mapping[str, Any]) -> list[str]:
     return [words.figure(verdict.ratio), words.interval(verdict), change["text"]]
 
 
-def by_page(page: Any) -> list[list[str]]:
-    found = []
+def by_page(page: Any) -> list[list[str | None]]:
+    found: list[list[str | None]] = []
     for table in page.locator("#rows table").all():
         phase, _, rest = table.locator("caption").inner_text().partition(", tier ")
         heads = table.locator("thead th").all_inner_texts()
         for row in cells(table):
             line = dict(zip(heads, row, strict=True))
             verdict = line["verdict"].partition(" ")[2]
-            found.append([phase, rest.split()[0], line["engine"], line["ratio"], line["99 %"], verdict])
+            tier = rest.split()[0] if rest else None
+            found.append([phase.split()[0], tier, line["engine"], line["ratio"], line["99 %"], verdict])
     return found
 
 

@@ -264,6 +264,18 @@ def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
         assert suite.title in row(out, suite.name)
 
 
+def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_port(shell: Shell) -> None:
+    out = listed(shell)
+    gaps = [(spec.name, port, gap) for spec in registry.engines() for port, p in spec.ports.items() for gap in p.gaps]
+    assert gaps
+    for name, port, gap in gaps:
+        assert f"{name}, {port}: {gap.check} ({gap.kind}): {gap.reason}" in out
+    # Nothing is stored in the one suite, and records are in the other.
+    (line,) = (at for at, text in enumerate(out.splitlines()) if text.startswith("null "))
+    first, second = (" ".join(text.split()) for text in out.splitlines()[line : line + 2])
+    assert "records volatile*, process, power" in first and second.startswith("selftest –")
+
+
 def test_list_shows_what_is_missing_with_the_command_that_installs_it(shell: Shell) -> None:
     site = shell.home / "site"
     site.mkdir()

@@ -7,7 +7,7 @@ class Page {
     this.printing = false;
     this.embed = null;
     this.form = byId("filters");
-    this.figures = common.charts.map((chart) => new Figure(byId(`chart-${chart.name}`), chart, this));
+    this.figures = common.charts.map((chart) => new Figure(byId(`chart-${chart.file}`), chart, this));
     this.state = fromHash(location.hash, runs);
   }
 

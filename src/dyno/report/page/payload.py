@@ -27,8 +27,9 @@ def common(found: Iterable[Chart]) -> dict[str, Any]:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
+    plain = ("name", "file", "title", "spans", "needs")
     columns = [asdict(column) for column in chart.columns]
-    return {"name": chart.name, "title": chart.title, "columns": columns, "spans": chart.spans, "needs": chart.needs}
+    return {**{name: getattr(chart, name) for name in plain}, "columns": columns}
 
 
 def of_run(

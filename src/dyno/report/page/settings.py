@@ -45,6 +45,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
         else:
             given = last.settings or {}
             facts = [("version", last.version or units.UNKNOWN), *((k, said(k, v)) for k, v in given.items())]
+            facts += [(f"fact {name}", said(name, value)) for name, value in last.facts.items()]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
         facts = [*_tier(cell), *facts]
         of_engine = found.setdefault(cell.asked, [])
