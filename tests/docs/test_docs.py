@@ -302,7 +302,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
         path.write_text(text)
         assert plan.make(planfile.read(path)).cells
     whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
-    assert set(whole) == set(planfile.KEYS) - {"budget", "confine"}, "the complete example has every key, of two one"
+    assert set(whole) == set(planfile.KEYS) - {"budget"}, "the complete example has every key, of two one"
 
 
 # --- doubts and claims --------------------------------------------------------------------------------------

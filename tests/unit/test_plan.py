@@ -688,7 +688,18 @@ def test_the_plan_of_a_run_file_is_plain_data() -> None:
     assert "cells" not in data
     assert data["phases"] == [phase.name for phase in SUITE.phases]
     counts = {"samples", "seed", "budget", "timeout", "memory", "retries"}
-    assert set(data) == {"suite", "phases", *counts, "duration", "warmup", "arrivals", "loop", "until", "within"}
+    assert set(data) == {
+        "suite",
+        "phases",
+        *counts,
+        "duration",
+        "warmup",
+        "arrivals",
+        "loop",
+        "until",
+        "within",
+        "confine",
+    }
     assert json.loads(json.dumps(data)) == data
 
 
