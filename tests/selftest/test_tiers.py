@@ -192,7 +192,7 @@ def test_a_tier_that_the_options_can_not_give_is_not_claimed(shell: Shell) -> No
     ("asked", "said"),
     [
         ("--tiers -e lmbd", "engine lmbd is not known; did you mean lmdb?"),
-        ("--tiers -e synthetic", "engine synthetic has no port of suite records; "),
+        ("--tiers -e synthetic", "engine synthetic has no port of a suite that proves tiers; "),
         ("--tiers -e memory --tier power", "engine memory can't give tier power; it gives: volatile"),
         (
             "--tiers -e sqlite:journal_mode=memory --tier power",

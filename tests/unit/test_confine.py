@@ -125,6 +125,15 @@ def test_what_is_recorded_is_cleared_and_nothing_else(tmp_path: Path, record: Pa
 # -- in a run -----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def shell(shell: Shell) -> Iterator[Shell]:
+    """No group outlives a test that fails either."""
+    yield shell
+    shell.kill_strays()
+    for record in shell.work.rglob("*.group"):
+        confine.clear(record.parent)
+
+
 @needs_groups
 def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
     before = groups()
