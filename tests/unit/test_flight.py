@@ -16,7 +16,19 @@ import pytest
 from clockwork import Clock, install
 
 from dyno.measure.cargo import Cargo
-from dyno.measure.flight import GONE, GROWTH, LEAST_NS, MOST, OPERATIONS, READY, STOP, Formation, Member, Single
+from dyno.measure.flight import (
+    CACHED,
+    GONE,
+    GROWTH,
+    LEAST_NS,
+    MOST,
+    OPERATIONS,
+    READY,
+    STOP,
+    Formation,
+    Member,
+    Single,
+)
 from dyno.measure.measure import measure
 from dyno.measure.pauses import Place
 from dyno.pace import Pace
@@ -28,6 +40,10 @@ MS = 1_000_000
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return install(monkeypatch)
+
+
+def nothing() -> None:
+    pass
 
 
 def together(clients: int, each: Callable[[Member], Any]) -> list[Any]:
@@ -51,7 +67,7 @@ def together(clients: int, each: Callable[[Member], Any]) -> list[Any]:
 
 def test_all_start_at_one_moment_and_none_before_it() -> None:
     def each(member: Member) -> tuple[int, int]:
-        start = member.take_off(READY, time.monotonic_ns)
+        start = member.take_off(READY, time.monotonic_ns, nothing)
         assert start is not None
         return start, time.monotonic_ns()
 
@@ -64,7 +80,7 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 
 def test_a_flights_time_is_that_of_the_last_for_all() -> None:
     def each(member: Member) -> int:
-        start = member.take_off(READY, time.monotonic_ns)
+        start = member.take_off(READY, time.monotonic_ns, nothing)
         assert start is not None
         return member.land(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
 
@@ -78,14 +94,14 @@ def test_a_flights_time_is_that_of_the_last_for_all() -> None:
     [([READY, READY], True), ([READY, GONE], True), ([GONE, GONE], False), ([READY, STOP], False)],
 )
 def test_a_flight_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
-    found = together(2, lambda member: member.take_off(states[member._client], time.monotonic_ns))
+    found = together(2, lambda member: member.take_off(states[member._client], time.monotonic_ns, nothing))
     assert [start is not None for start in found] == [go, go]
 
 
 def landed(operations: int, elapsed_ns: int, most: int = MOST) -> Single:
     """A single client that flew once."""
     single = Single()
-    assert single.take_off(READY, lambda: 0) == 0
+    assert single.take_off(READY, lambda: 0, nothing) == 0
     assert single.land(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
     return single
 
@@ -95,8 +111,8 @@ def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
     lengths = []
     single, elapsed = Single(), 1_000
     for _ in range(6):
-        single.take_off(READY, lambda: 0)
-        single.land(elapsed, max(elapsed // 100, 1), MOST, lambda: 0)
+        single.take_off(READY, lambda: 0, nothing)
+        single.land(elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
         lengths.append(single.length_ns())
         elapsed = single.length_ns()
     assert lengths[-1] == LEAST_NS
@@ -107,6 +123,16 @@ def test_a_flight_is_as_long_as_many_operations_of_the_slowest() -> None:
     assert landed(100, 500 * MS).length_ns() == OPERATIONS * 5 * MS
     # But for what can be held of the fastest.
     assert landed(100, 500 * MS, most=40).length_ns() == 20 * 5 * MS
+
+
+def test_a_flight_of_short_operations_has_no_more_than_the_caches_hold() -> None:
+    assert landed(10_000, MS).length_ns() == CACHED * 100
+    known = Single()
+    known.expect(100.0)
+    slow = Single()
+    slow.expect(1e9)
+    assert slow.operations() >= 1
+    assert known.length_ns() == CACHED * 100 and CACHED < known.operations() <= 2 * CACHED
 
 
 def test_inputs_are_there_for_longer_than_the_flight_lasts() -> None:

@@ -46,10 +46,11 @@ def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -
     """A whole slice, alone."""
     parcel, start = Parcel(work, due), loop.now()
     seen = slices.timed(loop, parcel, start + budget, Held(), start)
+    starts, ends = seen.times()
     return Timed(
         seen.answers,
-        seen.starts - start,
-        seen.ends - start,
+        starts - start,
+        ends - start,
         seen.failures,
         seen.transaction_ns,
         seen.over - start,

@@ -15,7 +15,7 @@ from typing import Any
 
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
-from dyno.measure.flight import LEAST_NS, LEAST_SERVED_NS, Alone, Flights, Formation, Single
+from dyno.measure.flight import Alone, Flights, Formation, Meeting, Single
 from dyno.measure.measure import measure, uncollected
 from dyno.measure.pauses import Place
 from dyno.measure.reported import reported
@@ -76,7 +76,7 @@ class Task:
         if self.formation is not None:
             return self.formation.member(client)
         if self.server:
-            return Single(LEAST_SERVED_NS)
+            return Single(served=True)
         return Alone() if self.pace.rate is None else Single()
 
     def abort(self) -> None:
@@ -103,8 +103,10 @@ def run_phase(
     threads = clients == 1 or how == "threads"
     formation = None
     if clients > 1:
-        made = threading.Barrier if threads else multiprocessing.get_context("fork").Barrier
-        formation = Formation(made(clients), clients, LEAST_SERVED_NS if server else LEAST_NS)
+        # A server has the cores meanwhile.
+        awake = not server and clients <= len(os.sched_getaffinity(0))
+        barrier: Any = threading.Barrier(clients) if threads else Meeting(clients, awake)
+        formation = Formation(barrier, clients, bool(server))
     task = Task(workload, phase, clients, pace, formation, with_descendants(server))
     # Around all clients: the first thread to end would switch the collector on for the others.
     with uncollected():

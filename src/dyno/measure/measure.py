@@ -85,6 +85,8 @@ class _Client:
         self._held = Held()
         self._tally = Tally()
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
+        self._beforehand = 0
+        """Operations that were done untimed."""
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
@@ -97,7 +99,9 @@ class _Client:
     def _measured(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
             if hot:
-                self._tally.warm = self._untimed(self._rounds(WARM), self._pace.limit_ns)[1]
+                spent_ns, self._tally.warm = self._untimed(self._rounds(WARM), self._pace.limit_ns)
+                if self._beforehand:
+                    self._flights.expect(spent_ns / self._beforehand)
             self._warm_up()
             self._load()
         except Wrong as wrong:
@@ -139,6 +143,7 @@ class _Client:
                 parcel = Parcel(work)
                 seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
                 given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
+                self._beforehand += parcel.done
                 _raised(seen)
             else:
                 assert isinstance(work, Bulk)
@@ -185,8 +190,7 @@ class _Client:
         now, tally = self._loop.now, self._tally
         standing = Standing(self._place, self._watch)
         while True:
-            start = self._flights.take_off(self._state(), now)
-            standing.ends(tally)
+            start = self._flights.take_off(self._state(), now, partial(standing.ends, tally))
             if start is None:
                 break
             self._begun = self._begun or start
@@ -232,7 +236,8 @@ class _Client:
         memory = Memory(self._place.clients, start) if self._flights.shared else None
         for parcel in self._cargo.waiting:
             assert isinstance(parcel, Parcel)
-            leg = timed(self._loop, parcel, deadline, self._held, origin)
+            at = start if self._flights.together and not legs else 0
+            leg = timed(self._loop, parcel, deadline, self._held, origin, at)
             legs.append((parcel, leg))
             over = leg.over
             if parcel.left:
@@ -250,7 +255,8 @@ class _Client:
         """What was seen goes into the tally, and slices that are done are judged."""
         tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
         for parcel, leg in legs:
-            work, done, spans = parcel.work, len(leg.answers), leg.ends - leg.starts
+            work, done, (starts, ends) = parcel.work, len(leg.answers), leg.times()
+            spans = ends - starts
             stretch = slice(leg.first, leg.first + done)
             weights = [1] * done if work.weights is None else work.weights[stretch]
             tally.operations += done
@@ -258,12 +264,12 @@ class _Client:
             tally.items -= sum(weights[at] for at in _raised(leg))
             failures += leg.failures
             tally.latency.add(spans)
-            tally.series.add(leg.ends - start + base, spans)
+            tally.series.add(ends - start + base, spans)
             if work.kinds is not None:
                 tally.add_kinds(work.kinds[stretch], spans)
             if parcel.due is not None:
                 origin = start - base
-                tally.add_open(leg.starts, leg.ends, parcel.due[stretch] + origin, leg.entered)
+                tally.add_open(starts, ends, parcel.due[stretch] + origin, leg.entered)
             busy_ns += int(spans.sum()) + leg.transaction_ns
         if legs:
             tally.count(elapsed_ns, busy_ns, failures)

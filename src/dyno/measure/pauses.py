@@ -55,13 +55,17 @@ class Memory:
     """Whether a flight holds too much: by how much this process's own memory, no mapped files, has grown."""
 
     def __init__(self, clients: int, now: int) -> None:
-        self._most, self._next, self._before = HELD_BYTES // clients, now + LOOK_NS, _anonymous_bytes()
+        self._most, self._next = HELD_BYTES // clients, now + LOOK_NS
+        self._before: int | None = None
 
     def full(self, now: int) -> bool:
         if now < self._next:
             return False
-        self._next = now + LOOK_NS
-        return _anonymous_bytes() - self._before > self._most
+        self._next, there = now + LOOK_NS, _anonymous_bytes()
+        if self._before is None:
+            # Not when the flight began: most are over before anybody looks.
+            self._before = there
+        return there - self._before > self._most
 
 
 def _anonymous_bytes() -> int:

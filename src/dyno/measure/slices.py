@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.measure.loops import Loop, resolved
+from dyno.measure.loops import Loop, Stamps, resolved
 from dyno.suite import Failure, Operations
 
 Times = NDArray[np.int64]
+FAR_NS = 1 << 40
 
 
 class Held:
@@ -36,6 +37,10 @@ class Held:
         if context is not None:
             context.__exit__(None, None, None)
         return context is not None
+
+    def opens(self, work: Operations) -> bool:
+        """Whether a transaction has to be opened for it."""
+        return work.held is not self._context or work.around is not nullcontext
 
 
 class Parcel:
@@ -61,8 +66,7 @@ class Timed(NamedTuple):
     first: int
     """The number of its first operation in the slice."""
     answers: list[Any]
-    starts: Times
-    ends: Times
+    stamps: Stamps
     failures: list[Failure]
     transaction_ns: int
     """Entering and leaving the transaction around the slice: the engine's time, and in no span."""
@@ -73,9 +77,13 @@ class Timed(NamedTuple):
     """When the transaction had been entered: no operation was free to start before."""
     over: int
 
+    def times(self) -> tuple[Times, Times]:
+        """When each operation began and ended. Not worked out before it is asked for: another slice may follow."""
+        return resolved(self.stamps)
 
-def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0) -> Timed:
-    """Runs what is left of a slice, up to the first operation that ends after the deadline.
+
+def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0, start: int = 0) -> Timed:
+    """Runs what is left of a slice, from `start` on, up to the first operation that ends after the deadline.
 
     Operations that are due at a moment are due so many ns after `origin`; negative is overdue.
     """
@@ -87,20 +95,27 @@ def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0
 
     work, first, now = parcel.work, parcel.done, loop.now
     arguments = parcel.arguments[first:] if first else parcel.arguments
-    begun = now()
+    due = parcel.due
+    waits = due is None and start > 0 and not held.opens(work)
+    if waits:
+        # The loop waits for the first: all that comes before it is done by then.
+        due = np.full(len(parcel.arguments), -FAR_NS)
+        due[first : first + 1] = start - origin
+    while start and not waits and now() < start:
+        pass
+    begun = start if waits else now()
     kept = held.enter(work.held)
     with work.around() as own:
-        entered = now()
+        entered = begun if waits else now()
         calls = _from(work.calls(own if work.held is None else kept), first)
-        if parcel.due is None:
+        if due is None:
             answers, stamps = loop.closed(calls, arguments, deadline, failed)
         else:
-            answers, stamps = loop.paced(calls, arguments, parcel.due[first:] + origin, deadline, failed)
+            answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, failed)
         leaving = now()
     over = now()
-    starts, ends = resolved(stamps)
-    parcel.answers += answers
-    return Timed(first, answers, starts, ends, failures, entered - begun + over - leaving, begun, entered, over)
+    parcel.answers = parcel.answers + answers if first else answers
+    return Timed(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)
 
 
 def _from(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:

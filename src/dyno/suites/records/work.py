@@ -28,6 +28,8 @@ from dyno.suites.records.port import INDEXES, Key, Record, Records
 # the more of the engine's own they push out of the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
+TOGETHER = 8
+"""How many times as large they are for several clients, whose slices follow one another with the clock running."""
 # A bulk phase of up to this many records is built whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -222,6 +224,8 @@ class Share:
     ) -> Slices:
         """Reads in read transactions of `txn` operations; in a single one where it is 'all'; each on its own where it
         is 1."""
+
+        most *= TOGETHER if self.clients > 1 else 1
 
         def slices(size: int, bind: Calls, **transaction: Any) -> Slices:
             for start in range(0, len(numbers), size):
