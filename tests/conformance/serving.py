@@ -36,6 +36,6 @@ def opened(asked: Job) -> Iterator[Any]:
     """The port on the job's store, whose server runs."""
     with (
         closing(asked.open(asked.home)) as engine,
-        closing(asked.spec.ports["records"](engine, True)) as port,
+        closing(asked.spec.ports["records"].open(engine, True)) as port,
     ):
         yield port

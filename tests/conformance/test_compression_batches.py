@@ -13,10 +13,11 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Tier, Wrong
+from dyno.suites._shared.conformance import brief
 from dyno.suites.compression.batches import Batches
-from dyno.suites.compression.conformance import CHECKS, Opened, brief
+from dyno.suites.compression.conformance import CHECKS, Opened
 from dyno.suites.compression.packers import KINDS, open_packer
 
 ENGINES = [spec for spec in registry.engines() if "ordered-kv" in spec.ports and not spec.floor]
@@ -30,7 +31,7 @@ def opened(spec: EngineSpec, tier: Tier, home: Path, packer: str = "zlib") -> Op
         (home / name).mkdir(parents=True, exist_ok=True)
         with (
             closing(spec.opener(home / name, tier, spec.resolve({}))) as engine,
-            closing(Batches(spec.ports["ordered-kv"](engine), open_packer(packer), size)) as port,
+            closing(Batches(spec.ports["ordered-kv"].open(engine), open_packer(packer), size)) as port,
         ):
             yield port
 
@@ -119,7 +120,7 @@ class WritesAtOnce(Keys):
 
 def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
     made: Any = type("Opener", (opener,), {"kept": {}})
-    return EngineSpec("fake", "a fake", made, {"ordered-kv": port}, {Tier.PROCESS: {}}, Tier.PROCESS)
+    return EngineSpec("fake", "a fake", made, {"ordered-kv": PortSpec(port)}, {Tier.PROCESS: {}}, Tier.PROCESS)
 
 
 @pytest.mark.parametrize(
@@ -144,5 +145,5 @@ def test_the_check_passes_a_correct_store_and_fails_a_broken_one(
 def test_every_check_is_broken_above_and_brief_names_it_and_leaves_gaps_out(tmp_path: Path) -> None:
     assert set(CHECKS) == {"lookups", "order", "atomicity", "persistence"}
     with pytest.raises(Wrong, match="conformance, atomicity: all after a failed transaction"):
-        brief(opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "a"), Tier.PROCESS)
-    brief(opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "b"), Tier.PROCESS, frozenset({"atomicity"}))
+        brief(CHECKS, opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "a"), Tier.PROCESS)
+    brief(CHECKS, opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "b"), Tier.PROCESS, gaps={"atomicity"})

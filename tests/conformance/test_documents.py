@@ -211,7 +211,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
             port.insert([record(1)])
         with closing(asked.open(asked.home)) as engine:
             assert engine.version().startswith(f"FerretDB {ferretdb.PROGRAM.version} (pymongo ")
-            assert {caveat.code for caveat in engine.caveats()} == {"columns", "scans", "not-atomic"}
+            assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic"}
             assert [path.suffix for path in engine.files()].count(".sqlite") == 1
         asked.remove(asked.home)
         assert list(server.data.glob("dyno_*.sqlite")) == []
@@ -253,7 +253,7 @@ def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: An
         one.home.mkdir(exist_ok=True)
         with (
             closing(one.open(one.home)) as engine,
-            closing(one.spec.ports["records"](engine, indexed)) as port,
+            closing(one.spec.ports["records"].open(engine, indexed)) as port,
         ):
             yield port
 
@@ -275,7 +275,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) ->
     with closing(mongo.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
     with closing(asked.open(asked.home)) as engine:
-        assert {caveat.code for caveat in engine.caveats()} == {"columns", "scans", "not-atomic", "declared"}
+        assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared"}
         assert list(engine.files()) == list(server.pids()) == []
     for refused in (server.stop, server.kill):
         with pytest.raises(Absent, match="your own"):
@@ -302,7 +302,7 @@ def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
         with closing(asked.open(asked.home)) as engine:
             assert engine.settings()["journal"] is False
             assert engine.version().startswith("FerretDB ")
-            assert {caveat.code for caveat in engine.caveats()} == {"columns", "not-atomic", "declared"}
+            assert {caveat.code for caveat in engine.caveats()} == {"not-atomic", "declared"}
     else:
         with pytest.raises(Refused, match=why):
             asked.open(asked.home)

@@ -81,7 +81,7 @@ def job(home: Path, server: Any, tier: Tier = Tier.PROCESS, engine: str = "maria
 @contextmanager
 def opened(asked: Job) -> Iterator[Any]:
     """The port on a store, which is taken off the server at the end."""
-    with closing(asked.open(asked.home)) as engine, closing(asked.spec.ports["records"](engine, True)) as port:
+    with closing(asked.open(asked.home)) as engine, closing(asked.spec.ports["records"].open(engine, True)) as port:
         yield port
     asked.remove(asked.home)
 

@@ -20,11 +20,13 @@ from needed import require
 from stores import Store, engines, journals, stores
 
 from dyno import registry
-from dyno.engine import EngineSpec, Gap
+from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.model import Tier, Wrong
-from dyno.suites.records.conformance import CHECKS, brief, model
+from dyno.suites._shared.conformance import brief
+from dyno.suites.records.conformance import CHECKS, model
 from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.port import Key, Reader, Record, Records
+from dyno.suites.records.port import Key, Reader, Record
+from dyno.suites.records.workload import BRIEF
 
 LAYERED = "lmdb"
 
@@ -208,8 +210,8 @@ class StopsStoringAfterAWhile(Table):
 def table(port: type[Table] = Table, engine: type[Rows] = Rows, gaps: tuple[Gap, ...] = ()) -> Store:
     opener: Any = type("Opener", (engine,), {"kept": {}})
     tiers: dict[Tier, dict[str, Any]] = {Tier.PROCESS: {}}
-    ports: dict[str, Callable[..., Records]] = {"records": port}
-    spec = EngineSpec(port.__name__, "a fake", opener, ports, tiers, Tier.PROCESS, gaps=gaps)
+    ports = {"records": PortSpec(port, gaps=gaps)}
+    spec = EngineSpec(port.__name__, "a fake", opener, ports, tiers, Tier.PROCESS)
     return Store(spec, Tier.PROCESS)
 
 
@@ -245,13 +247,16 @@ def test_a_gap_that_works_fails_until_it_is_unmarked(tmp_path: Path) -> None:
         hold(table(gaps=(gap,)), "order", tmp_path / "works")
 
 
+BRIEFLY = {name: CHECKS[name] for name in BRIEF}
+
+
 def test_the_brief_check_names_what_failed_and_leaves_gaps_out(tmp_path: Path) -> None:
     store = table(ReplacesBlindly)
     with pytest.raises(Wrong, match="conformance, overwrite: "):
-        brief(store.opened(tmp_path / "a"), Tier.PROCESS)
+        brief(BRIEFLY, store.opened(tmp_path / "a"), Tier.PROCESS)
     with pytest.raises(Wrong, match="conformance, delete: "):
-        brief(table(DeletesWhatIsNotThere).opened(tmp_path / "b"), Tier.PROCESS)
-    brief(table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, frozenset({"delete"}))
+        brief(BRIEFLY, table(DeletesWhatIsNotThere).opened(tmp_path / "b"), Tier.PROCESS)
+    brief(BRIEFLY, table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, gaps={"delete"})
 
 
 def test_an_engine_that_is_missing_is_skipped_and_fails_ci(monkeypatch: pytest.MonkeyPatch) -> None:

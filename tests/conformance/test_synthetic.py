@@ -23,7 +23,7 @@ from dyno.suites.selftest.port import Synthetic
 
 PORT = "synthetic"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]
-TIERS = [pytest.param(spec, tier, id=f"{spec.name}-{tier.value}") for spec in SPECS for tier in spec.tiers]
+TIERS = [pytest.param(spec, tier, id=spec.name) for spec in SPECS for tier in spec.tiers or (None,)]
 GIVEN: tuple[Mapping[str, Any], ...] = (
     {},
     {"slower": 50},
@@ -39,10 +39,10 @@ def opened(spec: EngineSpec, home: Path, tier: Tier | None = None, **given: Any)
     home.mkdir(exist_ok=True)
 
     @contextmanager
-    def connect() -> Iterator[Synthetic]:
+    def connect(name: str = "") -> Iterator[Synthetic]:
         with (
             closing(spec.opener(home, tier or spec.default_tier, spec.resolve(given))) as engine,
-            closing(spec.ports[PORT](engine, WORK)) as port,
+            closing(spec.ports[PORT].open(engine, WORK)) as port,
         ):
             yield port
 
@@ -53,7 +53,7 @@ def hold(connect: Opened, spec: EngineSpec, check: str) -> None:
     """Runs one check. A gap must fail; anything else must not."""
     gap = next((gap for gap in spec.gaps if gap.check == check), None)
     try:
-        CHECKS[check](connect)
+        CHECKS[check](connect, None)
     except Exception:
         if gap is None:
             raise
@@ -161,7 +161,7 @@ class Stub:
 
 def stub(operation: Callable[[int], Any]) -> Opened:
     @contextmanager
-    def connect() -> Iterator[Any]:
+    def connect(name: str = "") -> Iterator[Any]:
         yield Stub(operation)
 
     return connect
@@ -195,13 +195,13 @@ BROKEN = {
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_check_passes_a_correct_port(check: str) -> None:
-    CHECKS[check](stub(int))
+    CHECKS[check](stub(int), None)
 
 
 @pytest.mark.parametrize(("check", "how"), [(check, how) for check in BROKEN for how in BROKEN[check]])
 def test_the_check_fails_a_broken_port(check: str, how: str) -> None:
     with pytest.raises(Wrong, match=r"^operation -?\d+: got .*, expected -?\d+$"):
-        CHECKS[check](stub(BROKEN[check][how]))
+        CHECKS[check](stub(BROKEN[check][how]), None)
 
 
 def test_every_check_is_tried_on_broken_ports() -> None:
