@@ -232,6 +232,36 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
     assert events == ["opened", "closed"] * 2
 
 
+class Later(Single):
+    """One of several clients, who start together in 1,000 ns."""
+
+    together = True
+
+    def take_off(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        start = super().take_off(state, now, gathered)
+        if start is None:
+            return None
+        self._start = start + 1_000
+        return self._start
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_nothing_is_called_before_all_start(monkeypatch: pytest.MonkeyPatch, in_bulk: bool) -> None:
+    clock = install(monkeypatch, reading=7)
+    begun: list[int] = []
+    flights = Later()
+
+    def call(items: Any) -> None:
+        begun.append(clock.at)
+        list(items) if in_bulk else None
+
+    many = Bulk(call, iter([[1, 2]]), 1, lambda answer, taken: taken)
+    work: Any = many if in_bulk else Operations(lambda _: [call], [0], len)
+    tally = flown([work], flights)
+    assert begun and begun[0] >= flights._start
+    assert tally.elapsed_ns >= 0
+
+
 def test_bytes_and_parts_are_of_what_did_not_raise(clock: Clock) -> None:
     def call(number: int) -> bytes:
         if number == 1:

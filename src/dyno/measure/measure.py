@@ -291,6 +291,8 @@ class _Client:
         """Runs the one call: when it was over, and what records and judges it."""
         shared = self._flights.shared
         feed = Feed(work.feed, left_ns, runs=shared)
+        while self._flights.together and self._loop.now() < start:
+            pass
         answer, spent_ns = bulk(work, feed)
         over = self._loop.now() if shared else start + spent_ns
 
