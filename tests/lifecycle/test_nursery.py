@@ -78,16 +78,18 @@ def attempted(home: Path, forks: bool = True) -> Attempt:
 
 @pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])
 def test_a_trial_is_the_same_whether_its_worker_is_forked_or_started(tmp_path: Path, forks: bool) -> None:
+    before = psutil.Process().children()
     attempt = attempted(tmp_path, forks)
     assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
-    assert psutil.Process().children() == []
+    # A browser that an earlier test of this process started may be among them.
+    assert psutil.Process().children() == before
 
 
 def test_where_no_worker_can_be_had_the_trial_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho this interpreter is broken\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(trial, "executable", lambda cell: str(broken))
+    monkeypatch.setattr(plan.Plan, "interpreter", lambda made, cell: str(broken))
     attempt = attempted(tmp_path)
     assert (attempt.outcome, attempt.samples) == ("crash", ())
     assert attempt.why == f"{broken} could start no worker: this interpreter is broken"

@@ -9,6 +9,7 @@ from typing import Any
 
 from dyno.engine import Engine
 from dyno.host import copies
+from dyno.model import Tier
 from dyno.suite import Job, Workload
 from dyno.suites._shared.conformance import brief
 
@@ -50,11 +51,13 @@ class OnStore(Workload):
         a store of that name.
 
         Filled once for all trials of the cell, closed and sealed: each begins with a copy, also the one that filled
-        it. Where that makes no sense (a server, no files) or there is no room, each trial fills its own.
+        it. Where that makes no sense (a server, no files, a tier at which a closed store has lost what it held) or
+        there is no room, each trial fills its own.
         """
         spec, store = self._job.spec, self._store
         assert store is not None
-        if self._job.sealed is None or spec.server is not None or spec.remove is not None:
+        lost = self._job.tier is Tier.VOLATILE
+        if self._job.sealed is None or lost or spec.server is not None or spec.remove is not None:
             fill()
             return
         sealed = self._job.sealed / store.name
