@@ -1,0 +1,31 @@
+"""Text from outside (engines, their servers, run files, plans) made harmless where it enters.
+
+What could steer a terminal, turn the reading direction, hide, or not be encoded is shown as its escape: `\\x1b`. And
+what is too long is cut, with a mark that says by how much.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+MOST = 4_000
+"""Characters of one text that are kept."""
+
+
+def harmless(text: str, most: int = MOST, keep: str = "\n\t") -> str:
+    """The text with each harmful character shown as its escape; those of `keep` stay."""
+    if len(text) > most:
+        text = f"{text[:most]}... ({len(text) - most:,} characters more)"
+    if text.isprintable():
+        return text
+    return "".join(each if each in keep or _is_harmless(each) else _escape(each) for each in text)
+
+
+def _is_harmless(character: str) -> bool:
+    # What is not printable: controls, formats (bidirectional ones among them), surrogates, private and unassigned
+    # characters, the ends of lines and paragraphs; and spaces, which harm nobody.
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -1,0 +1,43 @@
+"""Guards that text from outside can do nothing to who reads it: each character that could is shown as its escape."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dyno.harmless import harmless
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plain, äöü, 日本, 😀", "plain, äöü, 日本, 😀"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("a\rb\0c\x9bd", "a\\rb\\x00c\\x9bd"),
+        ("user\u202egnp.exe\u2066", "user\\u202egnp.exe\\u2066"),
+        ("\udc80\ud800", "\\udc80\\ud800"),
+        ("a\u2028b\u200bc", "a\\u2028b\\u200bc"),
+        ("two\nlines\tof it", "two\nlines\tof it"),
+    ],
+)
+def test_what_could_do_harm_is_shown_as_its_escape(given: str, shown: str) -> None:
+    assert harmless(given) == shown
+    assert harmless(harmless(given)) == shown
+
+
+def test_no_character_can_do_harm() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    made = harmless(every, most=len(every), keep="")
+    assert all(each.isprintable() or each.isspace() for each in made)
+    assert not {"\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"} & set(made)
+    made.encode()
+
+
+def test_one_line_is_what_is_asked_for() -> None:
+    assert harmless("two\nlines", keep="") == "two\\nlines"
+
+
+def test_what_is_too_long_is_cut_and_said_so() -> None:
+    assert harmless("x" * 12, most=10) == "x" * 10 + "... (2 characters more)"
+    assert harmless("x" * 10, most=10) == "x" * 10
