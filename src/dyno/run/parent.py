@@ -77,6 +77,7 @@ def execute(
         worked, floors = 0, Floors(plan, path, judge.unsure)
         for number in numbers(plan, path, observer, judge.wanting):
             before = len(attempts)
+            nurseries.renew()
             for trial in floors.trials(number, attempts):
                 _until_settled(plan, trial, path, home, means, observer, attempts)
             worked += len(attempts) > before

@@ -56,7 +56,7 @@ class Store(memory.Memory):
         found = sorted(path.name for path in home.iterdir())
         # Stores that are still there, this one's directory not looked at.
         others = [str(path.parent) for path in Path(os.environ["DYNO_WORK"]).rglob(MARKER) if path.parent != home]
-        write("open", name=name, home=str(home), options=dict(options), found=found, others=others)
+        write("open", name=name, home=str(home), options=dict(options), found=found, others=others, where=id(None))
         (home / MARKER).touch()
 
     def close(self) -> None:
