@@ -114,7 +114,7 @@ USAGE_ERRORS = (
     (("show", "r.json", "--xml"), r"No such option.*--xml"),
     (("show", "r.json", "r.json"), r"Got unexpected extra argument"),
     (("list", "engine"), r"Invalid value .*'engine' is not one of 'suites', 'engines'"),
-    (("doctor", "--work", "r.json"), r".*r.json is a file; --work wants a directory"),
+    (("doctor", "--work", "r.json"), r".*r.json is no directory; --work wants one"),
 )  # fmt: skip
 
 
