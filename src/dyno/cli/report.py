@@ -45,6 +45,6 @@ def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: boo
 
 def _may_write(page: str, overwrite: bool) -> None:
     """Raises UsageError where something else than a report would be replaced."""
-    files.check(page)
     if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
         raise UsageError(f"{page} exists and is no report: --overwrite replaces it, -o names another")
+    files.check(page)
