@@ -86,9 +86,7 @@ def said(shell: Shell, words: tuple[str, ...], environment: dict[str, str]) -> b
         ("show", "r.json", "--by-phase"),
         ("show", "r.json", "--markdown"),
         ("compare", "r.json", "r.json"),
-        ("list",),
         ("list", "engines"),
-        ("replicate",),
     ],
     ids=" ".join,
 )
@@ -134,7 +132,7 @@ def test_a_file_whose_name_is_no_text_is_named(shell: Shell) -> None:
 # -- standard output and standard error -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["show r.json", "list", "--version", "show r.json --csv -o -"])
+@pytest.mark.parametrize("words", ["show r.json", "--version", "show r.json --csv -o -"])
 def test_an_output_that_can_not_be_written_is_one_line(shell: Shell, words: str) -> None:
     assert bash(shell, f"dyno {words} >/dev/full") == (2, "", FULL)
     assert bash(shell, f"dyno {words} >&-") == (2, "", CLOSED)
@@ -195,19 +193,16 @@ def places(shell: Shell) -> Path:
 REFUSED = (
     # Run files.
     (RUN, "-", "-o -: a run file is appended to after every trial; name a file"),
-    (RUN, "/dev/stdout", "-o /dev/stdout: a run file is appended to after every trial; name a file"),
     (RUN, "/dev/null", "-o /dev/null: that is a device, and a run file is a regular file"),
     ((*RUN, "--overwrite"), "pipe", "-o pipe: that is a pipe, and a run file is a regular file"),
     ((*RUN, "--resume"), "folder", "-o folder: that is a directory, and a run file is a regular file"),
     (RUN, "loop", "can't write loop: Too many levels of symbolic links"),
     (RUN, "/proc/x", "can't write /proc/x: No such file or directory"),
-    (RUN, "x" * 300, f"can't write {'x' * 300}: File name too long"),
     (("replicate", "acid-2013"), "-", "-o -: a run file is appended to after every trial; name a file"),
     # What is shown of them.
     (("show", "r.json", "--parquet"), "-", "--parquet wants -o FILE"),
     (("show", "r.json", "--csv"), "loop", "can't write loop: Too many levels of symbolic links"),
     (("show", "r.json", "--csv"), "/dev/full", "can't write /dev/full: No space left on device"),
-    (("report", "r.json"), "loop", "can't write loop: Too many levels of symbolic links"),
     (("report", "r.json"), "folder/no/x", "can't write folder/no/x: No such file or directory"),
     (("report", "r.json", "--open"), "-", "--open wants a file"),
     (("report", "r.json", "--overwrite"), "link", "-o link: that is a run file, which is not replaced"),
@@ -254,7 +249,6 @@ def test_links_are_followed(shell: Shell, places: Path, ran: bytes) -> None:
     ("words", "name"),
     [
         (("show", "r.json", "--csv"), "x.csv"),
-        (("show", "r.json", "--markdown"), "x.md"),
         (("report", "r.json"), "x.html"),
         (("plot", "r.json", "--chart", "latency"), "x.svg"),
     ],
@@ -263,9 +257,6 @@ def test_a_dash_is_standard_output(shell: Shell, words: tuple[str, ...], name: s
     assert shell.dyno(*words, "-o", name).status == 0
     # Byte for byte, whatever the terminal's encoding.
     assert said(shell, (*words, "-o", "-"), ASCII) == (shell.home / name).read_bytes()
-    appended = bash(shell, f"echo begun >out; dyno {' '.join(words)} -o /dev/stdout >>out")
-    assert (appended.status, appended.err) == (0, "")
-    assert (shell.home / "out").read_bytes() == b"begun\n" + (shell.home / name).read_bytes()
     assert not (shell.home / "-").exists()
 
 
@@ -275,7 +266,9 @@ def test_devices_and_pipes_take_what_is_shown(shell: Shell, places: Path) -> Non
     assert (ended.out, ended.err) == (shell.dyno("show", "r.json", "--csv").out, "Written to pipe\n")
     assert shell.dyno("show", "r.json", "-o", "-") == shell.dyno("show", "r.json")
     assert shell.dyno("show", "r.json", "--csv", "-o", "./-").status == 0
-    assert (places / "-").is_file()
+    appended = bash(shell, "echo begun >out; dyno show r.json --csv -o /dev/stdout >>out")
+    assert (appended.status, appended.err) == (0, "")
+    assert (places / "out").read_bytes() == b"begun\n" + (places / "-").read_bytes()
 
 
 # -- in the middle of a run -------------------------------------------------------------------------------------
@@ -302,8 +295,8 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
 def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     shell: Shell, small_disk: Callable[[str], Path]
 ) -> None:
-    file = small_disk("size=16k") / "r.json"
-    words = ("run", "records", "-e", "memory", *small(samples=9), "-o", file)
+    file = small_disk("size=12k") / "r.json"
+    words = ("run", "records", "-e", "memory", *small(samples=5), "-o", file)
     stopped = shell.dyno(*words)
     assert (stopped.status, stopped.out) == (1, "")
     told = re.fullmatch(
@@ -339,7 +332,7 @@ def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callabl
 @pytest.mark.parametrize("blocks", [1, 8])
 def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
     """8 KiB have room for the header and some trials, 1 KiB for neither."""
-    ended = bash(shell, f"ulimit -f {blocks}; dyno {' '.join(RUN)} --samples 9 -o new.json")
+    ended = bash(shell, f"ulimit -f {blocks}; dyno {' '.join(RUN)} --samples 5 -o new.json")
     if blocks == 1:
         assert_one_line(ended, "can't write new.json: File too large")
         assert not (shell.home / "new.json").exists()
@@ -347,7 +340,7 @@ def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
     else:
         assert ended.status == 1
         assert "dyno: the run stopped: new.json: File too large; " in ended.err
-        assert shell.dyno(*RUN, "--samples", "9", "-o", "new.json", "--resume").status == 0
+        assert shell.dyno(*RUN, "--samples", "5", "-o", "new.json", "--resume").status == 0
         assert_kept(shell, "new.json")
 
 
@@ -371,9 +364,8 @@ def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(sh
     assert shell.left() == []
 
 
-@pytest.mark.parametrize("most", [6, 8])
-def test_too_few_open_files_are_one_line(shell: Shell, most: int) -> None:
-    ended = bash(shell, f"ulimit -n {most}; dyno {' '.join(RUN)} -o new.json")
+def test_too_few_open_files_are_one_line(shell: Shell) -> None:
+    ended = bash(shell, f"ulimit -n 8; dyno {' '.join(RUN)} -o new.json")
     assert (ended.status, ended.out) == (2, "")
     assert is_one_line(ended.err)
     assert ended.err.endswith("Too many open files; nothing was measured\n")
@@ -424,7 +416,8 @@ def test_nothing_is_needed_of_the_environment(shell: Shell) -> None:
     ],
 )
 def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, environment: dict[str, str]) -> None:
-    for words in (("show", "r.json"), ("run", *RUN[1:], "-o", "r.json", "--overwrite")):
+    run = [(*RUN, "-o", "r.json", "--overwrite")] if columns == 0 else []
+    for words in (("show", "r.json"), *run):
         child = pexpect.spawn(
             COMMAND[0],
             [*COMMAND[1:], *words],
