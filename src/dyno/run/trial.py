@@ -20,7 +20,7 @@ from dyno.host import strain
 from dyno.host.confine import Group, Unconfined, confined
 from dyno.host.process import nothing_left
 from dyno.model import Caveat, Cell, Sample, Trial
-from dyno.passwords import HIDDEN
+from dyno.passwords import without
 from dyno.results import Attempt, sample
 from dyno.run.dataset import Datasets
 from dyno.run.nursery import Nurseries, Process, Unborn, end
@@ -30,6 +30,8 @@ from dyno.servers import strays
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 GROUP = ".group"
+SAID = ("first_error", "void", "facts", "reported_by")
+"""Of a sample: what an engine had a say in. The rest is Dyno's own figures."""
 CLOSING_TIME = 10.0
 
 
@@ -39,7 +41,7 @@ class _Story:
 
     on_phase: Callable[[str], None]
     secrets: tuple[str, ...] = ()
-    """Passwords, which an engine may put into what it says."""
+    """What an engine may put into what it says, and may stand nowhere."""
     phase: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -65,9 +67,7 @@ class _Story:
             return {name: self.hidden(value) for name, value in told.items()}
         if isinstance(told, list):
             return [self.hidden(value) for value in told]
-        for secret in self.secrets if isinstance(told, str) else ():
-            told = told.replace(secret, HIDDEN)
-        return told
+        return without(told, self.secrets) if isinstance(told, str) else told
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
@@ -84,7 +84,7 @@ class _Story:
             self.absent[event["phase"]] = self.hidden(event["why"])
         elif kind == "sample":
             told = event["sample"]
-            self.samples.append(sample(told | {name: self.hidden(told[name]) for name in ("first_error", "void")}))
+            self.samples.append(sample(told | {name: self.hidden(told[name]) for name in SAID if name in told}))
         elif kind == "end":
             self.outcome, self.why, self.resources = event["outcome"], self.hidden(event["why"]), event["resources"]
             self.spent_ns = event["spent_ns"]
@@ -140,7 +140,8 @@ def run_trial(
         peak_bytes = _carried_out(
             plan, _job(plan, cell, home, means.datasets.of(trial.cell)), plan.interpreter(cell), means, story
         )
-        printed = None if story.outcome == "ok" else story.hidden(_tail(output))
+        # Cut when it is hidden: half a secret would not be found.
+        printed = None if story.outcome == "ok" else story.hidden(_tail(output))[-OUTPUT_KEPT:]
     finally:
         strays.clear(home)
         shutil.rmtree(home, ignore_errors=True)
@@ -256,4 +257,4 @@ def _closing(process: Process, watch: Watch) -> str | None:
 
 
 def _tail(output: Path) -> str:
-    return output.read_bytes()[-OUTPUT_KEPT:].decode(errors="replace")
+    return output.read_bytes()[-2 * OUTPUT_KEPT :].decode(errors="replace")

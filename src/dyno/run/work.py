@@ -35,9 +35,10 @@ def directory(root: Path) -> Iterator[Path]:
 
     A run holds a lock on its directory as long as it lives, so that only dead ones' are swept.
     """
-    # Those who are told of it have working directories of their own.
-    named, root = root, root.absolute()
+    named = root
     try:
+        # Those who are told of it have working directories of their own.
+        root = root.absolute()
         root.mkdir(parents=True, exist_ok=True)
         sweep(root)
         made = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
@@ -48,8 +49,10 @@ def directory(root: Path) -> Iterator[Path]:
         if os.geteuid() == 0:
             # A server that root starts runs as another user, who has to come by.
             path.chmod(0o711)
+    except FileExistsError:
+        raise UsageError(f"can't use {named} as the work directory: it is none; --work names another") from None
     except OSError as error:
-        raise UsageError(f"can't use {named} as the work directory: {error.strerror}") from None
+        raise UsageError(f"can't use {named} as the work directory: {error.strerror}; --work names another") from None
     with lock:
         try:
             yield path

@@ -19,10 +19,10 @@ from dyno import registry
 from dyno.engine import EngineSpec
 from dyno.host.process import die_with_parent, nothing_left
 from dyno.model import Cell, Tier, UsageError, Value
-from dyno.passwords import concealed
+from dyno.passwords import concealed_argument
 from dyno.run import plan
 from dyno.run.asked import Asked
-from dyno.run.rows import split_engine
+from dyno.run.rows import split_engines
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
 from dyno.settings import nearest, unknown
@@ -92,12 +92,10 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
         every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
-    for text in dict.fromkeys(engines):
-        name, given = split_engine(text)
-        registry.engine(name)
+    for text, name, given in split_engines(dict.fromkeys(engines)):
         if name not in able:
             raise UsageError(f"engine {name} has no port of a suite that proves tiers; {nearest(name, able)}")
-        found += _claims(*able[name], text, given, tier)
+        found += _claims(*able[name], str(text), given, tier)
     return found
 
 
@@ -120,7 +118,7 @@ def _claims(
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refuse(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
-            yield Claim(spec, concealed(text), each, None, lacking)
+            yield Claim(spec, concealed_argument(text), each, None, lacking)
             continue
         assert suite.proof is not None
         params = {name: [value] for name, value in suite.proof.params.items()}
