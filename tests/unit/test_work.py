@@ -144,6 +144,30 @@ def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
     assert asked(one, BY_NAME["rand-key"]) != asked(other, BY_NAME["rand-key"])
 
 
+# -- upkeep -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phases", "kept"),
+    [
+        ("insert-blind-indices", ""),
+        ("rand-key", "rand-key"),
+        ("rand-key rand-index scan", "rand-key"),
+        ("insert-blind-indices insert-noblind-indices rand-key scan", "rand-key"),
+        ("rand-key update mixed delete", "rand-key mixed delete"),
+        ("insert-noblind-indices update rand-key", "update rand-key"),
+    ],
+)
+def test_a_store_that_was_written_to_is_looked_after_once_before_it_is_used(
+    phases: str, kept: str, tmp_path: Path
+) -> None:
+    whole, done = workload(tmp_path), list[str]()
+    whole._job = replace(whole._job, spec=replace(whole._job.spec, upkeep=lambda engine: done.append(phase)))
+    for phase in phases.split():
+        asked(whole, BY_NAME[phase])
+    assert done == kept.split()
+
+
 # -- rounds -----------------------------------------------------------------------------------------------
 
 REPEATED = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold", "update")
