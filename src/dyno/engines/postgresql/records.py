@@ -16,6 +16,11 @@ INSERT = f"INSERT INTO records ({FIELDS})"
 REPLACE = "ON CONFLICT (name, location) DO UPDATE SET stub = excluded.stub"
 KEYS = "SELECT * FROM unnest(%s::text[], %s::text[])"
 ROWS = "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
+# All its parts see the store as it was before the statement.
+REPLACE_ONE = (
+    f"WITH old AS (SELECT {FIELDS} FROM records WHERE name = %s AND location = %s),"
+    f" new AS ({INSERT} VALUES (%s, %s, %s) {REPLACE}) SELECT {FIELDS} FROM old"
+)
 
 
 class Thin:
@@ -106,6 +111,11 @@ class Table:
         else:
             columns = [list(column) for column in zip(*map(_values, records), strict=True)]
             self._prepared(f"{INSERT} {ROWS} {REPLACE}", columns)
+
+    def replace_one(self, new: Record) -> Record | None:
+        values = _values(new)
+        row = self._execute(REPLACE_ONE, (*values[:2], *values)).fetchone()
+        return None if row is None else record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._prepared(f"SELECT {FIELDS} FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
