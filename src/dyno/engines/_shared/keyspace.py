@@ -213,6 +213,7 @@ def declared(
         options=(
             foreign.setting(*dict.fromkeys((name, "redis", "rediss", "unix"))),
             Setting("client", choice(*CLIENTS), CLIENTS[0], CLIENT_HELP),
+            Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
             given.setting("settings", (*ENOUGH[Tier.POWER], *OURS)),
         ),
         refuse=_refused,

@@ -63,7 +63,7 @@ class Table:
     def __init__(self, engine: Any, indexed: bool) -> None:
         self._connection = engine.connect()
         self._execute = execute = self._connection.execute
-        self.reader = Reader(execute, STATEMENTS)
+        self.reader = Reader(execute, STATEMENTS, many=self.get_many)
         (packet,) = execute("SELECT @@max_allowed_packet").fetchone()
         self._characters = int(packet) // ESCAPED_BYTES
         order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"

@@ -32,7 +32,7 @@ class Table:
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
         self._cursor = cursor = engine.db.cursor()
         self._indexes = tuple(INDEXES.items()) if indexed else ()
-        self.reader = SqlReader(cursor.execute, STATEMENTS)
+        self.reader = SqlReader(cursor.execute, STATEMENTS, many=self.get_many)
         names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
         self._one = f"INTO records VALUES ({', '.join('?' * len(names))})"
         self._many = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names)))}"

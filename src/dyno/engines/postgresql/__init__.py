@@ -27,6 +27,7 @@ ENGINE = EngineSpec(
         foreign.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
         Setting("cache_mib", integer(1), 256, "shared buffers of a server of Dyno's own, in MiB"),
+        Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
         given.setting("settings", (*TIERS[Tier.POWER], "shared_buffers", *OURS)),
     ),
     refuse=given.refused,

@@ -53,6 +53,7 @@ class RecordsWorkload(OnStore):
             mix=mix,
             distribution=mix.distribution if distribution == "mix" else distribution,
             txn=params["txn"],
+            batch=int(params["batch"]),
             operations=operations,
             judged=not job.spec.floor,
         )
