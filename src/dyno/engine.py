@@ -134,6 +134,9 @@ class EngineSpec:
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
+    upkeep: Callable[[Any], None] | None = None
+    """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
+    its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
     """What is missing here beside modules (a server's program), with what to do about it."""
     in_memory: bool = False

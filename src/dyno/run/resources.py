@@ -37,10 +37,12 @@ def descendants(pid: int) -> Iterator[int]:
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
         return
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, (read_text(task) or "").split()):
-            yield child
-            yield from descendants(child)
+    # It may be gone by now: a server's processes come and go.
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (read_text(task / "children") or "").split()):
+                yield child
+                yield from descendants(child)
 
 
 @dataclass

@@ -8,7 +8,7 @@ record. Every transaction is one MULTI and EXEC, every read of one record one ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -31,15 +31,24 @@ return redis.call('GET', ARGV[2] .. string.sub(found, #ARGV[1] + 1))
 """
 
 
-class KeyedReader:
+class KeyedReader(Reader):
     """Each read sees what is there when it is done: there is no transaction to read in."""
 
-    def __init__(self, client: Any, prefix: bytes, found: Any) -> None:
+    def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
         self._execute, self._prefix, self._find = client.execute, prefix, found
+        self._pipeline = client.pipeline if pipelined else None
 
     def get(self, key: Key) -> Record | None:
         value = self._execute(b"GET", self._prefix + pack(*key))
         return None if value is None else _MSGPACK.decode(value)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        packed = [self._prefix + pack(*key) for key in keys]
+        if self._pipeline is None:
+            values = self._execute(b"MGET", *packed)
+        else:
+            values = self._pipeline([(b"GET", key) for key in packed])
+        return [None if value is None else _MSGPACK.decode(value) for value in values]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
@@ -71,7 +80,8 @@ class KeyedRecords:
         self._prefix = prefix = engine.prefix
         self._order = _order(prefix)
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
-        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND))
+        pipelined = engine.options["many"] == "pipeline"
+        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND), pipelined)
         # Commands for each batch: one that answers for its records, the change, and one for each sorted set.
         self._commands = 3 + len(self._indexes)
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
-from dyno.suites.records.table import batches
+from dyno.suites.records.table import batches, in_steps
 
 # DuckDB takes a list per column far faster than a row per statement: this many rows a list.
 BATCH = 20_000
@@ -32,7 +32,7 @@ class Table:
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
         self._cursor = cursor = engine.db.cursor()
         self._indexes = tuple(INDEXES.items()) if indexed else ()
-        self.reader = SqlReader(cursor.execute, STATEMENTS)
+        self.reader = SqlReader(cursor.execute, STATEMENTS, many=self.get_many)
         names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
         self._one = f"INTO records VALUES ({', '.join('?' * len(names))})"
         self._many = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names)))}"
@@ -61,6 +61,9 @@ class Table:
 
     def store(self, records: list[Record]) -> None:
         self._write("INSERT OR REPLACE", records)
+
+    def replace_one(self, new: Record) -> Record | None:
+        return in_steps(self, new)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._cursor.execute(GET_MANY, _columns(keys)).fetchall()

@@ -25,7 +25,7 @@ def pack(*parts: str) -> bytes:
     return b"".join([part.encode().replace(b"\0", b"\0\xff") + b"\0" for part in parts])
 
 
-class LayeredReader:
+class LayeredReader(Reader):
     """Decoded records out of a key-value reader."""
 
     def __init__(self, kv: KVReader, encoder: Encoder) -> None:

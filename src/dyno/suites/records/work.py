@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dyno.answers import difference, is_list, same, shorten
 from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
-from dyno.suites._shared.permutation import Shuffled
+from dyno.suites._shared.permutation import Grouped, Shuffled
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
 from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
@@ -45,6 +45,8 @@ class Work:
     mix: Mix
     distribution: str
     txn: Value
+    batch: int
+    """Keys that an operation of `rand-key` asks for."""
     operations: int
     judged: bool
     """False for a null engine, whose answers are no answers."""
@@ -227,14 +229,15 @@ class Share:
 
     def _reads(
         self,
-        numbers: Sequence[int],
+        numbers: Sequence[Any],
         bind: Calls,
-        argument: Callable[[int, int], Any],
-        check: Callable[[Sequence[int], Sequence[Any]], int],
+        argument: Callable[[int, Any], Any],
+        check: Callable[[Sequence[Any], Sequence[Any]], int],
         most: int = READ_SLICE,
+        weigh: Callable[[Any], int] | None = None,
     ) -> Slices:
         """Reads in read transactions of `txn` operations; in a single one where it is 'all'; each on its own where it
-        is 1."""
+        is 1. `weigh`: how many items an operation is, where that is not one."""
 
         most *= TOGETHER if self.clients > 1 else 1
 
@@ -242,7 +245,8 @@ class Share:
             for start in range(0, len(numbers), size):
                 part = numbers[start : start + size]
                 arguments = [argument(place, number) for place, number in enumerate(part)]
-                yield Operations(bind, arguments, partial(check, part), **transaction)
+                weights = weigh and list(map(weigh, part))
+                yield Operations(bind, arguments, partial(check, part), weights=weights, **transaction)
 
         if self.work.txn == "all":
             yield from slices(most, bind, held=self.port.reading())
@@ -253,14 +257,27 @@ class Share:
             yield from slices(min(int(self.work.txn), SLICE), bind, around=self.port.reading)
 
     def rand_key(self, part: float = 1.0) -> Slices:
-        """A part of all records, each once."""
-        key, numbers = self.dataset.key, self._shuffled(self._few(part))
+        """A part of all records, each once; so many at once as a batch has."""
+        key, numbers, batch = self.dataset.key, self._shuffled(self._few(part)), self.work.batch
+        if batch > 1:
+            return self._reads(
+                Grouped(numbers, batch),
+                lambda reader: (reader.get_many,),
+                lambda _, some: [key(number) for number in some],
+                lambda part, answers: _each(part, self._are_all_current)(answers),
+                max(READ_SLICE // batch, 1),
+                len,
+            )
         return self._reads(
             numbers,
             lambda reader: (reader.get,),
             lambda _, number: key(number),
             self.are_current,
         )
+
+    def _are_all_current(self, numbers: Sequence[int], answer: Any) -> int:
+        self.are_as_many(answer, len(numbers), f"{self._phase}, a batch from record {numbers[0]} on")
+        return self.are_current(numbers, answer)
 
     def rand_index(self) -> Slices:
         """Every record once, by its reversed name and its reversed location in turn."""

@@ -53,11 +53,12 @@ class RecordsWorkload(OnStore):
             mix=mix,
             distribution=mix.distribution if distribution == "mix" else distribution,
             txn=params["txn"],
+            batch=int(params["batch"]),
             operations=operations,
             judged=not job.spec.floor,
         )
         self._dataset, self._model = self._work.dataset, self._work.model
-        self._indexed = False
+        self._indexed = self._written = False
 
     def checks(self) -> Mapping[str, conformance.Check]:
         return {name: conformance.CHECKS[name] for name in BRIEF}
@@ -82,6 +83,15 @@ class RecordsWorkload(OnStore):
             self._model.versions[: self._dataset.records] = 0
         else:
             self._load_missing()
+        self._keep_up(recipe.empty)
+        self._written |= phase.writes
+
+    def _keep_up(self, empty: bool) -> None:
+        """What the engine's administrator does before a store is used that was loaded or changed."""
+        upkeep = self._job.spec.upkeep
+        if upkeep is not None and self._written and not empty:
+            upkeep(self.engine())
+            self._written = False
 
     def _new_store(self, name: str, indexed: bool) -> None:
         self.release()
@@ -95,6 +105,7 @@ class RecordsWorkload(OnStore):
         """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""
         base = self._model.versions[: self._dataset.records]
         missing = np.flatnonzero(base == ABSENT)
+        self._written |= len(missing) > 0
         with self.connect() as port:
             for start in range(0, len(missing), LOAD_BATCH):
                 batch = missing[start : start + LOAD_BATCH].tolist()
