@@ -1,6 +1,8 @@
-"""The one place that decides where output goes and how wide it is."""
+"""The one place that decides where output goes and how wide it is. What is in brackets is text, and no markup."""
 
 from __future__ import annotations
+
+import sys
 
 from rich.console import Console
 
@@ -17,10 +19,15 @@ class _Output(Console):
 
 def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
-    console = _Output(highlight=False)
-    return console if console.is_terminal else _Output(highlight=False, width=PIPE_WIDTH)
+    console = _Output(highlight=False, markup=False)
+    return console if console.is_terminal else _Output(highlight=False, markup=False, width=PIPE_WIDTH)
 
 
 def progress() -> Console:
     """Standard error: how it is going."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def tell(line: str) -> None:
+    """Says on standard error what is no part of the result."""
+    print(f"dyno: {line}", file=sys.stderr)
