@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dyno import interpreters
+from dyno.harmless import harmless
 from dyno.model import Caveat, Tier, UsageError, Value
 from dyno.programs import Program
 from dyno.settings import Setting, resolve, unknown
@@ -218,7 +219,8 @@ class EngineSpec:
         can."""
         if missing := self.missing():
             return f"needs {', '.join(missing)}{self.remedy and ': '}{self.remedy}"
-        return self.needs(self.resolve({}) if options is None else options)
+        told = self.needs(self.resolve({}) if options is None else options)
+        return None if told is None else harmless(told, keep="")
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""

@@ -1,6 +1,8 @@
-"""The one place that decides how output looks, and how wide it is."""
+"""The one place that decides where output goes and how wide it is. What is in brackets is text, and no markup."""
 
 from __future__ import annotations
+
+import sys
 
 from rich.console import Console
 
@@ -10,18 +12,30 @@ PIPE_WIDTH = 200
 USUAL_WIDTH, LEAST_WIDTH = 80, 40
 
 
+class _Output(Console):
+    """Says that nobody reads any more by BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
-    console = Console(highlight=False)
+    console = _Output(highlight=False, markup=False)
     console.width = _wide(console) if console.is_terminal else PIPE_WIDTH
     return console
 
 
 def progress() -> Console:
     """Standard error: how it is going."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, markup=False)
     console.width = _wide(console)
     return console
+
+
+def tell(line: str) -> None:
+    """Says on standard error what is no part of the result."""
+    print(f"dyno: {line}", file=sys.stderr)
 
 
 def _wide(console: Console) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 import psutil
 
@@ -61,7 +61,7 @@ class Watch:
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
             return "out-of-memory"
-        return "timeout" if time.monotonic() > self.deadline else None
+        return "timeout" if monotonic() > self.deadline else None
 
 
 def default_limit() -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 from dyno import registry
 from dyno.engine import EngineSpec
+from dyno.harmless import harmless
 from dyno.host.process import die_with_parent, nothing_left
 from dyno.model import Cell, Tier, UsageError, Value
 from dyno.passwords import concealed_argument
@@ -166,7 +167,7 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         return _declared(claim, why, FAILED)
     told = json.loads(answer.read_text())
     if "refused" in told:
-        return _declared(claim, told["refused"])
+        return _declared(claim, harmless(told["refused"]))
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home)
     verdict, why = judged(claim.tier, seen)
@@ -174,8 +175,13 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
     declared = claim.spec.tiers[claim.tier]
-    read = {name: value for name, value in told["settings"].items() if name in declared and value is not None}
-    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, told["version"], seen)
+    read = {
+        name: harmless(value, keep="") if isinstance(value, str) else value
+        for name, value in told["settings"].items()
+        if name in declared and value is not None
+    }
+    version = harmless(told["version"], keep="")
+    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, version, seen)
 
 
 def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
@@ -198,7 +204,7 @@ def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> s
             return f"not done after {TIMEOUT_SECONDS} s"
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        return f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}"
+        return harmless(f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}")
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
