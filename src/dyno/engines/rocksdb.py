@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
 from dyno.settings import Setting, choice, integer
 
@@ -64,18 +66,37 @@ class RocksDB:
 
 
 class Keys:
-    """The `ordered-kv` port; `get` is rocksdict's own."""
+    """The `ordered-kv` port; `get` is rocksdict's own. Each read is of what is committed, also in a scope of many.
+
+    One iterator serves all reads of a first entry: a tailing one, which sees commits that come after it is made."""
 
     def __init__(self, engine: RocksDB) -> None:
         self._db, self._write_options = engine.db, engine.write_options
         self._batch = engine.library.WriteBatch
+        self._tailing = engine.library.ReadOptions()
+        self._tailing.set_tailing(True)
+        self._own: Any = None
         self.get = engine.db.get
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=key)
+    def first(self, key: bytes) -> Entry | None:
+        found = self._own
+        if found is None:
+            found = self._own = self._db.iter(self._tailing)
+        found.seek(key)
+        return (found.key(), found.value()) if found.valid() else None
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        # Not by that iterator: rocksdict wants four calls for each entry of it.
+        return list(islice(self.seek(key), count))
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        found: Iterator[Entry] = self._db.items(from_key=key)
         return found
 
     def reading(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    def single(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
 
     def writing(self) -> AbstractContextManager[Overlay]:
@@ -87,14 +108,18 @@ class Keys:
         self._db.write(batch, self._write_options)
 
     def close(self) -> None:
-        pass
+        # While it is there, the database stays open.
+        self._own = None
+
+
+LATEST = Gap("isolation", "upstream", "an iterator of rocksdict's snapshot does not read from the snapshot")
 
 
 ENGINE = EngineSpec(
     name="rocksdb",
     title="RocksDB, a log-structured merge tree (rocksdict)",
     opener=RocksDB,
-    ports={"ordered-kv": PortSpec(Keys)},
+    ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("rocksdict",),
