@@ -38,6 +38,7 @@ class LevelDB:
             create_if_missing=True,
             lru_cache_size=int(options["cache_mib"]) * MIB,
             write_buffer_size=int(options["write_buffer_mib"]) * MIB,
+            block_size=int(options["block_kib"]) << 10,
             bloom_filter_bits=int(options["bloom_bits"]),
             compression=None if options["compression"] == "none" else options["compression"],
         )
@@ -144,6 +145,7 @@ ENGINE = EngineSpec(
     options=(
         Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),
+        Setting("block_kib", integer(1), 4, "block, in KiB (LevelDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (LevelDB's default)"),
         Setting("compression", choice("snappy", "none"), "snappy", "block compression"),
     ),

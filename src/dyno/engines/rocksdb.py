@@ -41,6 +41,7 @@ class RocksDB:
         settings.set_compression_type(getattr(rocksdict.DBCompressionType, str(options["compression"]))())
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(rocksdict.Cache(int(options["cache_mib"]) * MIB))
+        table.set_block_size(int(options["block_kib"]) << 10)
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
@@ -66,35 +67,26 @@ class RocksDB:
 
 
 class Keys:
-    """The `ordered-kv` port; `get` is rocksdict's own. Each read is of what is committed, also in a scope of many.
-
-    One iterator serves all reads of a first entry: a tailing one, which sees commits that come after it is made."""
+    """The `ordered-kv` port, and its single reads: `get` is rocksdict's own; an iterator sees no later commit, so
+    each read has one of its own."""
 
     def __init__(self, engine: RocksDB) -> None:
-        self._db, self._write_options = engine.db, engine.write_options
+        self.db, self._write_options = engine.db, engine.write_options
         self._batch = engine.library.WriteBatch
-        self._tailing = engine.library.ReadOptions()
-        self._tailing.set_tailing(True)
-        self._own: Any = None
         self.get = engine.db.get
 
     def first(self, key: bytes) -> Entry | None:
-        found = self._own
-        if found is None:
-            found = self._own = self._db.iter(self._tailing)
-        found.seek(key)
-        return (found.key(), found.value()) if found.valid() else None
+        return next(self.seek(key), None)
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
-        # Not by that iterator: rocksdict wants four calls for each entry of it.
         return list(islice(self.seek(key), count))
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        found: Iterator[Entry] = self._db.items(from_key=key)
+        found: Iterator[Entry] = self.db.items(from_key=key)
         return found
 
-    def reading(self) -> AbstractContextManager[Keys]:
-        return nullcontext(self)
+    def reading(self) -> Reader:
+        return Reader(self)
 
     def single(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
@@ -105,15 +97,39 @@ class Keys:
     def _commit(self, pending: Pending) -> None:
         batch = self._batch(raw_mode=True)
         fill(batch, pending)
-        self._db.write(batch, self._write_options)
+        self.db.write(batch, self._write_options)
 
     def close(self) -> None:
+        pass
+
+
+class Reader:
+    """Many reads: one iterator, moved to where it is wanted, serves all that ask for a first entry.
+
+    No tailing one, which may see a part of what another thread is committing."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._db = keys.db
+        # A scan has an iterator of its own: rocksdict wants four calls for each entry of one that can be moved.
+        self.get, self.seek, self.stretch = keys.get, keys.seek, keys.stretch
+        self._own: Any = None
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         # While it is there, the database stays open.
         self._own = None
 
+    def first(self, key: bytes) -> Entry | None:
+        found = self._own
+        if found is None:
+            found = self._own = self._db.iter()
+        found.seek(key)
+        return (found.key(), found.value()) if found.valid() else None
+
 
 LATEST = Gap("isolation", "upstream", "an iterator of rocksdict's snapshot does not read from the snapshot")
-
 
 ENGINE = EngineSpec(
     name="rocksdb",
@@ -127,6 +143,7 @@ ENGINE = EngineSpec(
     options=(
         Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),
+        Setting("block_kib", integer(1), 4, "block, in KiB (RocksDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (RocksDB's default)"),
         Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
     ),
