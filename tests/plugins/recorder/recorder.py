@@ -25,6 +25,7 @@ from dyno.engine import PortSpec
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.ports.overlay import Pending
 from dyno.settings import Setting, integer
 from dyno.suites.records.encoders import ENCODERS
@@ -71,7 +72,7 @@ class Store(memory.Memory):
         return ()
 
 
-class Reads:
+class Reads(KVReader):
     def __init__(self, engine: Store) -> None:
         self._store, self._pause = engine.store, engine.pause
 

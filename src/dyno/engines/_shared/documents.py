@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any
 
+from dyno.suites.records.keys import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
@@ -23,13 +24,6 @@ BATCH = 1_000
 
 Session = Any
 """pymongo's, which is in a transaction; None where there is none."""
-
-
-def identity(name: str, location: str) -> str:
-    """The `_id` of a key: NUL parts the two, and in the name NUL and what follows it are told apart from that."""
-    if "\0" in name or "\1" in name:
-        name = name.replace("\1", "\1\2").replace("\0", "\1\1")
-    return f"{name}\0{location}"
 
 
 def document(record: Record, indexed: bool) -> dict[str, str]:

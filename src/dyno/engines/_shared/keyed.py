@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.layer import pack
+from dyno.suites.records.keys import pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
@@ -39,11 +39,11 @@ class KeyedReader(Reader):
         self._pipeline = client.pipeline if pipelined else None
 
     def get(self, key: Key) -> Record | None:
-        value = self._execute(b"GET", self._prefix + pack(*key))
+        value = self._execute(b"GET", pack(self._prefix, key))
         return None if value is None else _MSGPACK.decode(value)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        packed = [self._prefix + pack(*key) for key in keys]
+        packed = [pack(self._prefix, key) for key in keys]
         if self._pipeline is None:
             values = self._execute(b"MGET", *packed)
         else:
@@ -54,7 +54,7 @@ class KeyedReader(Reader):
         execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
 
         def find(value: str) -> Record | None:
-            found = execute(b"EVALSHA", script, 1, entries, pack(value), prefix)
+            found = execute(b"EVALSHA", script, 1, entries, pack(b"", (value,)), prefix)
             return None if found is None else _MSGPACK.decode(found)
 
         return find
@@ -64,7 +64,7 @@ class KeyedReader(Reader):
         execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
 
         def scan(key: Key) -> list[Record]:
-            keys = execute(b"ZRANGE", order, b"[" + pack(*key), b"+", b"BYLEX", b"LIMIT", 0, count)
+            keys = execute(b"ZRANGE", order, pack(b"[", key), b"+", b"BYLEX", b"LIMIT", 0, count)
             values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
             # One that another client deleted in between is no more.
             return [_MSGPACK.decode(value) for value in values if value is not None]
@@ -106,7 +106,7 @@ class KeyedRecords:
 
     def _members(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
         for name, value in self._indexes:
-            yield name, [pack(value(record)) + key for record, key in zip(records, packed, strict=True)]
+            yield name, [pack(b"", (value(record),)) + key for record, key in zip(records, packed, strict=True)]
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         earlier: list[list[Record | None]] = []
@@ -134,7 +134,7 @@ class KeyedRecords:
 
         def commands() -> Iterator[tuple[Any, ...]]:
             for batch in batches(keys, BATCH):
-                packed = [pack(*key) for key in batch]
+                packed = [pack(b"", key) for key in batch]
                 earlier.append(_earlier(packed))
                 if len(batch) > 1:
                     yield (b"ZMSCORE", self._order, *packed)
@@ -170,7 +170,7 @@ def _index(prefix: bytes, name: str) -> bytes:
 
 
 def _packed(record: Record) -> bytes:
-    return pack(record["name"], record["location"])
+    return pack(b"", (record["name"], record["location"]))
 
 
 def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:

@@ -73,32 +73,3 @@ class Records(Protocol):
 
     def close(self) -> None:
         """Gives back what this instance holds (a connection, a cursor)."""
-
-
-class EachReader(Reader):
-    """A `Reader` for `Records.reader`: opens a read transaction around every single read."""
-
-    def __init__(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
-        self._reading = reading
-
-    def get(self, key: Key) -> Record | None:
-        with self._reading() as reader:
-            return reader.get(key)
-
-    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        with self._reading() as reader:
-            return reader.get_many(keys)
-
-    def finder(self, index: str) -> Callable[[str], Record | None]:
-        def find(value: str) -> Record | None:
-            with self._reading() as reader:
-                return reader.finder(index)(value)
-
-        return find
-
-    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        def scan(key: Key) -> list[Record]:
-            with self._reading() as reader:
-                return reader.scanner(count)(key)
-
-        return scan

@@ -3,20 +3,21 @@ true afterwards. The phases' operations are in `work`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 
 from dyno.engine import Engine
-from dyno.model import Phase
+from dyno.model import Caveat, Phase
 from dyno.suite import Job
 from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.keys import NATIVE
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.params import mix_of
 from dyno.suites.records.port import PORT, Records
@@ -70,6 +71,10 @@ class RecordsWorkload(OnStore):
     def connect(self) -> Iterator[Records]:
         with closing(open_port(self._job, self.engine(), self._indexed)) as port:
             yield port
+
+    def caveats(self) -> Iterable[Caveat]:
+        if PORT not in self._job.spec.ports and not NATIVE:
+            yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
     def prepare(self, phase: Phase) -> None:
         recipe = RECIPES[phase.name]
