@@ -179,7 +179,7 @@ def is_record(key: str) -> bool:
 
 
 def stored(key: list[str]) -> str:
-    return (RECORD + pack(*key)).hex()
+    return pack(RECORD, tuple(key)).hex()
 
 
 def kv_read(event: Event) -> list[tuple[str, str]]:
@@ -194,7 +194,7 @@ def record_read(event: Event) -> list[tuple[str, str]]:
     """The reads of a key-value store that come of one of records: a find gets what it found."""
     if event["call"] == "find":
         get = [("get", stored(event["found"]))] if event["found"] else []
-        return [("find", pack(event["value"]).hex()), *get]
+        return [("find", pack(b"", (event["value"],)).hex()), *get]
     return [(event["call"], stored(event["key"]))] if event["call"] in ("get", "scan") else []
 
 

@@ -42,6 +42,11 @@ class Story:
     facts: dict[str, Any] = field(default_factory=dict)
     _phase_after_ns: int = 0
 
+    @property
+    def begun(self) -> bool:
+        """Whether the worker has said anything yet."""
+        return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
+
     def hear(self, heard: Heard) -> None:
         """Takes in what the worker said. Raises Garbled for what can't be kept."""
         try:

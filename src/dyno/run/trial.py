@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,8 @@ from dyno.servers import strays
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 """Characters of its end."""
 GROUP = ".group"
+SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
+"""What is wrong where a machine has no room, or no file may be opened any more."""
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 """In which a worker ends that has closed its pipe, having told how it ended, or not."""
 
@@ -66,6 +69,9 @@ def run_trial(
         peak_bytes = _carried_out(plan, job, plan.interpreter(cell), means, story)
         printed = None if story.outcome == "ok" else _tail(output, story)
     except OSError as error:
+        if error.errno in SCARCE and not story.begun:
+            # Every trial's fate, and no engine's doing.
+            raise
         # Also where an engine has taken the run's own directory away.
         story.lost(error)
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.engines import memory
 from dyno.model import Caveat, Phase, Preset, Refused, Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.settings import Setting, choice
 from dyno.suite import Job, Report, Reported, Work, Workload
 
@@ -89,7 +90,7 @@ class Talker(memory.Memory):
         return CAVEATS.get(str(self.options["caveats"]), super().caveats)()
 
 
-class Reads:
+class Reads(KVReader):
     """Every other get raises, where that is asked for."""
 
     def __init__(self, engine: Talker) -> None:

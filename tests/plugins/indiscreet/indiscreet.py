@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from dyno.engine import PortSpec
 from dyno.engines import memory
 from dyno.model import Caveat, Refused, Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.servers import foreign
 from dyno.settings import Setting, choice
 
@@ -66,7 +67,7 @@ class Keys(memory.Keys):
         return nullcontext(Reads(self._engine))
 
 
-class Reads:
+class Reads(KVReader):
     def __init__(self, engine: Indiscreet) -> None:
         self._engine = engine
 

@@ -27,6 +27,7 @@ import psutil
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines import memory
 from dyno.model import Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.settings import Setting, choice, integer
 
 DEEP = 100_000
@@ -53,7 +54,7 @@ class Store(memory.Memory):
             self._act(self._how, self._home)
 
 
-class Reads:
+class Reads(KVReader):
     def __init__(self, engine: Store) -> None:
         self._engine, self._store, self._pause = engine, engine.store, engine.pause
 
