@@ -1,4 +1,5 @@
-//! The native measuring loop: clock, histogram, loop, pacing. No engine may be put here, and nothing that knows one.
+//! The native measuring loop: clock, histogram, loop, pacing; and an idle one. No engine may be put here, and nothing
+//! that knows one.
 
 mod clock;
 mod histogram;
@@ -59,6 +60,15 @@ fn paced<'py>(
     run(py, Slice { calls, arguments, failed }, Some(&due), deadline_ns)
 }
 
+/// Keeps the core awake that it runs on, until the process is killed; a core's other hardware thread has nearly all
+/// of its units meanwhile.
+#[pyfunction]
+fn spin() {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 fn run<'py>(py: Python<'py>, slice: Slice<'py>, due: Option<&[i64]>, deadline_ns: i64) -> PyResult<Answered<'py>> {
     if slice.calls.is_empty() && !slice.arguments.is_empty() {
         return Err(PyValueError::new_err("there is nothing to call"));
@@ -83,5 +93,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(closed, module)?)?;
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
+    module.add_function(wrap_pyfunction!(spin, module)?)?;
     Ok(())
 }

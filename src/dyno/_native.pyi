@@ -1,7 +1,7 @@
 """The native measuring loop, in Rust (rust/src): an optional extension of the same contract as `dyno.run.loop`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,3 +28,4 @@ def paced(
     failed: Callable[[Exception], Any],
 ) -> tuple[list[Any], Stamps]: ...
 def record(counts: NDArray[np.int64], values: NDArray[np.int64], magnitude: int, highest: int) -> None: ...
+def spin() -> NoReturn: ...

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 import dyno
 from dyno import results
-from dyno.host import confine, facts
+from dyno.host import awake, confine, facts
+from dyno.host.wakeups import wakeups
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
@@ -22,7 +24,7 @@ from dyno.run.trial import Means, run_trial
 
 # Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
-WATCHED_SECONDS = 0.3
+WATCHED_SECONDS, WOKEN_SECONDS = 0.3, 0.15
 
 
 class Observer(Protocol):
@@ -71,17 +73,19 @@ def execute(
     """
     with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
         _check_confinement(plan, home)
+        _check_awake(plan, home)
         attempts = _open(plan, path, home, resume, overwrite)
         observer.begin(plan, attempts)
-        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home))
         worked, floors = 0, Floors(plan, path, judge.unsure)
-        for number in numbers(plan, path, observer, judge.wanting):
-            before = len(attempts)
-            for trial in floors.trials(number, attempts):
-                _until_settled(plan, trial, path, home, means, observer, attempts)
-            worked += len(attempts) > before
-            if worked == most:
-                break
+        with _awake(plan) as still:
+            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home), still)
+            for number in numbers(plan, path, observer, judge.wanting):
+                before = len(attempts)
+                for trial in floors.trials(number, attempts):
+                    _until_settled(plan, trial, path, home, means, observer, attempts)
+                worked += len(attempts) > before
+                if worked == most:
+                    break
     return results.load(path)
 
 
@@ -92,6 +96,36 @@ def _check_confinement(plan: Plan, home: Path) -> None:
             confine.check(plan.confine, home)
         except confine.Unconfined as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
+
+
+def _check_awake(plan: Plan, home: Path) -> None:
+    """Raises UsageError where the cores are to be kept awake and can't be without harm."""
+    if not plan.awake:
+        return
+    with _awake(plan):
+        pass
+    if plan.confine is not None:
+        with confine.confined(plan.confine, home / "weighed.group") as group:
+            weighed = group.weighed
+        if weighed:
+            raise UsageError(
+                "awake and confine exclude each other here: the kernel weighs a trial's group as a whole against what"
+                " keeps the cores awake, which would take time from it"
+            )
+
+
+@contextmanager
+def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
+    """The cores are kept awake in the block, if the plan says so. Gives what raises Asleep where they no longer are.
+    Raises UsageError."""
+    if not plan.awake:
+        yield lambda: None
+        return
+    try:
+        with awake.kept() as keeper:
+            yield keeper.check
+    except awake.Asleep as error:
+        raise UsageError(f"the cores can't be kept awake: {error}") from None
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:
@@ -109,6 +143,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> 
 def _header(plan: Plan, home: Path) -> dict[str, Any]:
     found = facts.facts(home)
     found["pressure"] = facts.pressure(WATCHED_SECONDS)
+    found["wakeups"] = wakeups(WOKEN_SECONDS)
     return {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -144,6 +179,8 @@ def _until_settled(
         observer.trial(cell, trial, number)
         place = home / f"trial-{trial.block}-{trial.cell}-{number}"
         attempt = run_trial(plan, cell, trial, number, place, means, observer.phase)
+        # What was measured while a core slept is not kept.
+        means.still_awake()
         results.append(path, attempt)
         attempts.append(attempt)
         means.datasets.ended(attempt)
