@@ -1,8 +1,9 @@
-//! The native measuring loop: clock, histogram, loop, pacing; and an idle one. No engine may be put here, and nothing
-//! that knows one.
+//! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
+//! of the record layer; and an idle loop. No engine may be put here, and nothing that knows one.
 
 mod clock;
 mod histogram;
+mod keys;
 mod pacing;
 mod stamps;
 mod steps;
@@ -93,6 +94,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(closed, module)?)?;
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
     module.add_function(wrap_pyfunction!(spin, module)?)?;
     Ok(())
 }

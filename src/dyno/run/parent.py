@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 import dyno
 from dyno import results
+from dyno.harmless import harmless
 from dyno.host import awake, confine, facts
 from dyno.host.wakeups import wakeups
 from dyno.model import Cell, Trial, UsageError
@@ -41,6 +43,9 @@ class Observer(Protocol):
     def extended(self, blocks: int, why: str) -> None:
         """A block is added to those of the plan, since so much is wanting."""
 
+    def left(self, why: str) -> None:
+        """Something of a run, of this one or of an earlier one, can't be removed."""
+
 
 class Quiet:
     """Nobody wants to know."""
@@ -54,6 +59,8 @@ class Quiet:
     def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
     def extended(self, blocks: int, why: str) -> None: ...
+
+    def left(self, why: str) -> None: ...
 
 
 def execute(
@@ -71,18 +78,19 @@ def execute(
 
     An interruption leaves the file readable, with every trial that had ended.
     """
-    with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
-        _check_confinement(plan, home)
-        _check_awake(plan, home)
-        attempts = _open(plan, path, home, resume, overwrite)
+    with work.directory(root, observer.left) as place, Nurseries(plan.suite, place.path) as nurseries:
+        _check_confinement(plan, place.path)
+        _check_awake(plan, place.path)
+        attempts = _open(plan, path, place.path, resume, overwrite)
         observer.begin(plan, attempts)
         worked, floors = 0, Floors(plan, path, judge.unsure)
         with _awake(plan) as still:
-            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home), still)
+            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still)
             for number in numbers(plan, path, observer, judge.wanting):
                 before = len(attempts)
+                nurseries.renew()
                 for trial in floors.trials(number, attempts):
-                    _until_settled(plan, trial, path, home, means, observer, attempts)
+                    _until_settled(plan, trial, path, place, means, observer, attempts)
                 worked += len(attempts) > before
                 if worked == most:
                     break
@@ -165,7 +173,7 @@ def _until_settled(
     plan: Plan,
     trial: Trial,
     path: Path,
-    home: Path,
+    place: work.Place,
     means: Means,
     observer: Observer,
     attempts: list[Attempt],
@@ -177,13 +185,37 @@ def _until_settled(
         return
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
-        place = home / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, place, means, observer.phase)
+        with suppress(OSError):
+            # Where it can't be done, the trial says why.
+            place.mend()
+        home = place.path / f"trial-{trial.block}-{trial.cell}-{number}"
+        attempt = run_trial(plan, cell, trial, number, home, means, observer.phase)
         # What was measured while a core slept is not kept.
         means.still_awake()
-        results.append(path, attempt)
+        attempt = _kept(path, attempt)
         attempts.append(attempt)
         means.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
+
+
+def _kept(path: Path, attempt: Attempt) -> Attempt:
+    """Adds it to the run file; in its place, that it can't be kept, where that is so."""
+    try:
+        results.append(path, attempt)
+    except (UsageError, TypeError, ValueError, RecursionError) as error:
+        why = harmless(f"its results can't be kept: {error}", keep="")
+        attempt = replace(
+            attempt,
+            outcome="error",
+            why=why,
+            samples=(),
+            version=None,
+            settings=None,
+            caveats=(),
+            facts={},
+            absent={},
+        )
+        results.append(path, attempt)
+    return attempt
