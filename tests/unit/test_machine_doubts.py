@@ -173,7 +173,9 @@ def test_a_person_reads_what_a_wake_up_costs() -> None:
     text = shown(planted({"wakeups": {"cost_ns": 22_400, "apart": times, "free": dict.fromkeys(times)}}), [])
     assert "22.4 µs of a sleeping core" in text
     assert "57.0 µs (p99 90.5 µs) asleep and 12.2 µs (p99 20.0 µs) kept awake" in " ".join(text.split())
-    assert "on any" not in text
+    assert "on any" not in text and "others keep" not in text
+    facts = planted({"wakeups": {"cost_ns": 900}, "pressure.others_busy_percent": 80.0})
+    assert "0.9 µs of a sleeping core (more where others keep none awake)" in " ".join(shown(facts, []).split())
 
 
 def test_a_person_reads_what_to_do() -> None:
@@ -194,7 +196,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: s
     monkeypatch.setattr("dyno.host.facts.pressure", lambda seconds: facts["pressure"])
     monkeypatch.setattr("dyno.host.facts.facts", lambda work: facts)
     monkeypatch.setattr("dyno.cli.doctor.wakeups", lambda seconds: None)
-    return CliRunner().invoke(command.command, arguments)
+    return CliRunner().invoke(command.command, arguments, standalone_mode=False)
 
 
 def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_doctor_fails_on_what_makes_figures_false(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = doctor(monkeypatch, planted({"filesystem.fsync_ns": 5}), "--work", str(tmp_path / "to" / "be"))
-    assert result.exit_code == 1
+    assert result.return_value == 1
     assert "1 thing would spoil a measurement" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
