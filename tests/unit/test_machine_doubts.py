@@ -204,7 +204,7 @@ def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     told = json.loads(result.stdout)
     assert told["facts"]["clock"]["cost_ns"] == 250
     assert [f["code"] for f in told["findings"]] == ["slow-clock"]
-    assert result.exit_code == 0
+    assert result.return_value == 0
 
 
 def test_doctor_fails_on_what_makes_figures_false(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
