@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -64,9 +65,16 @@ def _idle(before: Ticks, after: Ticks) -> float:
     return max(0.0, 1 - used / total) if total > 0 else 0.0
 
 
+def _may_be_on(pid: int, core: int) -> bool:
+    """False of a process that has ended."""
+    with suppress(ProcessLookupError):
+        return core in os.sched_getaffinity(pid)
+    return False
+
+
 def _taken_percent(pids: Sequence[int], core: int) -> float:
     """Of the time of a core, where a process computes for so many seconds: by those of `pids` that may be on it."""
-    there = [pid for pid in pids if core in os.sched_getaffinity(pid)]
+    there = [pid for pid in pids if _may_be_on(pid, core)]
     words = [sys.executable, "-S", "-c", BURN, str(core), str(SECONDS)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
