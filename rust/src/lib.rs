@@ -1,5 +1,5 @@
-//! The native measuring loop: clock, histogram, loop, pacing; and the packing of keys, which is in the time of every
-//! engine of the record layer. No engine may be put here, and nothing that knows one.
+//! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
+//! of the record layer; and an idle loop. No engine may be put here, and nothing that knows one.
 
 mod clock;
 mod histogram;
@@ -61,6 +61,15 @@ fn paced<'py>(
     run(py, Slice { calls, arguments, failed }, Some(&due), deadline_ns)
 }
 
+/// Keeps the core awake that it runs on, until the process is killed; a core's other hardware thread has nearly all
+/// of its units meanwhile.
+#[pyfunction]
+fn spin() {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 fn run<'py>(py: Python<'py>, slice: Slice<'py>, due: Option<&[i64]>, deadline_ns: i64) -> PyResult<Answered<'py>> {
     if slice.calls.is_empty() && !slice.arguments.is_empty() {
         return Err(PyValueError::new_err("there is nothing to call"));
@@ -86,5 +95,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(spin, module)?)?;
     Ok(())
 }

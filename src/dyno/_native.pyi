@@ -2,7 +2,7 @@
 and the packing of keys, of that of `dyno.suites.records.keys`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +30,4 @@ def paced(
 ) -> tuple[list[Any], Stamps]: ...
 def record(counts: NDArray[np.int64], values: NDArray[np.int64], magnitude: int, highest: int) -> None: ...
 def pack(prefix: bytes, parts: tuple[str, ...]) -> bytes: ...
+def spin() -> NoReturn: ...

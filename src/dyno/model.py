@@ -146,6 +146,8 @@ class Sample:
     checked: int
     """Answers that were compared with the dataset."""
     clients: int = 1
+    threads: bool = False
+    """Whether several clients were threads of one process, which share the interpreter's lock."""
     wall_ns: int | None = None
     """From the first call to the last return by the wall clock, Dyno's pauses in it."""
     pause_cpu_ns: int | None = None
@@ -167,7 +169,7 @@ class Sample:
     response: str | None = None
     """Response time, from the moment at which an operation was due: of an open loop."""
     late: str | None = None
-    """By how much the harness itself was late: from when it was free to start, to when it did. Of an open loop."""
+    """By how much later an operation began than it would have, had the harness never been late. Of an open loop."""
     series: tuple[Mapping[str, int], ...] = ()
     """For each second (see `series.Series`): operations, p50_ns, p99_ns."""
     temperature: str = "none"

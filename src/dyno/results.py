@@ -212,6 +212,8 @@ def load(path: Path) -> Run:
         _check_header(header)
         cells = tuple(_cell(data) for data in header["cells"])
         attempts = tuple(_attempt(line) for line in lines[1:] if line.get("kind") == "trial")
+        # An earlier version let cores sleep, without saying so.
+        header["plan"].setdefault("awake", False)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
     last = lines[-1]

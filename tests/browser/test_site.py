@@ -440,6 +440,41 @@ def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., A
     assert "No run here is called gone" in page.locator("#against").inner_text()
 
 
+def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
+    base: Path, tmp_path: Path, tour: Callable[..., Any]
+) -> None:
+    """And have no history together; the list and both pages say which it is."""
+
+    def kept_awake(header: Line, trials: list[Line]) -> None:
+        header["plan"]["awake"] = True
+
+    runs = tmp_path / "runs"
+    altered(base, runs / "slept.json", created=day(1))
+    altered(base, runs / "kept.json", kept_awake, created=day(2))
+    altered(base, runs / "again.json", kept_awake, created=day(3))
+    site = built(tmp_path, runs)
+    page = tour(site)
+    for name, said in (("slept", False), ("kept", True)):
+        row = page.locator("#runs tr", has=page.get_by_role("link", name=name, exact=True)).inner_text()
+        assert ("Cores kept awake." in row) is said
+        assert ("cores kept awake" in tour(site, f"runs/{name}.html").locator("body").inner_text()) is said
+    page = tour(site, "compare.html#a=slept&b=kept")
+    refused = "kept was measured with the cores kept awake and slept without: nothing to compare."
+    assert page.locator("#headline").inner_text() == refused
+    assert page.locator("#rows").is_hidden()
+    go(page, "a=kept&b=slept")
+    assert page.locator("#headline").inner_text() == refused
+    go(page, "a=kept&b=again")
+    assert page.locator("#headline").inner_text().startswith("After against before: ")
+    page = tour(site, "history.html")
+    phases = page.locator("select[name=phase] option").all_inner_texts()
+    assert [f"{phase} (cores kept awake)" for phase in phases if "awake" not in phase] == [
+        phase for phase in phases if "awake" in phase
+    ]
+    page.locator("select[name=phase]").select_option(next(phase for phase in phases if "awake" not in phase))
+    assert page.locator("#headline").inner_text().endswith(": 1 run.")
+
+
 def test_the_controls_choose_the_runs(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "compare.html#a=day-1&b=day-6")
     page.get_by_role("button", name="Swap").click()

@@ -26,6 +26,7 @@ from dyno import cli, registry
 from dyno.cli import run as cli_run
 from dyno.engine import EngineSpec, PortSpec
 from dyno.host import facts as host
+from dyno.host.wakeups import wakeups
 from dyno.measure.settle import LONGEST_NS
 from dyno.model import Sample, UsageError, Value
 from dyno.report import data, units
@@ -281,7 +282,7 @@ def host_keys() -> set[str]:
 
 
 def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
-    facts = host.facts(tmp_path) | {"pressure": host.pressure(0)}
+    facts = host.facts(tmp_path) | {"pressure": host.pressure(0), "wakeups": wakeups(0.05)}
     undocumented, gone = differences(list(keys({"host": facts})), {"host"} | host_keys())
     assert not undocumented and not gone
 
@@ -321,6 +322,7 @@ def test_doubts_are_documented_with_their_thresholds() -> None:
         "cores": [doubts.CORES_PERCENT],
         "overload": [doubts.ACHIEVED * 100],
         "late": [doubts.LATE_NS / 1e3, doubts.LATE_PERCENT],
+        "wake-ups": [doubts.WAKE_UP_PERCENT],
         "unsettled": [LONGEST_NS / 1e9],
         "steal": [machine_findings.STEAL_PERCENT],
         "swap": [strain.SWAPPED_BYTES >> 20],

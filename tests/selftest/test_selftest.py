@@ -21,7 +21,7 @@ from dyno.host.filesystem import filesystem
 from dyno.selftest import Check, Verdict, checks, made
 
 SPOILED = Path(__file__).parent / "spoiled"
-NAMES = ("clock", "latency", "cold", "client", "stall", "same", "slower")
+NAMES = ("clock", "latency", "cold", "awake", "client", "stall", "same", "slower")
 TRIES = 3
 MEMORY = Path("/dev/shm")
 
@@ -108,7 +108,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Map
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_check_passes_when_nothing_is_broken(sound: Mapping[str, Mapping[str, Any]], name: str) -> None:
-    if name == "cold" and sound[name]["passed"] is None:
+    if name in ("cold", "awake") and sound[name]["passed"] is None:
         pytest.skip(sound[name]["text"])
     assert sound[name]["passed"], sound[name]
 
@@ -132,6 +132,8 @@ def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping
         ("latency", "far_tail_is_shortened"),
         ("latency", "nothing_is_recorded"),
         ("latency", "bookkeeping_is_in_spans"),
+        ("awake", "usual_priority"),
+        ("awake", "keepers_end"),
         ("client", "cpu_time_is_lost"),
         ("client", "every_client_is_doubted"),
         ("stall", "omission_is_coordinated"),

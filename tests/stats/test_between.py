@@ -68,7 +68,7 @@ def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
     """Of the real thing: a name that is written wrongly would never match."""
     from dyno.host import facts as host
 
-    facts = {**host.facts(Path("/var/tmp")), "pressure": None}
+    facts = {**host.facts(Path("/var/tmp")), "pressure": None, "wakeups": None}
     for fact in OF_THE_MOMENT:
         at: Any = facts
         for name in fact.split("."):
@@ -84,6 +84,18 @@ def test_what_differs_between_the_plans_is_listed() -> None:
         Difference("plan", "seed", 1, 2),
         Difference("plan", "budget", 5.0, 9.0),
     ]
+
+
+def test_runs_of_which_one_kept_the_cores_awake_are_refused() -> None:
+    run = with_header()
+    kept, slept = (
+        replace(run, path=Path(name), header={**run.header, "plan": {**run.plan, "awake": name == "kept"}})
+        for name in ("kept", "slept")
+    )
+    for before, after in ((kept, slept), (slept, kept), (run, kept)):
+        with pytest.raises(UsageError, match=r"^kept was measured with the cores kept awake and .* without"):
+            between(before, after)
+    assert between(kept, kept).changes and between(slept, run).changes
 
 
 def test_dynos_version_and_loop_are_listed() -> None:

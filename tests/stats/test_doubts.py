@@ -49,6 +49,16 @@ def committed(p50_ns: int, **changed: Any) -> list[Attempt]:
     return sound(histogram=recorded(p50_ns), settled=True, **changed)
 
 
+WAKING = {"wakeups": {"cost_ns": 20_000}}
+
+
+def waited(client: int | None, server: int | None = 0, **changed: Any) -> dict[str, Any]:
+    """A sample of 1,000 operations of a millisecond, in which so often somebody gave up a core to wait."""
+    used = {**UNKNOWN, "user_ns": 0, "system_ns": 0}
+    both = ({**used, "voluntary_switches": count} for count in (client, server))
+    return {"per_second": 1_000, **dict(zip(("client", "server"), both, strict=True)), **changed}
+
+
 EIGHT = {"cpu": {"available_cores": 8, "quota_cores": None}}
 
 HERE = {"python": {"version": "3.12.1"}}
@@ -78,6 +88,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "pauses": lambda: a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
+    "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),
     "interpreter": lambda: a_run(*measured_in("3.10.13"), host=HERE),
     "steal": lambda: strained(steal_percent=50.0),
@@ -238,8 +249,22 @@ def test_a_harness_that_is_late_by_over_50_us_and_a_tenth_of_the_response_time_i
 
 def test_lateness_that_is_unknown_or_rare_is_none() -> None:
     assert codes(a_run(*sound(**opened(late=None)), rate=RATE)) == set()
-    rare = recorded(*[1_000] * 1_000, *[900_000] * 9)
-    assert codes(a_run(*sound(**opened(late=rare)), rate=RATE)) == set(), "the p99 is told, not the worst"
+    rare = recorded(*[1_000] * 2_000, 900_000)
+    assert codes(a_run(*sound(**opened(late=rare)), rate=RATE)) == set(), "the p99.9 is told, not the worst"
+
+
+def test_lateness_that_is_in_the_p999_alone_is_told_as_such() -> None:
+    late, response = recorded(*[1_000] * 1_000, *[900_000] * 9), recorded(*[1_000_000] * 1_009)
+    run = a_run(*sound(**opened(late=late, response=response)), rate=RATE)
+    assert said(run, "late") == ("late p99.9", "Dyno began 900 µs late (p99.9), in a response time of 1,000 µs")
+    run = a_run(*sound(**opened(late=recorded(900_000))), rate=RATE)
+    assert said(run, "late") == ("late", "Dyno began 900 µs late (p99), in a response time of 1,000 µs")
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_of_clients_that_are_threads_it_is_said_that_they_share_a_lock(threads: bool) -> None:
+    run = a_run(*sound(**opened(late=recorded(900_000), clients=4, threads=threads)), rate=RATE, clients=4)
+    assert ("wait for the interpreter's lock" in said(run, "late")[1]) is threads
 
 
 @pytest.mark.parametrize(
@@ -310,6 +335,53 @@ def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
     for client, server in ((None, cpu(0)), (UNKNOWN, UNKNOWN), (UNKNOWN, cpu(10)), (cpu(10), UNKNOWN), ({}, {})):
         assert codes(a_run(*sound(client=client, server=server), host=EIGHT)) == set()
     assert codes(a_run(*sound(client=cpu(10), server=cpu(5_000)))) == set(), "of how many cores?"
+
+
+# -- waking up ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "clients", "doubted"),
+    [
+        # 20 µs each, of a millisecond: 12.5 for an operation are 25 %.
+        (6_500, 6_000, 1, False),
+        (6_500, 6_001, 1, True),
+        (12_501, None, 2, True),
+        (12_501, None, 1, False),
+    ],
+)
+def test_wake_ups_that_could_be_a_quarter_of_the_latency_are_a_doubt(
+    client: int, server: int | None, clients: int, doubted: bool
+) -> None:
+    sample = waited(client, server, clients=clients)
+    if server is None:
+        sample["server"] = None
+    run = a_run(*worst(**sample), host=WAKING, clients=clients)
+    assert codes(run) == ({"wake-ups"} if doubted else set())
+    if doubted:
+        told = "12.5 wake-ups an operation, of 20.0 µs each here, could be 25 % of its 1,000.0 µs"
+        assert said(run, "wake-ups")[1] == told
+
+
+def test_what_a_client_waits_for_that_is_due_is_no_wake_up_of_an_operation() -> None:
+    run = a_run(*sound(**opened(**waited(7_000, 6_500))), rate=RATE, host=WAKING)
+    assert codes(run) == set()
+    assert codes(a_run(*sound(**waited(7_000, 6_500)), host=WAKING)) == {"wake-ups"}
+
+
+def test_it_is_not_said_to_be_more_than_all() -> None:
+    assert said(a_run(*worst(**waited(90_000, 90_000)), host=WAKING), "wake-ups")[0] == "wake-ups 100 %"
+
+
+def test_cores_that_were_kept_awake_or_wake_for_nothing_known_are_no_doubt() -> None:
+    attempts = sound(**waited(20_000, 20_000))
+    assert codes(a_run(*attempts, host=WAKING)) == {"wake-ups"}
+    assert codes(a_run(*attempts, host=WAKING, plan={"awake": True})) == set()
+    assert codes(a_run(*attempts, host=WAKING, floor=True)) == set()
+    for host in ({}, {"wakeups": None}, {"wakeups": {"cost_ns": None}}, {"wakeups": {"cost_ns": 0}}):
+        assert codes(a_run(*attempts, host=host)) == set()
+    assert codes(a_run(*sound(**waited(None, 20_000)), host=WAKING)) == set()
+    assert codes(a_run(*sound(**waited(20_000, None)), host=WAKING)) == set()
 
 
 # -- flushes ------------------------------------------------------------------------------------------------------

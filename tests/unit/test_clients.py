@@ -307,6 +307,24 @@ def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how:
     assert used_ms(tally) <= 70
 
 
+@everywhere
+def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, how: str) -> None:
+    class Sleeping(Made):
+        def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+            for _ in range(2):
+                yield Operations(lambda _: [lambda _: time.sleep(1e-4)], range(5), self._check)
+
+        def _check(self, answers: Any) -> int:
+            for _ in range(500):
+                time.sleep(1e-5)
+            return len(answers)
+
+    waits = run(Sleeping(), clients, how).usage.voluntary_switches
+    assert waits is not None
+    # Each of ten operations waits once, and clients for each other before a flight and after it.
+    assert 10 * clients <= waits < 300 * clients
+
+
 @pytest.mark.parametrize(
     ("used", "paused", "left"),
     [

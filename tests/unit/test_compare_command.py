@@ -109,7 +109,7 @@ def test_the_json_holds_what_the_table_says(compare: Any) -> None:
     status, out, _ = compare("a.json", "--json")
     assert status == 0
     data = json.loads(out)
-    assert set(data) == {"schema", "confidence", "margin", "run", "comparisons"}
+    assert set(data) == {"schema", "confidence", "margin", "run", "awake", "comparisons"}
     assert (data["schema"], data["confidence"], data["margin"], data["run"]) == (1, 0.99, 0.05, "a.json")
     first, second = data["comparisons"]
     place = {"phase": "read", "tier": "process", "params": {"clients": 1, "rate": "max"}, "metric": "throughput"}

@@ -56,6 +56,7 @@ QUIET: dict[str, Any] = {
     "load": {"minutes_1": 0.2, "minutes_5": 0.1, "minutes_15": 0.1},
     "steal_percent": 0.0,
     "psi": None,
+    "wakeups": None,
     "pressure": {
         "seconds": 0.5,
         "steal_percent": 0.0,
@@ -105,6 +106,7 @@ def test_a_quiet_machine_raises_no_doubt() -> None:
         ({"cpu.quota_cores": 2.5}, "cpu-quota", "warn", "2.5 cores"),
         ({"clock.source": "hpet", "clock.cost_ns": 1200}, "clock-source", "warn", "1200 ns"),
         ({"clock.cost_ns": 250}, "slow-clock", "warn", "250 ns"),
+        ({"wakeups": {"cost_ns": 22_400}}, "wake-ups", "ok", "22 µs"),
     ],
 )
 def test_a_planted_fact_raises_its_doubt_and_no_other(
@@ -125,6 +127,8 @@ def test_a_planted_fact_raises_its_doubt_and_no_other(
         pytest.param({"memory.cgroup_limit_bytes": 16 * GIB}, id="a generous memory limit"),
         pytest.param({"clock.source": "arch_sys_counter"}, id="another processor's own counter"),
         pytest.param({"cpu.governor": None}, id="a governor that is not told"),
+        pytest.param({"wakeups": {"cost_ns": 5_000}}, id="a wake-up as on a machine of one's own"),
+        pytest.param({"wakeups": {"cost_ns": None}}, id="a wake-up that is not told"),
         pytest.param({"filesystem.ram_backed": None}, id="a file system that does not tell its store"),
     ],
 )
@@ -164,6 +168,16 @@ def test_a_person_reads_the_facts_and_one_verdict() -> None:
     assert text.splitlines()[-1] == "quiet: ready to measure"
 
 
+def test_a_person_reads_what_a_wake_up_costs() -> None:
+    times = {"p50_ns": 57_000, "p99_ns": 90_500, "awake_p50_ns": 12_200, "awake_p99_ns": 20_000}
+    text = shown(planted({"wakeups": {"cost_ns": 22_400, "apart": times, "free": dict.fromkeys(times)}}), [])
+    assert "22.4 µs of a sleeping core" in text
+    assert "57.0 µs (p99 90.5 µs) asleep and 12.2 µs (p99 20.0 µs) kept awake" in " ".join(text.split())
+    assert "on any" not in text and "others keep" not in text
+    facts = planted({"wakeups": {"cost_ns": 900}, "pressure.others_busy_percent": 80.0})
+    assert "0.9 µs of a sleeping core (more where others keep none awake)" in " ".join(shown(facts, []).split())
+
+
 def test_a_person_reads_what_to_do() -> None:
     facts = planted({"cpu.governor": "powersave", "clock.cost_ns": 250})
     text = shown(facts, machine_doubts(facts))
@@ -181,6 +195,7 @@ def test_a_remark_spoils_nothing() -> None:
 def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: str) -> Any:
     monkeypatch.setattr("dyno.host.facts.pressure", lambda seconds: facts["pressure"])
     monkeypatch.setattr("dyno.host.facts.facts", lambda work: facts)
+    monkeypatch.setattr("dyno.cli.doctor.wakeups", lambda seconds: None)
     return CliRunner().invoke(command.command, arguments, standalone_mode=False)
 
 

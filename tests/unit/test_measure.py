@@ -644,6 +644,37 @@ def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, s
     assert holds(tally.late, [300] * 4)
 
 
+@pytest.mark.parametrize("slices", [[5], [1] * 5, [2, 3]], ids=str)
+def test_who_waits_behind_an_operation_that_began_late_is_late_too(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, slices: list[int]
+) -> None:
+    """Dyno sleeps too long, once: by 2.5 ms. Those behind that are due meanwhile begin as soon as they may."""
+    late = iter([0, 5 * MS // 2])
+
+    def oversleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        clock.let_pass(next(late, 0))
+
+    monkeypatch.setattr("dyno.measure.loop.sleep", oversleep)
+    tally = once([operations(clock.taking(10), range(n)) for n in slices], rate=RATE)
+    # Due at 1, 2, 3, 4 and 5 ms; the second begins at 4.5 ms, and two more after it.
+    assert holds(tally.response, [10, 2_500_010, 1_500_020, 500_030, 10])
+    assert holds(tally.late, [0, 2_500_000, 1_500_010, 500_020, 0])
+
+
+def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock) -> None:
+    """As when a thread waits for the interpreter's lock there."""
+
+    def calls(_: Any) -> Sequence[Any]:
+        clock.let_pass(3 * MS)
+        return [clock.taking(10)]
+
+    tally = once([operations(clock.taking(10), [0]), Operations(calls, [1, 2, 3], len)], rate=RATE)
+    # Due at 2, 3 and 4 ms, and the first of them begun a little after 4.
+    assert holds(tally.response, [10, 2 * MS + 20, MS + 30, 40])
+    assert holds(tally.late, [0, 2 * MS + 10, MS + 20, 30])
+
+
 def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> None:
     @contextmanager
     def around() -> Iterator[None]:

@@ -692,6 +692,7 @@ def test_the_plan_of_a_run_file_is_plain_data() -> None:
         "suite",
         "phases",
         *counts,
+        "awake",
         "duration",
         "warmup",
         "arrivals",

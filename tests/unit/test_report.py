@@ -620,6 +620,9 @@ def flat(each: Mapping[str, Any], name: str) -> str:
         value = each["cpu_ns_per_item"][name.removesuffix("_cpu_ns_per_item")]
     elif name in ("caveats", "doubts"):
         value = ";".join(remark["code"] for remark in each[name])
+    elif name == "awake":
+        # In the JSON it stands with the plan.
+        value = False
     else:
         value = each[name]
     return "" if value is None else str(value)

@@ -261,6 +261,7 @@ SAMPLE = Sample(
     ended_by="duration",
     checked=2,
     clients=2,
+    threads=True,
     wall_ns=1500,
     pause_cpu_ns=7,
     due=4,

@@ -49,7 +49,12 @@ def command(run: Path, base: Path, strict: bool, **given: Any) -> int:
         parts = [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))]
         show(
             parts,
-            [*compared.gone(found), compared.how(found.paired), _summary(states, len(found.lost), margin, strict)],
+            [
+                *compared.gone(found),
+                *compared.conditions(after),
+                compared.how(found.paired),
+                _summary(states, len(found.lost), margin, strict),
+            ],
             given,
         )
     if not judged and not found.lost:

@@ -70,7 +70,8 @@ def _one(run: Run, baseline: str | None, by: Metric | None, margin: float, given
     parts = compared.within(run, found, baseline, margin)
     if not parts:
         raise UsageError(f"{run.path}: nothing to compare: no two engines have a number in a phase at the same tier")
-    show(parts, [*words.answers(run), f"{compared.WITHIN} {compared.equal(margin)}"], given)
+    how = f"{compared.WITHIN} {compared.equal(margin)}"
+    show(parts, [*words.answers(run), *compared.conditions(run), how], given)
 
 
 def _two(before: Run, after: Run, found: between.Between, margin: float, given: dict[str, Any]) -> None:
@@ -78,7 +79,8 @@ def _two(before: Run, after: Run, found: between.Between, margin: float, given: 
         print(json.dumps(compared.between_data(before, after, found, margin), indent=2))
         return
     parts = [compared.changed(before, after, found.differences), *compared.between(found, varying(after))]
-    show(parts, [*compared.gone(found), f"{compared.how(found.paired)} {compared.equal(margin)}"], given)
+    how = f"{compared.how(found.paired)} {compared.equal(margin)}"
+    show(parts, [*compared.gone(found), *compared.conditions(after), how], given)
 
 
 def show(parts: list[compared.Section], lines: list[str], given: dict[str, Any]) -> None:

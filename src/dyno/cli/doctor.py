@@ -12,12 +12,13 @@ import click
 
 from dyno.cli.console import output
 from dyno.host import facts
+from dyno.host.wakeups import wakeups
 from dyno.measure.loops import about, pick
 from dyno.model import UsageError
 from dyno.report.machine import render
 from dyno.stats.machine import machine_doubts
 
-WATCH_SECONDS = 0.5
+WATCH_SECONDS, WOKEN_SECONDS = 0.5, 0.3
 
 
 @click.command(name="doctor")
@@ -40,7 +41,8 @@ def command(as_json: bool, work: Path | None) -> int:
     place = _writable(root)
     # Watched first: the facts cost a flush or two, which would count as other people's work.
     watched = facts.pressure(WATCH_SECONDS)
-    found = facts.facts(place) | {"pressure": watched, "loop": about(pick()), "left_behind": left_behind(root)}
+    found = facts.facts(place) | {"pressure": watched, "wakeups": wakeups(WOKEN_SECONDS)}
+    found |= {"loop": about(pick()), "left_behind": left_behind(root)}
     findings = machine_doubts(found)
     if as_json:
         click.echo(json.dumps({"facts": found, "findings": [asdict(f) for f in findings]}, indent=2))

@@ -86,6 +86,11 @@ FAILED, NOTHING = 1, 3
     metavar="GIB",
     help="Confine each trial to so much memory, page cache included, by a control group.",
 )
+@click.option(
+    "--awake/--no-awake",
+    default=None,
+    help="Keep all cores awake: what waking them up costs is in no figure. Default: let them sleep.",
+)
 @click.option("--retries", type=click.IntRange(min=0), help="Further attempts at a trial that died. Default: 1.")
 @click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
@@ -149,7 +154,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
             name: given[name]
             for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
         },
-        **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop")},
+        **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop", "awake")},
         **{name: None if given[name] is None else int(given[name] * planfile.GIB) for name in ("memory", "confine")},
         "engines": split(given["engines"]),
         "clients": split([given["clients"]] if given["clients"] else []),

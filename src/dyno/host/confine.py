@@ -79,6 +79,11 @@ class Group:
         return self._number(_NAMES[self.version].peak)
 
     @property
+    def weighed(self) -> bool:
+        """Whether the kernel weighs it as a whole against what is in other groups, be that of idle priority."""
+        return (self.path / "cpu.weight").exists()
+
+    @property
     def killed(self) -> bool:
         """Whether the kernel has killed one of its processes for want of memory."""
         told = dict(line.split()[:2] for line in read_lines(self.path / _NAMES[self.version].events) if " " in line)

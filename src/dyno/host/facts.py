@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.host.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
-from dyno.host.kernel import Ticks, groups, swapped
+from dyno.host.kernel import Ticks, groups, quota_cores, swapped
 from dyno.host.procfs import difference, read_lines, read_text, to_float, to_int
 
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
@@ -111,7 +111,7 @@ def _cpu(root: Path) -> dict[str, Any]:
         "model": info.get("model name") or info.get("Model") or info.get("cpu model"),
         "logical_cores": processors or None,
         "available_cores": _allowed_cores(root),
-        "quota_cores": _quota_cores(root),
+        "quota_cores": quota_cores(root),
         "governor": ", ".join(sorted(str(g) for g in governors)) or None,
         "mhz": round(mhz) if mhz else _mhz(cpus / "cpu0/cpufreq/scaling_cur_freq"),
         "max_mhz": _mhz(cpus / "cpu0/cpufreq/cpuinfo_max_freq"),
@@ -155,19 +155,6 @@ def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
 
 
 # --- control groups -----------------------------------------------------------------------------------------
-
-
-def _quota_cores(root: Path) -> float | None:
-    """The CPU time that the tightest control group allows, in cores; None where nothing limits it."""
-    quotas = []
-    for group in groups(root, "cpu"):
-        both = (read_text(group / "cpu.max") or "").split()
-        if len(both) != 2:
-            both = [read_text(group / f"cpu.cfs_{part}_us") or "" for part in ("quota", "period")]
-        quota, period = to_int(both[0]), to_int(both[1])
-        if quota and period and quota > 0 and period > 0:
-            quotas.append(quota / period)
-    return round(min(quotas), 3) if quotas else None
 
 
 def _memory_limit(root: Path, total: int | None) -> int | None:

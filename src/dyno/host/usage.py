@@ -113,6 +113,11 @@ def of_thread_ns() -> tuple[int, int]:
     return _ns(used.ru_utime), _ns(used.ru_stime)
 
 
+def waits_of_thread() -> int:
+    """How often the calling thread gave up its core, to wait. From getrusage(2)."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
 def of_tree(pids: Iterable[int]) -> Usage:
     """What these processes and all their descendants have used, each counted once; as `of`, but that the CPU
     time and faults of ended descendants stay in, if their parents waited for them.

@@ -139,7 +139,7 @@ def _client(task: Task, place: Place, ready: Callable[[], object]) -> Tally:
 
 
 class _Used:
-    """What this process used from when its clients were ready, less what their threads spent in pauses."""
+    """What this process used from when its clients were ready, without what their threads did in pauses."""
 
     def __init__(self) -> None:
         self._begin = own()
@@ -148,7 +148,10 @@ class _Used:
         self._begin = own()
 
     def settle(self, whole: Tally) -> Tally:
-        whole.usage = less(own() - self._begin, whole.paused)
+        used = less(own() - self._begin, whole.paused)
+        if used.voluntary_switches is not None:
+            used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
+        whole.usage = used
         return whole
 
 

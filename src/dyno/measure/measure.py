@@ -87,6 +87,8 @@ class _Client:
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._beforehand = 0
         """Operations that were done untimed."""
+        self._behind_ns = 0
+        """By how much an open loop is later than it would be, had Dyno never been late."""
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
@@ -255,6 +257,7 @@ class _Client:
     def _record(self, legs: list[tuple[Parcel, Timed]], start: int, elapsed_ns: int) -> None:
         """What was seen goes into the tally, and slices that are done are judged."""
         tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
+        before = start
         for parcel, leg in legs:
             work, done, (starts, ends) = parcel.work, len(leg.answers), leg.times()
             spans = ends - starts
@@ -269,8 +272,12 @@ class _Client:
             if work.kinds is not None:
                 tally.add_kinds(work.kinds[stretch], spans)
             if parcel.due is not None:
-                origin = start - base
-                tally.add_open(starts, ends, parcel.due[stretch] + origin, leg.entered)
+                entering_ns = leg.entered - leg.begun
+                free_ns = before - self._behind_ns + entering_ns
+                done_ns = tally.add_open(starts, ends, parcel.due[stretch] + start - base, free_ns)
+                # Its transaction is the engine's, who would have taken as long.
+                self._behind_ns = max(leg.over - done_ns - leg.transaction_ns + entering_ns, 0)
+            before = leg.over
             busy_ns += int(spans.sum()) + leg.transaction_ns
         if legs:
             tally.count(elapsed_ns, busy_ns, failures)

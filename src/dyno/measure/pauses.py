@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time_ns
 
-from dyno.host.usage import of_thread_ns
+from dyno.host.usage import of_thread_ns, waits_of_thread
 from dyno.measure.tally import Tally
 
 HELD_BYTES = 512 << 20
@@ -33,19 +33,20 @@ ONE = Place()
 
 class Standing:
     """CPU time while the clock stands still: of this thread, which builds and judges, of all its process, and of the
-    server."""
+    server. And how often this thread waited meanwhile, for other clients."""
 
     def __init__(self, place: Place, watch: Callable[[], int]) -> None:
         self._leads, self._watch = place.leads, watch
         self.begins()
 
     def begins(self) -> None:
-        self._thread = of_thread_ns()
+        self._thread, self._waits = of_thread_ns(), waits_of_thread()
         self._process, self._server = (process_time_ns(), self._watch()) if self._leads else (0, 0)
 
     def ends(self, tally: Tally) -> None:
         user, system = of_thread_ns()
         tally.paused = (tally.paused[0] + user - self._thread[0], tally.paused[1] + system - self._thread[1])
+        tally.paused_waits += waits_of_thread() - self._waits
         if self._leads:
             tally.pause_process_ns += process_time_ns() - self._process
             tally.pause_server_ns += self._watch() - self._server

@@ -111,6 +111,7 @@ def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[
         "ended_by": tally.ended_by,
         "checked": tally.checked,
         "clients": job.clients,
+        "threads": job.clients > 1 and job.spec.clients == "threads",
         "wall_ns": tally.wall_ns,
         "pause_cpu_ns": tally.pause_cpu_ns,
         "due": tally.due,

@@ -40,6 +40,8 @@ class Tally:
     series: Series = field(default_factory=Series)
     paused: tuple[int, int] = (0, 0)
     """User and system CPU time that the client's thread spent on inputs and checks."""
+    paused_waits: int = 0
+    """How often it gave up its core in pauses, to wait."""
     usage: Usage = NOTHING
     wall_ns: int = 0
     """Of several clients: the longest."""
@@ -83,6 +85,7 @@ class Tally:
         self.late = _merged(self.late, other.late)
         self.series.merge(other.series)
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
+        self.paused_waits += other.paused_waits
         self.usage = self.usage + other.usage
         self.wall_ns = max(self.wall_ns, other.wall_ns)
         self.due = _sum(self.due, other.due)
@@ -114,14 +117,21 @@ class Tally:
     def add_part(self, name: str, spans_ns: Sequence[int]) -> None:
         self.by_part.setdefault(name, Recorder()).add(spans_ns)
 
-    def add_open(self, starts: Times, ends: Times, due: Times, entered_ns: int) -> None:
-        """What an open loop adds: `due`, `starts`, `ends` and when the transaction was entered, by one clock."""
+    def add_open(self, starts: Times, ends: Times, due: Times, free_ns: int) -> int:
+        """What an open loop adds of a slice: `due`, `starts` and `ends`, by one clock.
+
+        Late is what begins later than it would have, had Dyno never been late: at once when it was due and the engine
+        was done with what came before it. Who waits behind an operation that began late is late by that, too.
+        `free_ns`: when the engine would have been free for the first of them; returned is when it would have been
+        done with the last.
+        """
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
         self.response.add(ends - due)
-        # Free to start: it was due, and the engine was done with what came before. What a slice before it left
-        # behind is overdue when this one begins.
-        before = np.concatenate([np.full(min(len(ends), 1), entered_ns), ends[:-1]])
-        self.late.add(starts - np.maximum(due, before))
+        spans = ends - starts
+        before = np.cumsum(spans) - spans
+        punctual = before + np.maximum.accumulate(np.maximum(due - before, free_ns))
+        self.late.add(np.maximum(starts - punctual, 0))
+        return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
 
 
 def _sum(mine: int | None, other: int | None) -> int | None:

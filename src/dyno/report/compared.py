@@ -12,8 +12,8 @@ from statistics import median
 from typing import Any
 
 from dyno.model import Cell
+from dyno.report import heading, places, units, words
 from dyno.report import markdown as md
-from dyno.report import places, units, words
 from dyno.report.table import bandwidth, costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
@@ -183,6 +183,11 @@ def how(paired: bool) -> str:
     return IN_TURNS if paired else APART
 
 
+def conditions(run: Run) -> list[str]:
+    """What holds of every figure; of two runs, of both."""
+    return [f"Measured with the {heading.AWAKE}."] if run.plan.get("awake") else []
+
+
 def equal(margin: float) -> str:
     """What it takes for no difference."""
     return f"Rows are called equal where a difference of over {margin * 100:g} % can be ruled out."
@@ -216,6 +221,7 @@ def within_data(run: Run, found: Sequence[Table], baseline: str | None, margin: 
     return {
         **_head(margin),
         "run": str(run.path),
+        "awake": bool(run.plan.get("awake")),
         "comparisons": [_comparison(comparison) for comparison in comparisons],
     }
 
@@ -254,6 +260,7 @@ def between_data(
         **_head(margin),
         "before": str(before.path),
         "after": str(after.path),
+        "awake": bool(after.plan.get("awake")),
         "in_turns": found.paired,
         "differences": [asdict(difference) for difference in found.differences],
         "changes": rows,

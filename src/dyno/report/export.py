@@ -42,7 +42,7 @@ def _times(*names: str) -> Columns:
 
 
 # The parameters stand between what names a row and what was found.
-NAMES: Columns = {**_each(TEXT, "suite", "engine", "phase", "tier"), "floor": BOOLEAN}
+NAMES: Columns = {**_each(TEXT, "suite", "engine", "phase", "tier"), "floor": BOOLEAN, "awake": BOOLEAN}
 CELLS: Columns = {
     "valid": BOOLEAN,
     "why": TEXT,
@@ -125,7 +125,10 @@ def _table(name: str, columns: Columns, run: Run, rows: Sequence[Mapping[str, An
     own, facts = _params(run), _facts(run)
     whole = {**NAMES, **own, **columns, **facts}
     kinds = {**own, **facts}
-    return Table(name, whole, [{at: _as(kinds.get(at), row.get(at)) for at in whole} for row in rows])
+    awake = bool(run.plan.get("awake"))
+    return Table(
+        name, whole, [{at: _as(kinds.get(at), {**row, "awake": awake}.get(at)) for at in whole} for row in rows]
+    )
 
 
 def _params(run: Run) -> Columns:

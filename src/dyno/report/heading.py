@@ -8,6 +8,8 @@ from dyno.report import units
 from dyno.report.table import loops, varying
 from dyno.results import Run
 
+AWAKE = "cores kept awake"
+
 
 def engines(run: Run) -> list[str]:
     """As they were asked for, without null engines."""
@@ -31,7 +33,7 @@ def unfinished(run: Run) -> str:
 
 
 def length(run: Run) -> str:
-    """How long a phase is measured, and in how much memory."""
+    """How long a phase is measured, in how much memory, and whether cores may sleep."""
     plan = run.plan
     parts = [
         f"{plan['duration']:g} s a phase"
@@ -42,6 +44,8 @@ def length(run: Run) -> str:
         parts.append(f" after {plan['warmup']:g} s of warm-up")
     if plan.get("confine") is not None:
         parts.append(f", trials confined to {units.size(plan['confine'])} of memory")
+    if plan.get("awake"):
+        parts.append(f", {AWAKE}")
     return "".join(parts)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.report import units
-from dyno.stats.machine import Finding
+from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 
 _STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
@@ -59,6 +59,7 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     yield from _filesystem(facts.get("filesystem") or {})
     clock = facts.get("clock") or {}
     yield "clock", [_said("{}", clock.get("source")), _said("{} ns a reading", clock.get("cost_ns"))]
+    yield "wake-up", _wakeups(facts)
     loop = facts.get("loop") or {}
     cost = _said("{:.0f} ns an operation", loop.get("operation_ns"))
     yield "loop", [_said("{}", loop.get("name")), _said("by the {}", loop.get("clock")), cost]
@@ -118,6 +119,29 @@ def _filesystem(fs: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     free, total = _size(fs.get("free_bytes")), _size(fs.get("total_bytes"))
     yield "space", [f"{free} free of {total}" if free and total else ""]
     yield "flush", [f"{flush / 1000:,.1f} µs for 4 kB" if flush is not None else ""]
+
+
+def _wakeups(facts: Mapping[str, Any]) -> list[str]:
+    wakeups = facts.get("wakeups") or {}
+    cost = _said("{} of a sleeping core", _time(wakeups.get("cost_ns")))
+    if cost and ((facts.get("pressure") or {}).get("others_busy_percent") or 0) > OTHERS_BUSY_PERCENT:
+        cost += " (more where others keep none awake)"
+    found = {where: wakeups.get(where) or {} for where in ("apart", "free")}
+    trips = [
+        f"round trip of two processes {how} {' and '.join(shown)}"
+        for where, how in (("apart", "a core each"), ("free", "on any"))
+        if (shown := [*_trip(found[where], "", "asleep"), *_trip(found[where], "awake_", "kept awake")])
+    ]
+    return [cost, *trips]
+
+
+def _trip(times: Mapping[str, Any], which: str, how: str) -> list[str]:
+    p50, p99 = (_time(times.get(f"{which}{name}_ns")) for name in ("p50", "p99"))
+    return [f"{p50} (p99 {p99}) {how}"] if p50 and p99 else []
+
+
+def _time(ns: float | None) -> str | None:
+    return None if ns is None else f"{ns / 1000:,.1f} µs"
 
 
 def _load(load: Mapping[str, Any]) -> list[str]:

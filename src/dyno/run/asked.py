@@ -43,6 +43,7 @@ class Asked:
     memory: int | None = None
     confine: int | None = None
     retries: int | None = None
+    awake: bool | None = None
 
 
 def tier_named(name: str) -> Tier:

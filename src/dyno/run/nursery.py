@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from dyno.host.process import adopt_orphans
+from dyno.host.process import adopt_orphans, environment
 
 FORKS = sys.platform == "linux"
 REPLY_BYTES = 64
@@ -122,7 +122,7 @@ class Nursery:
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 cwd=self._output.parent,
-                env=environment(),
+                env=_environment(),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -215,7 +215,7 @@ def _spawn(executable: str, home: Path, given: int, printed: int, results: int) 
         stdout=printed,
         stderr=printed,
         cwd=home,
-        env=environment(),
+        env=_environment(),
         pass_fds=[results],
         start_new_session=True,
     )
@@ -229,7 +229,6 @@ def _told(descriptor: int) -> list[str]:
     return [str(descriptor), str(os.getpid())]
 
 
-def environment() -> dict[str, str]:
-    """Of a worker: the same order of sets in each trial, and no path that is relative to where Dyno was called."""
-    paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+def _environment() -> dict[str, str]:
+    """Of a worker: the same order of sets in each trial."""
+    return {**environment(), "PYTHONHASHSEED": "0"}

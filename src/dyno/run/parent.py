@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import dyno
 from dyno import results
 from dyno.harmless import harmless
-from dyno.host import confine, facts
+from dyno.host import awake, confine, facts
+from dyno.host.wakeups import wakeups
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
@@ -25,7 +26,7 @@ from dyno.run.trial import Means, run_trial
 
 # Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
-WATCHED_SECONDS = 0.3
+WATCHED_SECONDS, WOKEN_SECONDS = 0.3, 0.15
 
 
 class Observer(Protocol):
@@ -79,18 +80,20 @@ def execute(
     """
     with work.directory(root, observer.left) as place, Nurseries(plan.suite, place.path) as nurseries:
         _check_confinement(plan, place.path)
+        _check_awake(plan, place.path)
         attempts = _open(plan, path, place.path, resume, overwrite)
         observer.begin(plan, attempts)
-        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path))
         worked, floors = 0, Floors(plan, path, judge.unsure)
-        for number in numbers(plan, path, observer, judge.wanting):
-            before = len(attempts)
-            nurseries.renew()
-            for trial in floors.trials(number, attempts):
-                _until_settled(plan, trial, path, place, means, observer, attempts)
-            worked += len(attempts) > before
-            if worked == most:
-                break
+        with _awake(plan) as still:
+            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still)
+            for number in numbers(plan, path, observer, judge.wanting):
+                before = len(attempts)
+                nurseries.renew()
+                for trial in floors.trials(number, attempts):
+                    _until_settled(plan, trial, path, place, means, observer, attempts)
+                worked += len(attempts) > before
+                if worked == most:
+                    break
     return results.load(path)
 
 
@@ -101,6 +104,36 @@ def _check_confinement(plan: Plan, home: Path) -> None:
             confine.check(plan.confine, home)
         except confine.Unconfined as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
+
+
+def _check_awake(plan: Plan, home: Path) -> None:
+    """Raises UsageError where the cores are to be kept awake and can't be without harm."""
+    if not plan.awake:
+        return
+    with _awake(plan):
+        pass
+    if plan.confine is not None:
+        with confine.confined(plan.confine, home / "weighed.group") as group:
+            weighed = group.weighed
+        if weighed:
+            raise UsageError(
+                "awake and confine exclude each other here: the kernel weighs a trial's group as a whole against what"
+                " keeps the cores awake, which would take time from it"
+            )
+
+
+@contextmanager
+def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
+    """The cores are kept awake in the block, if the plan says so. Gives what raises Asleep where they no longer are.
+    Raises UsageError."""
+    if not plan.awake:
+        yield lambda: None
+        return
+    try:
+        with awake.kept() as keeper:
+            yield keeper.check
+    except awake.Asleep as error:
+        raise UsageError(f"the cores can't be kept awake: {error}") from None
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:
@@ -118,6 +151,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> 
 def _header(plan: Plan, home: Path) -> dict[str, Any]:
     found = facts.facts(home)
     found["pressure"] = facts.pressure(WATCHED_SECONDS)
+    found["wakeups"] = wakeups(WOKEN_SECONDS)
     return {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -156,6 +190,8 @@ def _until_settled(
             place.mend()
         home = place.path / f"trial-{trial.block}-{trial.cell}-{number}"
         attempt = run_trial(plan, cell, trial, number, home, means, observer.phase)
+        # What was measured while a core slept is not kept.
+        means.still_awake()
         attempt = _kept(path, attempt)
         attempts.append(attempt)
         means.datasets.ended(attempt)

@@ -85,6 +85,8 @@ class Plan:
     """Seconds after which no further block is begun; None where `until` is."""
     confine: int | None = None
     """Bytes that a trial is confined to by a control group, page cache included; None where it is not."""
+    awake: bool = False
+    """Whether all cores are kept awake, from the first trial to the last."""
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
     their own in the run file, of which reports know no suite."""
@@ -160,6 +162,7 @@ def make(asked: Asked) -> Plan:
         timeout=_timeout(asked, preset, len(phases)),
         memory=asked.memory,
         confine=asked.confine,
+        awake=bool(asked.awake),
         retries=1 if asked.retries is None else asked.retries,
         duration=asked.duration,
         warmup=asked.warmup or 0.0,

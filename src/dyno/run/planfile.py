@@ -40,6 +40,7 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "memory": ("memory", (int, float)),
     "confine": ("confine", (int, float)),
     "retries": ("retries", int),
+    "awake": ("awake", bool),
 }
 
 
@@ -100,5 +101,6 @@ def _listed(value: Any) -> list[Any]:
 
 def _wanted(kind: type | tuple[type, ...]) -> str:
     names = {str: "a string", list: "a list", dict: "a table", int: "a whole number", float: "a number"}
+    names[bool] = "true or false"
     kinds = kind if isinstance(kind, tuple) else (kind,)
     return "it wants " + " or ".join(names[k] for k in kinds)

@@ -47,6 +47,8 @@ class Means:
     """The most memory that one may take, in bytes."""
     nurseries: Nurseries
     datasets: Datasets
+    still_awake: Callable[[], None] = lambda: None
+    """Raises where cores that are to be kept awake no longer were."""
 
 
 def run_trial(
@@ -96,8 +98,13 @@ def run_trial(
         absent=story.absent,
         facts=story.facts,
         spent_ns=story.spent_ns,
-        strain=strain.since(before, strain.counters(), duration),
+        strain=_strain(plan, strain.since(before, strain.counters(), duration)),
     )
+
+
+def _strain(plan: Plan, suffered: dict[str, Any]) -> dict[str, Any]:
+    """What keeps the cores awake waits for one whenever anybody else works: nothing is known of who else did."""
+    return {**suffered, "cpu_stall_ns": None} if plan.awake else suffered
 
 
 def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: Story) -> int:

@@ -34,12 +34,13 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All of them, the quick ones first."""
-    from dyno.selftest import cold, opened, pairs, timing
+    from dyno.selftest import cold, idle, opened, pairs, timing
 
     return (
         Check("clock", "the clock never runs backwards, from one process to another either", timing.clock),
         Check("latency", "latencies come back as they were", timing.latency),
         Check("cold", "what is called cold was read from the device", cold.cold),
+        Check("awake", "cores that are kept awake are, and nobody pays for it", idle.awake),
         Check("client", "a client that limits its server is noticed", pairs.client),
         Check("stall", "a stall is in the response times of all who waited", opened.stall),
         Check("same", "equals are not found to differ", pairs.same),

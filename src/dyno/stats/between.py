@@ -23,7 +23,7 @@ from dyno.stats.verdict import MARGIN, Verdict, judge
 # Facts of the machine that are never the same twice.
 OF_THE_MOMENT = (
     *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
-    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent"),
+    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups"),
 )
 
 
@@ -63,10 +63,16 @@ class Between:
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
     """`by` None: what the suite says of the phase, or the response time where a rate was asked for. Raises UsageError
-    for runs of two suites, and for runs that have no row in common."""
+    for runs of two suites, for runs of which one kept the cores awake, and for runs that have no row in common."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"{before.path} is of suite {suites[0]} and {after.path} of {suites[1]}: nothing to compare")
+    kept = {bool(run.plan.get("awake")): run.path for run in (before, after)}
+    if len(kept) > 1:
+        raise UsageError(
+            f"{kept[True]} was measured with the cores kept awake and {kept[False]} without: what waking them costs"
+            " would be in every ratio; measure both with --awake, or both without"
+        )
     old, new = _rows(before), _rows(after)
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")

@@ -23,6 +23,7 @@ CORES_PERCENT = 90.0
 ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
+WAKE_UP_PERCENT = 25.0
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -45,7 +46,9 @@ MEANINGS = {
     "pauses": f"pauses: between slices Dyno stops the clock; the engine and its server worked on meanwhile, for over"
     f" {PAUSE_CPU_PERCENT:g} % of the CPU time that they used under load; or an open loop's schedule stood still for"
     f" over {STOOD_PERCENT:g} % of the time",
-    "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the response time's p99",
+    "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the p99 or p99.9 of response",
+    "wake-ups": f"wake-ups: waking up sleeping cores could be over {WAKE_UP_PERCENT:g} % of the latency: the"
+    " machine's work, and not the engine's; --awake measures without",
     "unsettled": "unsettled: the engine was still at work when its size was taken",
     "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop that is there",
     **STRAINS,
@@ -71,6 +74,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
         _open,
         _temperature,
         _bottleneck,
+        _wake_ups,
         _failures,
         _machine,
         _flush,
@@ -165,17 +169,26 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
     asked, reached = row.cell.params.get("rate"), row.throughput
     if isinstance(asked, (int, float)) and any(sample.bulk for sample in row.samples):
         yield Doubt("unpaced", "unpaced", "the phase is one call, which was not held to the rate")
-    response, late = row.response_ns["p99"], row.late_ns["p99"]
-    if response is None or late is None or not isinstance(asked, (int, float)):
+    if row.response_ns["p99"] is None or not isinstance(asked, (int, float)):
         return
     behind = [sample for sample in row.samples if _behind(sample, asked, run.plan.get("arrivals") == "poisson")]
     if reached is not None and behind:
         worst = min(sample.operations / sample.elapsed_ns * 1e9 for sample in behind)
         text = f"{worst:,.0f} operations a second were done of {asked:,.0f} that were due"
         yield Doubt("overload", f"{worst / asked * 100:.0f} % of rate", text)
-    if late > LATE_NS and late * 100 > response * LATE_PERCENT:
-        text = f"Dyno began {late / 1000:,.0f} µs late (p99), in a response time of {response / 1000:,.0f} µs"
-        yield Doubt("late", "late", text)
+    yield from _late(row)
+
+
+def _late(row: CellSummary) -> Iterator[Doubt]:
+    """By the p99, or else by the p99.9. Where clients are threads, they wait for each other in both."""
+    for name, short, said in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
+        response, late = row.response_ns[name], row.late_ns[name]
+        if response is not None and late is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT:
+            text = f"Dyno began {late / 1000:,.0f} µs late ({said}), in a response time of {response / 1000:,.0f} µs"
+            if any(sample.threads for sample in row.samples):
+                text += "; its clients are threads, which wait for the interpreter's lock, inside of operations too"
+            yield Doubt("late", short, text)
+            return
 
 
 def _behind(sample: Sample, rate: float, by_chance: bool) -> bool:
@@ -213,6 +226,32 @@ def _shares(sample: Sample) -> tuple[float, float]:
     mine, theirs = _cpu_ns(sample.client), _cpu_ns(sample.server)
     elapsed = max(sample.elapsed_ns, 1)
     return mine / sample.clients / elapsed * 100, (mine + theirs) / elapsed * 100
+
+
+def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Where processes wait for each other on cores that may be put to sleep. The worst trial counts."""
+    cost_ns = (run.header.get("host", {}).get("wakeups") or {}).get("cost_ns")
+    if not cost_ns or run.plan.get("awake") or row.cell.floor:
+        return
+    shares = [(_woken(sample) * cost_ns / max(sample.busy_ns, 1) * 100, sample) for sample in row.samples]
+    percent, worst = max(shares, key=lambda pair: pair[0], default=(0.0, None))
+    if worst is not None and percent > WAKE_UP_PERCENT:
+        percent, operations = min(percent, 100.0), max(worst.operations, 1)
+        text = (
+            f"{_woken(worst) / operations:,.1f} wake-ups an operation, of {cost_ns / 1000:,.1f} µs each here, could"
+            f" be {percent:.0f} % of its {worst.busy_ns / operations / 1000:,.1f} µs"
+        )
+        yield Doubt("wake-ups", f"wake-ups {percent:.0f} %", text)
+
+
+def _woken(sample: Sample) -> int:
+    """How often clients and server were woken up, at most: as often as they gave up their core to wait. A client that
+    also waits for what is due does so in no latency. Zero where nobody waits for another process, or it is not known.
+    """
+    used = [found.get("voluntary_switches") for found in (sample.client, sample.server) if found is not None]
+    if (sample.server is None and sample.clients == 1) or None in used:
+        return 0
+    return max(sum(count or 0 for count in used) - (0 if sample.response is None else sample.operations), 0)
 
 
 def _cpu_ns(used: Mapping[str, int | None] | None) -> int:

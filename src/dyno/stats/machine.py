@@ -23,6 +23,7 @@ LOAD_SHARE = 0.5
 SWAP_SHARE = 0.01
 """Swap in use, as a share of memory: below it are pages that nobody has missed."""
 SLOW_CLOCK_NS = 100
+SLOW_WAKE_UP_NS = 5_000
 FREE_DISK_BYTES = 5 * _GIB
 FREE_MEMORY_BYTES = 2 * _GIB
 FASTEST_FLUSH_NS = 20_000
@@ -51,7 +52,7 @@ def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
 
     The worst stand first.
     """
-    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _clock, _loop, _left_behind)
+    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _wake_ups, _clock, _loop, _left_behind)
     found = [finding for judge in judges for finding in judge(facts)]
     return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
@@ -216,6 +217,17 @@ def _frequency(facts: Mapping[str, Any]) -> Iterator[Finding]:
             "ok",
             "a virtual machine: its clock rate is its host's affair and can't be seen from here",
             "",
+        )
+
+
+def _wake_ups(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    cost = _number(facts, "wakeups", "cost_ns")
+    if cost is not None and cost > SLOW_WAKE_UP_NS:
+        yield Finding(
+            "wake-ups",
+            "ok",
+            f"waking up a sleeping core takes {cost / 1000:.0f} µs: with few clients, much of a server's latency",
+            "dyno run --awake keeps the cores awake, as a server's are that has much to do",
         )
 
 

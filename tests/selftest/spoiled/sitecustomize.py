@@ -151,6 +151,24 @@ def every_client_is_doubted() -> None:
     doubts.CLIENT_PERCENT = -1.0
 
 
+# -- awake ----------------------------------------------------------------------------------------------------
+
+
+def usual_priority() -> None:
+    """What keeps a core awake takes half of it from who computes there: neither by its priority nor by that of its
+    session does it step back."""
+    from pathlib import Path
+
+    write = Path.write_text
+    Path.write_text = lambda self, *text: 0 if self.name == "autogroup" else write(self, *text)
+    os.sched_setscheduler = lambda *_: None
+
+
+def keepers_end() -> None:
+    """Those that keep cores awake do so for a moment."""
+    os.wait = lambda: (0, 0)
+
+
 # -- stall ----------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +251,8 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    if not command and not {"dyno.measure.worker", "dyno.measure.forker"} & set(sys.orig_argv):
+    modules = {"dyno.measure.worker", "dyno.measure.forker", "dyno.host.awake"}
+    if not command and not modules & set(sys.orig_argv):
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):
         globals()[name]()

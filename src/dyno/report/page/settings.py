@@ -81,6 +81,8 @@ def command(run: Run) -> list[str]:
     for name in ("memory", "confine"):
         if run.plan.get(name) is not None:
             words += [f"--{name}", f"{run.plan[name] / GIB:g}"]
+    if run.plan.get("awake"):
+        words.append("--awake")
     return [shlex.quote(word) for word in words]
 
 

@@ -29,6 +29,8 @@ class Entry:
     answer: str
     """The headline."""
     incomplete: str
+    awake: bool
+    """Whether the cores were kept awake."""
 
     @property
     def day(self) -> str:
@@ -53,6 +55,7 @@ def entry(run: Run, name: str) -> Entry:
         dyno=str(run.header.get("dyno") or units.UNKNOWN),
         answer=_first_sentence(answers[0]) if answers else "No engine has a valid figure: there is no answer.",
         incomplete=heading.unfinished(run),
+        awake=bool(run.plan.get("awake")),
     )
 
 

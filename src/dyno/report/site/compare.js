@@ -118,6 +118,10 @@ function refusal(before, after, found) {
   if (before.suite !== after.suite) {
     return `${before.name} is of suite ${before.suite} and ${after.name} of ${after.suite}: nothing to compare.`;
   }
+  if (before.awake !== after.awake) {
+    const [kept, other] = before.awake ? [before.name, after.name] : [after.name, before.name];
+    return `${kept} was measured with the cores kept awake and ${other} without: nothing to compare.`;
+  }
   return found.common ? null : "They have no engine with the same phase, tier and parameters.";
 }
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from dyno.report import words
+from dyno.report import heading, words
 from dyno.report.page import settings
 from dyno.report.site.catalogue import Entry
 from dyno.report.table import Row, varying
@@ -48,7 +48,7 @@ class Collection:
                 "varying": varying(run),
                 "starts": _starts(run),
                 "facts": [_number(self._facts, fact) for fact in _facts(run)],
-                "rows": [self._row(row, run) for row in rows],
+                "rows": [self._row(row, run, entry) for row in rows],
             }
         )
 
@@ -77,12 +77,12 @@ class Collection:
             "runs": self._runs,
         }
 
-    def _row(self, row: CellSummary, run: Run) -> list[Any]:
+    def _row(self, row: CellSummary, run: Run, entry: Entry) -> list[Any]:
         cell = row.cell
         place = {
             "suite": cell.suite,
-            # What a tool reported is not what Dyno timed itself.
-            "phase": f"{row.phase} (reported)" if row.reported_by else row.phase,
+            # What a tool reported is not what Dyno timed itself, and cores that slept are in no history with others.
+            "phase": row.phase + " (reported)" * bool(row.reported_by) + f" ({heading.AWAKE})" * entry.awake,
             "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),

@@ -1,0 +1,128 @@
+"""What waking up cores is in a server's figure: the same lookups with and without `--awake`, in turns.
+
+    python benchmarks/waking.py [ENGINE[:OPTIONS]...] [--turns N] [--seconds S] [--records N]
+
+Single lookups by key at one client, of each engine as it was asked for, a run with its cores kept awake and one
+without right after each other, in shuffled order. Figures are medians over the turns: op/s; the p50; and the client's
+CPU time for a lookup. The ratio of op/s is by turn, with a 95 % interval. In the last column is the doubt of the row
+whose cores slept, where it had one. What a wake-up cost meanwhile, and what others took of the machine, stands above:
+where others keep the cores awake there is nothing to see.
+
+Exit status: 0 all that is here was measured; 1 something failed, and is named; 2 a usage error; 3 nothing is here
+that could be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from thin import PHASE, compared
+
+from dyno import registry
+from dyno.model import UsageError
+from dyno.report import units
+from dyno.run import parent, plan
+from dyno.run.asked import Asked
+from dyno.stats.doubts import doubts
+from dyno.stats.summary import summarize
+
+ENGINES = (
+    *("postgresql", "postgresql:client=pq", "mariadb", "mariadb:client=c", "redis", "redis:client=hiredis"),
+    *("valkey", "valkey:client=hiredis", "mongodb", "ferretdb"),
+)
+
+
+class Turn(NamedTuple):
+    """What one run told."""
+
+    rate: float
+    p50_ns: int
+    cpu_ns: float | None
+    """Of the client, for each lookup."""
+    doubt: str
+    wakeup_ns: int | None
+    others_percent: float | None
+
+
+def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
+    """One run. Raises UsageError."""
+    params = {"records": [records]}
+    made = plan.make(
+        Asked("records", [engine], params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
+    )
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="waking-") as place:
+        work = Path(place)
+        work.chmod(0o755)
+        run = parent.execute(made, work / "run.json", work, parent.Quiet(), resume=False, overwrite=False)
+    row = next(row for row in summarize(run) if not row.cell.floor)
+    if row.throughput is None or row.latency_ns["p50"] is None:
+        raise UsageError(f"{engine}: {row.why}")
+    doubt = next((doubt.short for doubt in doubts(row, run) if doubt.code == "wake-ups"), "")
+    host = run.header["host"]
+    cost, others = (host["wakeups"] or {}).get("cost_ns"), host["pressure"]["others_busy_percent"]
+    return Turn(row.throughput.median, row.latency_ns["p50"], row.client_cpu_ns, doubt, cost, others)
+
+
+def show(seen: dict[str, tuple[list[Turn], list[Turn]]]) -> None:
+    turns = [turn for pair in seen.values() for each in pair for turn in each]
+    for what, known, unit in (
+        ("a wake-up", [turn.wakeup_ns / 1000 for turn in turns if turn.wakeup_ns is not None], "µs"),
+        ("others", [turn.others_percent for turn in turns if turn.others_percent is not None], "% of the CPU time"),
+    ):
+        if known:
+            print(f"{what}: {median(known):.1f} {unit} ({min(known):.1f} – {max(known):.1f})")
+    heads = f"{'op/s asleep':>14}{'awake':>10}{'ratio':>22}{'p50 asleep':>14}{'awake':>10}"
+    print(f"\n{'':<26}{heads}{'client asleep':>16}{'awake':>10}  doubt")
+    for engine, (slept, kept) in seen.items():
+        rates, p50s, costs = ([_median(each, at) for each in (slept, kept)] for at in (0, 1, 2))
+        ratio = compared([one.rate / its.rate for one, its in zip(kept, slept, strict=True)])
+        line = f"{engine:<26}{rates[0]:>14,.0f}{rates[1]:>10,.0f}{ratio:>22}"
+        line += (
+            f"{units.cost(p50s[0]):>14}{units.cost(p50s[1]):>10}{units.cost(costs[0]):>16}{units.cost(costs[1]):>10}"
+        )
+        print(f"{line}  {max(turn.doubt for turn in slept)}")
+
+
+def _median(turns: Sequence[Turn], at: int) -> float:
+    return median(value for turn in turns if (value := turn[at]) is not None)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What waking up cores is in a server's figure.")
+    parser.add_argument("engine", nargs="*", help="default: all servers that are here, by their thin clients, too")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--seconds", type=float, default=1, metavar="S", help="of each run; default: 1")
+    parser.add_argument("--records", type=int, default=5_000, metavar="N", help="default: 5000")
+    asked = parser.parse_args()
+    engines = asked.engine or [name for name in ENGINES if not registry.engine(name.partition(":")[0]).lacking()]
+    seen: dict[str, tuple[list[Turn], list[Turn]]] = {engine: ([], []) for engine in engines}
+    shuffle, failed = random.Random(1), False
+    for _ in range(asked.turns):
+        for engine in shuffle.sample(engines, len(engines)):
+            order = shuffle.sample((False, True), 2)
+            try:
+                pair = {awake: turn(engine, awake, asked.seconds, asked.records) for awake in order}
+            except UsageError as error:
+                failed = True
+                print(error, file=sys.stderr)
+                continue
+            for awake, told in pair.items():
+                seen[engine][awake].append(told)
+            print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    measured = {engine: pair for engine, pair in seen.items() if pair[0]}
+    if not measured:
+        return 3
+    show(measured)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

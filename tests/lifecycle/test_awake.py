@@ -1,0 +1,240 @@
+"""Cores that are kept awake during a run: by processes of idle priority, one for each, that end with it in whatever
+way, are in nobody's usage, and without which nothing is kept; and runs with and without are never put in one ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import FAULTY, Shell, is_one_line, small, wait_for
+
+from dyno.host import awake
+from dyno.host.awake import Asleep
+
+PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=3))
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def allowed() -> str | None:
+    try:
+        with awake.kept():
+            return None
+    except Asleep as error:
+        return str(error)
+
+
+pytestmark = pytest.mark.skipif(bool(why := allowed()), reason=why or "")
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    """The `waiter` engine's first trial passes; its second waits until the file `open` is in the gate."""
+    gate = shell.home / "gate"
+    gate.mkdir()
+    shell.plugins = [FAULTY]
+    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    return shell
+
+
+@contextmanager
+def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
+    """The run with its cores kept awake, in the middle of a trial."""
+    with shell.started(*PLAN, "--awake", "-o", shell.file) as process:
+        arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
+        assert arrived, process.poll()
+        yield process
+
+
+def idlers(shell: Shell) -> dict[int, set[int]]:
+    """The run's processes of idle priority, with the cores that each may be on."""
+    found = {}
+    for pid in shell.alive():
+        if os.sched_getscheduler(pid) == os.SCHED_IDLE:
+            found[pid] = os.sched_getaffinity(pid)
+    return found
+
+
+def parents(pid: int) -> Iterator[int]:
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        yield pid
+
+
+def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Shell) -> None:
+    with waiting(shell) as process:
+        found = idlers(shell)
+        assert sorted(map(sorted, found.values())) == [[core] for core in CORES]
+        # Of the run, and of nothing whose usage or memory is looked at.
+        worker = next(pid for pid in shell.alive() if "/trial-" in str(Path(f"/proc/{pid}/cwd").readlink()))
+        for pid in found:
+            assert process.pid in parents(pid) and worker not in parents(pid)
+        if Path("/proc/self/autogroup").exists():
+            # Where sessions are weighed against each other, theirs has the least weight.
+            assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in found} == {"19"}
+        (shell.home / "gate" / "open").touch()
+        process.communicate()
+        assert process.returncode == 0
+        assert shell.strays() == []
+    for attempt in shell.attempts():
+        # They wait for a core whenever anybody works.
+        assert attempt["strain"]["cpu_stall_ns"] is None
+        assert attempt["strain"]["elapsed_ns"] > 0
+
+
+def killed(shell: Shell, process: subprocess.Popen[str]) -> None:
+    process.kill()
+
+
+def interrupted(shell: Shell, process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("end", [killed, interrupted])
+def test_they_end_with_a_run_that_is_ended(shell: Shell, end: Callable[[Shell, subprocess.Popen[str]], None]) -> None:
+    with waiting(shell) as process:
+        assert len(idlers(shell)) == len(CORES)
+        end(shell, process)
+        process.communicate()
+        assert shell.strays() == []
+
+
+def test_what_was_measured_while_a_core_slept_is_not_kept(shell: Shell) -> None:
+    with waiting(shell) as process:
+        before, found = shell.trial_lines(), idlers(shell)
+        os.kill(next(iter(found)), signal.SIGKILL)
+        assert wait_for(lambda: not idlers(shell), seconds=10), "the others end, too"
+        (shell.home / "gate" / "open").touch()
+        out, err = process.communicate()
+        assert (process.returncode, out) == (2, "")
+        assert is_one_line(err) and "can't be kept awake: somebody has ended" in err and "--resume" in err
+        assert shell.strays() == []
+    assert shell.trial_lines() == before
+    status, _, err = shell.dyno(*PLAN, "--awake", "-o", shell.file, "--resume")
+    assert status == 0, err
+    assert shell.shown()["complete"] is True
+
+
+# -- one that could not be ----------------------------------------------------------------------------------------
+
+FORBIDDING = """
+import os
+def forbidden(*_):
+    raise PermissionError(1, "Operation not permitted")
+os.sched_setscheduler = forbidden
+"""
+
+
+def test_where_it_is_not_allowed_one_line_says_so_and_nothing_is_begun(shell: Shell, tmp_path: Path) -> None:
+    """As in a container whose rules forbid the system call, which is played here."""
+    place = tmp_path / "forbidding"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(FORBIDDING)
+    shell.plugins = [place]
+    status, out, err = shell.dyno("run", "records", "-e", "memory", *small(), "--awake", "-o", shell.file)
+    assert (status, out) == (2, "")
+    assert is_one_line(err) and "idle priority is not allowed here (Operation not permitted)" in err
+    assert not shell.file.exists() and shell.strays() == []
+
+
+Plant = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.mark.parametrize(("quota", "refused"), [(len(CORES) - 0.5, True), (len(CORES), False), (None, False)])
+def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
+    plant: Plant, quota: float | None, refused: bool
+) -> None:
+    limit = "max 100000" if quota is None else f"{int(quota * 100_000)} 100000"
+    root = plant({"proc/self/cgroup": "0::/app\n", "sys/fs/cgroup/app/cpu.max": limit})
+    if not refused:
+        awake.check(root)
+        return
+    with pytest.raises(Asleep, match=f"allows the CPU time of {quota:g} of {len(CORES)} cores"):
+        awake.check(root)
+
+
+# -- what is said of it -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path, Path]]:
+    """A run with and one without, the first by a plan file."""
+    home = tmp_path_factory.mktemp("both")
+    shell = Shell(home, home / "work")
+    (home / "plan.toml").write_text(
+        'suite = "records"\nengine = ["memory"]\nphases = ["rand-key"]\nsamples = 3\nawake = true\n'
+        "[param]\nrecords = 300\n"
+    )
+    made = []
+    for name, flags in (("kept.json", []), ("slept.json", ["--no-awake"])):
+        made.append(home / name)
+        status, _, err = shell.dyno("run", "plan.toml", *flags, "-o", made[-1])
+        assert status == 0, err
+    yield shell, made[0], made[1]
+    shell.kill_strays()
+
+
+def test_the_run_file_and_the_head_of_every_report_say_so(both: tuple[Shell, Path, Path]) -> None:
+    shell, kept, slept = both
+    for path, awake_ in ((kept, True), (slept, False)):
+        assert json.loads(path.read_text().splitlines()[0])["plan"]["awake"] is awake_
+        for words in (["show", path], ["show", path, "--markdown"]):
+            assert ("cores kept awake" in shell.dyno(*words).out) is awake_, words
+        assert json.loads(shell.dyno("show", path, "--json").out)["plan"]["awake"] is awake_
+        head, *lines = shell.dyno("show", path, "--csv").out.splitlines()
+        at = head.split(",").index("awake")
+        assert {line.split(",")[at] for line in lines} == {str(awake_)}
+        status, out, _ = shell.dyno("compare", path, path)
+        assert status == 0
+        assert ("Measured with the cores kept awake." in out) is awake_
+        assert json.loads(shell.dyno("compare", path, path, "--json").out)["awake"] is awake_
+
+
+@pytest.mark.parametrize("words", [("compare",), ("check", "--against")])
+@pytest.mark.parametrize("turned", [False, True])
+def test_runs_with_and_without_are_in_no_ratio(
+    both: tuple[Shell, Path, Path], words: tuple[str, ...], turned: bool
+) -> None:
+    shell, kept, slept = both
+    one, other = (slept, kept) if turned else (kept, slept)
+    command, *flags = words
+    status, out, err = shell.dyno(command, one, *flags, other)
+    assert (status, out) == (2, "")
+    assert is_one_line(err)
+    assert f"{kept} was measured with the cores kept awake and {slept} without" in err
+    assert "both with --awake, or both without" in err
+
+
+def test_a_run_is_not_resumed_with_the_other(both: tuple[Shell, Path, Path]) -> None:
+    shell, kept, slept = both
+    for path, flag, was in ((kept, "--no-awake", True), (slept, "--awake", False)):
+        status, out, err = shell.dyno("run", "plan.toml", flag, "-o", path, "--resume")
+        assert (status, out) == (2, "")
+        assert is_one_line(err) and f"made by another plan (awake was {was})" in err
+
+
+def test_in_a_run_of_an_earlier_version_cores_slept(both: tuple[Shell, Path, Path], tmp_path: Path) -> None:
+    shell, kept, slept = both
+    header, *trials = slept.read_text().splitlines()
+    told: dict[str, Any] = json.loads(header)
+    del told["plan"]["awake"], told["host"]["wakeups"]
+    old = tmp_path / "old.json"
+    old.write_text("\n".join([json.dumps(told), *trials]) + "\n")
+    assert shell.dyno("run", "plan.toml", "--no-awake", "-o", old, "--resume").status == 0
+    status, out, _ = shell.dyno("compare", old, slept)
+    assert status == 0 and "nothing that is recorded" in " ".join(out.split())
+    assert shell.dyno("compare", old, kept).status == 2
+
+
+def test_a_plan_files_awake_is_true_or_false(shell: Shell) -> None:
+    (shell.home / "plan.toml").write_text('suite = "records"\nawake = "yes"\n')
+    status, _, err = shell.dyno("run", "plan.toml")
+    assert status == 2 and is_one_line(err)
+    assert "awake = 'yes' has the wrong type; it wants true or false" in err

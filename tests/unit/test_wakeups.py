@@ -1,0 +1,108 @@
+"""What waking up a core costs is told from round trips of two processes: of this machine, and of what was made up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from dyno.host import awake, wakeups
+from dyno.host.awake import Asleep
+from dyno.host.wakeups import _figures, _pair
+from dyno.host.wakeups import wakeups as measured
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone is looked at")
+Plant = Callable[[Mapping[str, str]], Path]
+CORES = sorted(os.sched_getaffinity(0))
+TIMES = {"p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns"}
+
+
+def can_stay() -> bool:
+    try:
+        with awake.kept():
+            return True
+    except Asleep:
+        return False
+
+
+def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
+    # On a busy machine the few round trips of a blink are not enough to be told.
+    found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
+    if found is None:
+        assert not can_stay(), "the machine is too busy"
+        return
+    assert set(found) == {"cost_ns", "apart", "free"}
+    assert (found["apart"] is None) == (len(CORES) == 1)
+    assert found["cost_ns"] >= 0
+    known = [times for times in (found["apart"], found["free"]) if times and None not in times.values()]
+    assert known
+    for times in known:
+        assert set(times) == TIMES
+        # A system call alone takes some hundred nanoseconds.
+        assert 1_000 < times["p50_ns"] <= times["p99_ns"]
+        assert 1_000 < times["awake_p50_ns"] <= times["awake_p99_ns"]
+
+
+def test_it_leaves_nothing_behind() -> None:
+    assert measured(0.05) is not None
+    told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"{wakeups.MODULE} {os.getpid()}" not in told
+
+
+def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the placement in which it is the longer one."""
+    monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
+    monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: None)
+    kept: list[int] = []
+    monkeypatch.setattr("dyno.host.wakeups.spinner", lambda core: kept.append(core) or core)
+    monkeypatch.setattr("dyno.host.wakeups.ended", lambda pids: kept.clear())
+    trips = {(False, True): 50_000, (True, True): 10_000, (False, False): 12_000, (True, False): 9_000}
+    monkeypatch.setattr(
+        "dyno.host.wakeups._round_trips", lambda mine, theirs, s: [trips[bool(kept), mine != theirs]] * 100
+    )
+    found = wakeups._measured(1.0)
+    assert found["cost_ns"] == 20_000
+    assert found["apart"] == {"p50_ns": 50_000, "p99_ns": 50_000, "awake_p50_ns": 10_000, "awake_p99_ns": 10_000}
+    assert found["free"] == {"p50_ns": 12_000, "p99_ns": 12_000, "awake_p50_ns": 9_000, "awake_p99_ns": 9_000}
+
+
+@pytest.mark.parametrize("how", ["a limit of CPU time", "not allowed"])
+def test_what_can_not_be_compared_has_no_cost(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    def forbidden(core: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
+    monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: 1.5 if how.startswith("a limit") else None)
+    monkeypatch.setattr("dyno.host.wakeups.spinner", forbidden)
+    monkeypatch.setattr("dyno.host.wakeups._round_trips", lambda mine, theirs, seconds: [40_000] * 100)
+    found = wakeups._measured(1.0)
+    assert found["cost_ns"] is None
+    for where in ("apart", "free"):
+        assert found[where] == {"p50_ns": 40_000, "p99_ns": 40_000, "awake_p50_ns": None, "awake_p99_ns": None}
+
+
+def test_few_round_trips_have_no_median() -> None:
+    assert set(_figures([1_000] * 19, []).values()) == {None}
+    assert _figures([*range(100)], [])["p99_ns"] == 99
+
+
+@pytest.mark.parametrize(
+    ("siblings", "there", "pair"),
+    [
+        ("0,2", [0, 1, 2, 3], [0, 1]),
+        ("0-1", [0, 1, 2, 3], [0, 2]),
+        ("0-1", [0, 1], [0, 1]),
+        (None, [0, 1, 2], [0, 1]),
+        (None, [3], [3]),
+    ],
+)
+def test_two_cores_are_no_two_threads_of_one_where_others_are_to_be_had(
+    monkeypatch: pytest.MonkeyPatch, plant: Plant, siblings: str | None, there: list[int], pair: list[int]
+) -> None:
+    place = f"sys/devices/system/cpu/cpu{there[0]}/topology/thread_siblings_list"
+    monkeypatch.setattr("dyno.host.wakeups.ROOT", plant({place: siblings} if siblings else {"x": ""}))
+    assert _pair(there) == pair
