@@ -71,9 +71,13 @@ def command(
     _agree(path, suffix, into_directory or bool(name), scale)
     loaded = results.load(run)
     plot.check(loaded, choice)
-    for chart in [plot.chart(loaded, name, by)] if name else plot.charts(loaded, choice):
-        drawn = plot.picture(loaded, chart, choice, width, given["dark"])
-        content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
+    if name:
+        chart = plot.chart(loaded, name, by)
+        drawn = iter([(chart, plot.picture(loaded, chart, choice, width, given["dark"]))])
+    else:
+        drawn = plot.pictures(loaded, choice, width, given["dark"])
+    for chart, picture in drawn:
+        content = picture.encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
         files.save(files.directory(Path(path)) / f"{chart.file}.svg" if into_directory else Path(path), content)
 
 

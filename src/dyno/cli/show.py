@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -52,9 +52,12 @@ def command(run: Path, samples: bool, by_phase: bool, path: Path | None, **flags
     if form is None:
         text.render(loaded, output(), by_phase)
     elif path is None:
-        sys.stdout.write(_content(loaded, form, samples).decode())
+        for piece in _pieces(loaded, form, samples):
+            sys.stdout.write(piece)
+    elif form == "parquet":
+        save(path, export.as_parquet((export.samples if samples else export.cells)(loaded), loaded))
     else:
-        save(path, _content(loaded, form, samples))
+        save(path, "".join(_pieces(loaded, form, samples)).encode())
 
 
 def _form(asked: list[str], path: Path | None) -> str | None:
@@ -71,12 +74,9 @@ def _form(asked: list[str], path: Path | None) -> str | None:
     return form
 
 
-def _content(run: Run, form: str, samples: bool) -> bytes:
-    table = export.samples if samples else export.cells
-    if form == "parquet":
-        return export.as_parquet(table(run), run)
-    if form == "csv":
-        return export.as_csv(table(run)).encode()
+def _pieces(run: Run, form: str, samples: bool) -> Iterable[str]:
     if form == "markdown":
-        return data.as_markdown(run).encode()
-    return (export.as_json(table(run), run) if samples else json.dumps(data.as_data(run), indent=2) + "\n").encode()
+        return [data.as_markdown(run)]
+    if form == "csv":
+        return [export.as_csv((export.samples if samples else export.cells)(run))]
+    return export.as_json(export.samples(run), run) if samples else data.as_json(run)
