@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dyno.model import Caveat, Cell, Fact, Phase, Sample, Tier, UsageError
 
@@ -124,9 +124,14 @@ def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bo
     line = {"kind": "run", "schema": SCHEMA, **header, "cells": [asdict(cell) for cell in cells]}
     try:
         if replace:
-            _remove(path)
-        with path.open("x") as file:
-            _write(file, line)
+            _check_replaced(path)
+            # The old one is there until the new one is.
+            part = path.with_name(f".dyno-{os.getpid()}.part")
+            part.unlink(missing_ok=True)
+            _begin(part, line)
+            part.replace(path)
+        else:
+            _begin(path, line)
     except FileExistsError:
         hint = "--resume continues it, --overwrite replaces it, -o names another"
         raise UsageError(f"{path} exists: {hint}") from None
@@ -134,41 +139,59 @@ def create(path: Path, header: Mapping[str, Any], cells: list[Cell], replace: bo
         raise UsageError(f"can't write {path}: {error.strerror}") from None
 
 
-def _remove(path: Path) -> None:
-    """Removes a run file, even one that was killed in its first line; anything else is refused by its reading."""
+def _begin(path: Path, line: Mapping[str, Any]) -> None:
+    """A new file with that line; none, if it can't be written."""
+    with path.open("x") as file:
+        try:
+            _write(file, line)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _check_replaced(path: Path) -> None:
+    """What is not a run file, be it one that was killed in its first line, is refused by its reading."""
     if path.exists():
         with path.open("rb") as file:
             ours = file.read(len(OPENING)) == OPENING
         if not ours:
             load(path)
-        path.unlink()
 
 
 def append(path: Path, attempt: Attempt) -> None:
-    """Adds one attempt, flushed to the device."""
-    with path.open("a") as file:
-        _write(file, {"kind": "trial", **asdict(attempt)})
+    """Adds one attempt, flushed to the device. Raises OSError."""
+    _add(path, {"kind": "trial", **asdict(attempt)})
 
 
 def end(path: Path, why: str) -> None:
-    """Says why no further block was added."""
-    with path.open("a") as file:
-        _write(file, {"kind": "end", "why": why})
+    """Says why no further block was added. Raises OSError."""
+    _add(path, {"kind": "end", "why": why})
 
 
-def _write(file: Any, line: Mapping[str, Any]) -> None:
+def _add(path: Path, line: Mapping[str, Any]) -> None:
+    try:
+        # A run file that was taken away is not made anew: it would have no header.
+        with open(path, "a", opener=lambda name, flags: os.open(name, flags & ~os.O_CREAT)) as file:
+            _write(file, line)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _write(file: IO[str], line: Mapping[str, Any]) -> None:
     file.write(json.dumps(line, separators=(",", ":")) + "\n")
     file.flush()
     os.fsync(file.fileno())
 
 
 def mend(path: Path) -> None:
-    """Cuts off a torn last line, so that the next one starts on a line of its own."""
-    whole = path.read_bytes()
-    end = whole.rfind(b"\n") + 1
-    if end != len(whole):
+    """Cuts off a torn last line, so that the next one starts on a line of its own. Raises UsageError for a file that
+    can't be written: before there is something to write."""
+    try:
         with path.open("r+b") as file:
-            file.truncate(end)
+            file.truncate(file.read().rfind(b"\n") + 1)
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
 
 
 def load(path: Path) -> Run:

@@ -15,14 +15,16 @@ _AHEAD = 1_000
 class Arrivals:
     """One client's moments, in ns since its phase began, on and on.
 
-    `rate` is that of all clients together, in operations a second. Uniform: client c of n has every nth moment of
-    the common grid. Poisson: independent exponential gaps, whose sum over the clients is a Poisson process again.
+    `rate` is that of all clients together, in operations a second. Client c of n has every nth moment of what is
+    common to all: uniform, an even grid; Poisson, a process with exponential gaps. So all have as much to do as the
+    others, and are done at about the same time: a process of each client's own would end with the slowest one's.
     """
 
     def __init__(self, rate: float, kind: str, client: int, clients: int, seed: int) -> None:
-        self._gap_ns = clients / rate * 1e9
-        self._offset_ns = (client + 1) / rate * 1e9
-        self._rng = np.random.default_rng([seed, 4, client]) if kind == POISSON else None
+        self._client, self._clients = client, clients
+        self._gap_ns = 1 / rate * 1e9
+        # Each client draws the whole process, and so needs to hear nothing from the others.
+        self._rng = np.random.default_rng([seed, 4]) if kind == POISSON else None
         self._taken = 0
         self.last_ns = 0
         """The last moment that was taken."""
@@ -32,11 +34,12 @@ class Arrivals:
         """The next moments."""
         due: NDArray[Any]
         if self._rng is not None:
-            due = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count))
-            self._last_ns = float(due[-1]) if count else self._last_ns
+            every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
+            self._last_ns = float(every[-1]) if count else self._last_ns
+            due = every[self._client :: self._clients]
         else:
             # From the number, not by adding up: no rounding error grows.
-            due = self._offset_ns + np.arange(self._taken, self._taken + count) * self._gap_ns
+            due = (np.arange(self._taken, self._taken + count) * self._clients + self._client + 1) * self._gap_ns
         self._taken += count
         whole: NDArray[np.int64] = np.rint(due).astype(np.int64)
         self.last_ns = int(whole[-1]) if count else self.last_ns
