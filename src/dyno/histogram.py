@@ -7,19 +7,25 @@ and the library encodes and decodes. Percentiles are found here too, since it wa
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from functools import cache
+from struct import Struct
 
 import numpy as np
-from hdrh.codec import HdrHistogramEncoder
+from hdrh.codec import get_compression_cookie, get_encoding_cookie
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
+from pyhdrh import decode
 
 try:
     from dyno._native import record as _record
 except ImportError:
     _record = None  # type: ignore[assignment]
 
+# Of the interchange format: cookie and length; cookie, length, offset, digits, lowest, highest and ratio.
+_OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
@@ -122,15 +128,33 @@ def _filled(encoded: Iterable[str | None]) -> tuple[NDArray[np.intp], NDArray[np
 
 
 def _decoded(text: str) -> tuple[int, NDArray[np.int64]]:
-    """The first counter that is filled, and all from there to the last. The counters alone: a histogram of the
-    library's costs more to make than to decode."""
-    found = HdrHistogramEncoder.decode(text)
-    layout = found.payload
-    if (layout.lowest_trackable_value, layout.highest_trackable_value, layout.significant_figures) != LAYOUT:
+    """The first counter that is filled, and all from there to the last. By the library's own function for counters,
+    and without its classes, which clear 34,000 of them for each histogram."""
+    whole = b64decode(text)
+    packed_cookie, length = _OUTER.unpack_from(whole)
+    if packed_cookie != get_compression_cookie() or length != len(whole) - _OUTER.size:
+        raise ValueError("of another format")
+    content = zlib.decompress(whole[_OUTER.size :])
+    cookie, _, _, digits, lowest, highest, _ = _INNER.unpack_from(content)
+    if cookie != get_encoding_cookie() or (lowest, highest, digits) != LAYOUT:
         raise ValueError("of another range or precision")
-    filled = found.init_counts(_LAYOUT.counts_len)
-    first, last = filled["min_nonzero_index"], filled["max_nonzero_index"]
-    return first, np.frombuffer(found.get_counts(), dtype=np.int64)[first : last + 1]
+    counts = _counts()
+    try:
+        found = decode(content, _INNER.size, counts.ctypes.data, len(counts), counts.itemsize)
+    except Exception:
+        counts[:] = 0
+        raise
+    first = found["min_nonzero_index"]
+    filled = counts[first : found["max_nonzero_index"] + 1]
+    mine = filled.copy()
+    filled[:] = 0
+    return first, mine
+
+
+@cache
+def _counts() -> NDArray[np.int64]:
+    """All zero between two histograms."""
+    return np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
 
 def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
@@ -146,6 +170,6 @@ def curve(encoded: Iterable[str | None], at: Sequence[float]) -> list[tuple[floa
     """The percentiles `at` in ns, of all the histograms together, as far as there is a value beyond each: the 99.99th
     of a hundred values would be their largest, and say nothing of a tail. Nothing where there are no histograms."""
     indices, counts = _filled(encoded)
-    whole = counts.sum()
+    whole = int(counts.sum())
     known = [percentile for percentile in at if (100 - percentile) * whole >= 99.999]
     return list(zip(known, _quantiles(indices, counts, known), strict=True)) if known else []

@@ -91,7 +91,7 @@ def _folded(console: Console, cell: str, width: int) -> Sequence[str]:
 # Remarks are the same in many rows.
 @lru_cache(maxsize=1_000)
 def _lines(console: Console, cell: str, width: int) -> tuple[str, ...]:
-    return tuple(line.plain for line in Text(cell).wrap(console, width, overflow="ellipsis"))
+    return tuple(line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="ellipsis"))
 
 
 def _padded(text: str, width: int, left: bool) -> str:

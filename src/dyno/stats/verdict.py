@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
+from functools import cache
 
 from dyno.stats.estimate import FEWEST_TRIALS, Center, around
 from dyno.stats.student import two_sided
 
 CONFIDENCE = 0.99
 """Of the intervals of ratios."""
-NORMAL = 0.999999 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-"""Hardly less than Student's t of any number of degrees."""
 MARGIN = 0.05
 """A difference under this is none."""
 MOST_MORE = 1_000
@@ -61,11 +59,13 @@ def _kind(low: float, high: float, margin: float) -> str:
     return "alike" if max(high, -low) <= math.log1p(margin) else "unclear"
 
 
+@cache
+def _of_whole(degrees: int) -> float:
+    return two_sided(CONFIDENCE, degrees)
+
+
 def _more(found: Center, blocks: int, margin: float) -> int | None:
     """The least further blocks with which the same center and the same spread would give a verdict."""
-    # Student's t by the number of further blocks. It takes long to find, and falls with their number: as a rule one
-    # that is known for more of them, or for fewer, tells as well.
-    known = {0: two_sided(CONFIDENCE, found.degrees), MOST_MORE * 2: NORMAL}
 
     def tells(more: int) -> bool:
         error = found.error / math.sqrt((blocks + more) / blocks)
@@ -74,12 +74,11 @@ def _more(found: Center, blocks: int, margin: float) -> int | None:
             half = t * error
             return _kind(found.log - half, found.log + half, margin) != "unclear"
 
-        if not clear(known[min(at for at in known if at >= more)]):
-            return False
-        if clear(known[max(at for at in known if at <= more)]):
+        # Student's t takes long to find, and falls with the degrees: as a rule that of a whole number of them tells.
+        degrees = found.degrees + more
+        if clear(_of_whole(math.floor(degrees))):
             return True
-        known[more] = two_sided(CONFIDENCE, found.degrees + more)
-        return clear(known[more])
+        return clear(_of_whole(math.ceil(degrees))) and clear(two_sided(CONFIDENCE, degrees))
 
     low, high = 0, 1
     while not tells(high):
