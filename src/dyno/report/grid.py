@@ -85,7 +85,10 @@ def _width(text: str) -> int:
 
 
 def _folded(console: Console, cell: str, width: int) -> Sequence[str]:
-    return (cell,) if _width(cell) <= width and "\n" not in cell else _lines(console, cell, width)
+    if _width(cell) <= width and "\n" not in cell:
+        return (cell,)
+    # Where there is no room at all, nothing is said.
+    return _lines(console, cell, width) if width else ("",)
 
 
 # Remarks are the same in many rows.
