@@ -17,7 +17,6 @@ cells.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -208,16 +207,22 @@ def commands(run: Path, other: Path, place: Path) -> dict[str, list[str]]:
     }
 
 
+# A small process between: one that is started by this one begins with the peak of this one's memory.
+BETWEEN = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
 def spent(words: Sequence[str]) -> tuple[float, float]:
     """CPU seconds and the peak of resident MiB of a command, which has to go well."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    ended = subprocess.run([sys.executable, "-c", BETWEEN, *words], capture_output=True, text=True, check=True)
+    status, seconds, peak = ended.stdout.split()
     # 1: something was found, such as a row that is slower.
-    assert process.returncode in (0, 1) and "Traceback" not in said, f"{' '.join(words)}: {said}"
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    assert status in ("0", "1") and "Traceback" not in ended.stderr, f"{' '.join(words)}: {ended.stderr}"
+    return float(seconds), int(peak) / 1024
 
 
 def table(place: Path, asked: argparse.Namespace) -> bool:
