@@ -1,11 +1,17 @@
-"""The run file: how large it is, and how long it takes to read, to summarize and to show.
+"""The run file: how large it is, how long it takes to read, and what the commands that show one take for large ones.
 
-    python benchmarks/load.py [--cells N] [--samples N] [--phases N] [--operations N] [--repeats N]
+    python benchmarks/load.py [--cells N] [--engines N] [--phases N] [--only COMMAND[,...]]
 
-A made-up run of the shape that Dyno writes: every sample has a histogram of log-normal latencies, each around another
-median, and all else that a sample has. The time is the median over repeats, in a process that has imported what it
-needs; that of the whole command has the interpreter in it. Exit status 1: a run of 100 cells and 10 samples took 1 s
-or more to read.
+Made-up runs of the shape that Dyno writes: every sample has a histogram of log-normal latencies, each around another
+median, and all else that a sample has. Two kinds:
+
+- deep: 100 cells, 10 samples and 10 phases. Its size, and the time of reading it, over 5 repeats.
+- wide: a sweep of N cells with 3 samples, and of a hundredth and a tenth of N: engines at two tiers, each with every
+  combination of three parameters. For each command the CPU time, of the interpreter's start too, and the peak of its
+  memory; `reading` is a process that only reads the file, so that a command's own part is what it takes more.
+
+Exit status 1: the deep run took 1 s or more to read; or a command took over 10 s or 500 MiB for the widest of 10,000
+cells.
 """
 
 from __future__ import annotations
@@ -15,9 +21,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from time import perf_counter_ns
+from unittest.mock import patch
 
 import numpy as np
 
@@ -28,7 +37,11 @@ from dyno.report.table import groups
 from dyno.results import Attempt, Run
 from dyno.stats.summary import summarize
 
-MOST_SECONDS = 1.0
+MOST_READING_SECONDS = 1.0
+MOST_SECONDS, MOST_MIB = 10.0, 500.0
+WIDEST = 10_000
+"""Cells for which a command has so much."""
+REPEATS = 5
 # As many different histograms; encoding one for each sample would take a minute.
 POOL = 100
 USED = dict.fromkeys(
@@ -66,8 +79,8 @@ def sample(phase: str, operations: int, histogram: str, elapsed_ns: int) -> Samp
     )
 
 
-def attempts(cells: int, samples: int, phases: list[str], operations: int) -> Iterator[Attempt]:
-    pool, rng = histograms(operations), np.random.default_rng(2)
+def attempts(cells: int, samples: int, phases: list[str], operations: int, seed: int) -> Iterator[Attempt]:
+    pool, rng = histograms(operations), np.random.default_rng(seed)
     for block in range(samples):
         for cell in range(cells):
             # A tenth from one engine to the next, and a noise of 5 %.
@@ -95,59 +108,159 @@ def attempts(cells: int, samples: int, phases: list[str], operations: int) -> It
             )
 
 
-def write(path: Path, asked: argparse.Namespace) -> None:
-    phases = [f"phase-{at}" for at in range(asked.phases)]
-    plan = {"suite": "records", "phases": phases, "samples": asked.samples, "seed": 1, "budget": 2.0}
-    # Engines of ten names, each with ten values of a parameter.
+@dataclass(frozen=True)
+class Shape:
+    """Of a made-up run."""
+
+    cells: list[Cell]
+    samples: int
+    phases: int
+    operations: int
+    """Of a sample."""
+
+
+def deep() -> Shape:
+    """Engines of ten names, each with ten values of a parameter."""
     cells = [
         Cell("records", f"engine-{at % 10}", {}, Tier.PROCESS, {"records": 10 ** (at // 10), "clients": 1})
-        for at in range(asked.cells)
+        for at in range(100)
     ]
-    results.create(path, {"plan": plan, "host": {}}, cells)
-    for attempt in attempts(asked.cells, asked.samples, phases, asked.operations):
-        results.append(path, attempt)
+    return Shape(cells, 10, 10, 20_000)
 
 
-def seconds(call: Callable[[], object], repeats: int) -> float:
+def wide(count: int, engines: int, phases: int) -> Shape:
+    """A sweep: engines, the last of which is a floor, at two tiers, with all values of three parameters, two of which
+    have five."""
+    tiers, few = (Tier.PROCESS, Tier.POWER), (1, 2, 4, 8, 16)
+    each = -(-count // (engines * len(tiers) * len(few) ** 2))
+    cells = [
+        Cell(
+            *("records", f"engine-{at}", {}, tier),
+            {"records": 1_000 * (size + 1), "batch": batch, "clients": clients},
+            floor=at == engines - 1,
+        )
+        for size, batch, clients, tier, at in product(range(each), few, few, tiers, range(engines))
+    ]
+    return Shape(cells[:count], 3, phases, 20_000)
+
+
+def write(path: Path, shape: Shape, seed: int = 2) -> None:
+    """`seed`: of the noise."""
+    phases = [f"phase-{at}" for at in range(shape.phases)]
+    plan = {"suite": "records", "phases": phases, "samples": shape.samples, "seed": 1, "budget": 2.0}
+    # Flushing after each of 30,000 trials would take minutes.
+    with patch("os.fsync"):
+        results.create(path, {"plan": plan, "host": {}}, shape.cells)
+        for attempt in attempts(len(shape.cells), shape.samples, phases, shape.operations, seed):
+            results.append(path, attempt)
+
+
+def seconds(call: Callable[[], object]) -> float:
     """The median over repeats."""
     found = []
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         begin = perf_counter_ns()
         call()
         found.append((perf_counter_ns() - begin) / 1e9)
     return statistics.median(found)
 
 
+def reading(place: Path) -> bool:
+    """Prints what a deep run takes; whether it is little enough."""
+    path, shape = place / "deep.json", deep()
+    write(path, shape)
+    size, count = path.stat().st_size, len(shape.cells) * shape.samples * shape.phases
+    each = statistics.mean(map(len, histograms(shape.operations)))
+    print(f"{len(shape.cells)} cells, {shape.samples} samples, {shape.phases} phases: {count:,} samples")
+    print(f"size               {size / (1 << 20):>8.1f} MiB, {size / count:,.0f} bytes a sample,")
+    print(f"                   of which its histogram {each:,.0f}")
+    took = seconds(lambda: results.load(path))
+    run = results.load(path)
+
+    def again() -> Run:
+        """One that nobody has summarized yet."""
+        return Run(run.path, run.header, run.cells, run.attempts)
+
+    print(f"results.load       {took:>8.2f} s")
+    print(f"summarize          {seconds(lambda: summarize(again())):>8.2f} s")
+    print(f"report.table       {seconds(lambda: groups(again())):>8.2f} s, summarize and doubts")
+    return took < MOST_READING_SECONDS
+
+
+def commands(run: Path, other: Path, place: Path) -> dict[str, list[str]]:
+    """What each is called, and its words."""
+    dyno, file, base = [sys.executable, "-m", "dyno"], str(run), str(other)
+    read = f"from pathlib import Path; from dyno import results; results.load(Path({file!r}))"
+    return {
+        "reading": [sys.executable, "-c", read],
+        "show": [*dyno, "show", file],
+        "show --json": [*dyno, "show", file, "--json"],
+        "show --csv": [*dyno, "show", file, "--csv"],
+        "show --markdown": [*dyno, "show", file, "--markdown"],
+        "compare": [*dyno, "compare", file],
+        "compare of two": [*dyno, "compare", base, file],
+        "check": [*dyno, "check", file, "--against", base],
+        "report": [*dyno, "report", file, "--overwrite", "-o", str(place / "report.html")],
+        "plot": [*dyno, "plot", file, "-o", f"{place}/charts/"],
+        "site": [*dyno, "site", file, "-o", str(place / "site")],
+        "site of two": [*dyno, "site", file, base, "-o", str(place / "site")],
+    }
+
+
+# A small process between: one that is started by this one begins with the peak of this one's memory.
+BETWEEN = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+def spent(words: Sequence[str]) -> tuple[float, float]:
+    """CPU seconds and the peak of resident MiB of a command, which has to go well."""
+    ended = subprocess.run([sys.executable, "-c", BETWEEN, *words], capture_output=True, text=True, check=True)
+    status, seconds, peak = ended.stdout.split()
+    # 1: something was found, such as a row that is slower.
+    assert status in ("0", "1") and "Traceback" not in ended.stderr, f"{' '.join(words)}: {ended.stderr}"
+    return float(seconds), int(peak) / 1024
+
+
+def table(place: Path, asked: argparse.Namespace) -> bool:
+    """Prints what commands take for runs of three sizes; whether none takes too much for the widest."""
+    sizes = [max(asked.cells // part, 1) for part in (100, 10, 1)]
+    found: dict[str, list[tuple[float, float]]] = {}
+    shape = wide(sizes[-1], asked.engines, asked.phases)
+    print(f"\n{asked.engines} engines, {shape.samples} samples, phases: {asked.phases}")
+    for size in sizes:
+        run, other = place / f"wide-{size}.json", place / f"before-{size}.json"
+        for seed, path in enumerate((run, other)):
+            write(path, wide(size, asked.engines, asked.phases), seed)
+        print(f"{size:,} cells: {run.stat().st_size / (1 << 20):.1f} MiB", flush=True)
+        for name, words in commands(run, other, place).items():
+            if not asked.only or name in asked.only:
+                found.setdefault(name, []).append(spent(words))
+        for path in (run, other):
+            path.unlink()
+    print("".join([f"{'':<16}", *(f"{f'{size:,} cells':>22}" for size in sizes)]))
+    well = True
+    for name, figures in found.items():
+        over = sizes[-1] <= WIDEST and (figures[-1][0] > MOST_SECONDS or figures[-1][1] > MOST_MIB)
+        cells = "".join(f"{took:>10.2f} s {peak:>5.0f} MiB" for took, peak in figures)
+        print(f"{name:<16}{cells}{'  too much' if over else ''}")
+        well = well and not over
+    return well
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="The size of a run file, and how quickly it is read.")
-    parser.add_argument("--cells", type=int, default=100, metavar="N", help="default: 100")
-    parser.add_argument("--samples", type=int, default=10, metavar="N", help="default: 10")
-    parser.add_argument("--phases", type=int, default=10, metavar="N", help="default: 10")
-    parser.add_argument("--operations", type=int, default=20_000, metavar="N", help="of a sample; default: 20000")
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="default: 5")
+    parser = argparse.ArgumentParser(description="How large a run file is, and what commands take for large ones.")
+    parser.add_argument("--cells", type=int, default=WIDEST, metavar="N", help="of the widest run; default: 10000")
+    parser.add_argument("--engines", type=int, default=10, metavar="N", help="of a wide run; default: 10")
+    parser.add_argument("--phases", type=int, default=1, metavar="N", help="of a wide run; default: 1")
+    parser.add_argument("--only", type=lambda text: text.split(","), metavar="COMMAND,...", help="these commands")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
-        path = Path(place) / "run.json"
-        write(path, asked)
-        size, count = path.stat().st_size, asked.cells * asked.samples * asked.phases
-        each = statistics.mean(map(len, histograms(asked.operations)))
-        print(f"{asked.cells} cells, {asked.samples} samples, {asked.phases} phases: {count:,} samples")
-        print(f"size               {size / (1 << 20):>8.1f} MiB, {size / count:,.0f} bytes a sample,")
-        print(f"                   of which its histogram {each:,.0f}")
-        took = seconds(lambda: results.load(path), asked.repeats)
-        run = results.load(path)
-
-        def again() -> Run:
-            """One that nobody has summarized yet."""
-            return Run(run.path, run.header, run.cells, run.attempts)
-
-        print(f"results.load       {took:>8.2f} s")
-        print(f"summarize          {seconds(lambda: summarize(again()), asked.repeats):>8.2f} s")
-        print(f"report.table       {seconds(lambda: groups(again()), asked.repeats):>8.2f} s, summarize and doubts")
-        show = [sys.executable, "-m", "dyno", "show", str(path)]
-        whole = seconds(lambda: subprocess.run(show, check=True, stdout=subprocess.DEVNULL), asked.repeats)
-        print(f"dyno show          {whole:>8.2f} s, the whole command")
-    return 0 if took < MOST_SECONDS else 1
+        well = [reading(Path(place)), table(Path(place), asked)]
+    return 0 if all(well) else 1
 
 
 if __name__ == "__main__":

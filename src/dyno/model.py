@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 Value = str | int | float | bool
@@ -111,11 +112,16 @@ class Cell:
         """'power'; None where nothing is stored."""
         return None if self.tier is None else self.tier.value
 
-    @property
+    @cached_property
     def asked(self) -> str:
         """The engine as it was asked for, options included: 'sqlite:journal_mode=wal'."""
         given = "+".join(f"{k}={_shown(v)}" for k, v in sorted(self.options.items()))
         return f"{self.engine}:{given}" if given else self.engine
+
+    @cached_property
+    def combination(self) -> str:
+        """The values of all its parameters as one: it is the same for cells that may be compared."""
+        return repr(sorted(self.params.items()))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Run:
         """The last attempt of every trial that has ended."""
         return list({(a.cell, a.block): a for a in self.attempts}.values())
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """How many there are to be: as many as were planned, or were begun where their number was left open."""
         planned = int(self.plan["samples"])

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 from shell import Shell
 
 import dyno
 from dyno import registry
+from dyno.cli import COMMANDS
+from dyno.cli import dyno as dyno_command
 
 ROOT = Path(dyno.__file__).parent
 RUST = ROOT.parents[1] / "rust" / "src"
@@ -370,3 +373,27 @@ def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
     assert libraries & set(loaded) == set()
     assert "dyno.measure.worker" not in loaded
+
+
+HEAVY = ("numpy", "scipy", "pyarrow", "hdrh", "jinja2", "vl_convert", "rich.progress")
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["list"], ["list", "engines"]])
+def test_what_is_only_looked_up_imports_nothing_that_takes_long(shell: Shell, words: list[str]) -> None:
+    program = f"""
+import sys
+sys.argv[1:] = {words!r}
+from dyno.cli import main
+try:
+    main()
+finally:
+    print(*({set(HEAVY)!r} & sys.modules.keys()), sep=",", file=sys.stderr)
+"""
+    ended = shell.sh(sys.executable, "-c", program)
+    assert (ended.status, ended.err.strip()) == (0, "")
+
+
+def test_a_command_is_listed_as_it_describes_itself() -> None:
+    for name, (_, does) in COMMANDS.items():
+        command = dyno_command.get_command(click.Context(dyno_command), name)
+        assert command is not None and " ".join((command.help or "").split("\n\n")[0].split()) == does

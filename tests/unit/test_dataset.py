@@ -15,7 +15,6 @@ from scipy.stats import chisquare
 
 from dyno.suites.records.dataset import (
     ABSENT,
-    VERSION_DIGITS,
     Dataset,
     Model,
     draw,
@@ -24,6 +23,7 @@ from dyno.suites.records.dataset import (
     zipf_ranks,
 )
 from dyno.suites.records.params import PARAMS
+from dyno.suites.records.port import VERSION_DIGITS
 
 DEFAULT_RECORDS = next(int(setting.default) for setting in PARAMS if setting.name == "records")
 

@@ -25,9 +25,9 @@ from dyno.measure.tally import Tally
 from dyno.model import Phase, Tier, Wrong
 from dyno.pace import Pace
 from dyno.suite import Bulk, Failure, Job, Operations
-from dyno.suites.records.dataset import VERSION_DIGITS, Dataset
+from dyno.suites.records.dataset import Dataset
 from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
-from dyno.suites.records.port import Key, Reader, Record, Records
+from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records
 from dyno.suites.records.work import mark
 from dyno.suites.records.workload import RecordsWorkload
 

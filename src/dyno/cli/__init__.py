@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -21,20 +22,30 @@ from dyno.settings import nearest
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
-# Name to module: a command is imported when it is asked for, so that `dyno --version` is quick.
+READING = {"show", "plot", "compare", "check", "report", "site"}
+"""Commands that only read run files: of a large one they make millions of objects, and next to no cycles of them. The
+collector that looks for cycles after every 700 took a quarter of their time."""
+SELDOM = 1_000_000
+# Name to module and what it does: a command is imported when it is asked for, and not to be listed.
 COMMANDS = {
-    "run": "run",
-    "list": "listing",
-    "install": "install",
-    "doctor": "doctor",
-    "show": "show",
-    "plot": "plot",
-    "compare": "compare",
-    "check": "check",
-    "report": "report",
-    "site": "site",
-    "replicate": "replicate",
-    "selftest": "selftest",
+    "run": ("run", "Measure engines doing the work of SUITE, or what a plan file says."),
+    "list": ("listing", "List suites and engines, with their tiers, options and parameters."),
+    "install": ("install", "Get what engines lack: Python packages, programs, an interpreter of their own."),
+    "doctor": ("doctor", "This machine, how quiet it is, and what would spoil a measurement."),
+    "show": ("show", "Print the run file RUN, complete or not."),
+    "plot": ("plot", "Draw a chart of the run file RUN, without a browser."),
+    "compare": (
+        "compare",
+        "Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.",
+    ),
+    "check": (
+        "check",
+        "Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, and with 0 if not.",
+    ),
+    "report": ("report", "Write one self-contained HTML page of the run files RUN."),
+    "site": ("site", "Write a static site over the run files RUN, and those in and below each DIR."),
+    "replicate": ("replicate", "Run a published EXPERIMENT on this machine; without a name, list them."),
+    "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }
 
 
@@ -47,9 +58,13 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = __import__(f"dyno.cli.{COMMANDS[cmd_name]}", fromlist=["command"])
+        module = __import__(f"dyno.cli.{COMMANDS[cmd_name][0]}", fromlist=["command"])
         command: click.Command = module.command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, does) for name, (_, does) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -83,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             signal.signal(number, signal.default_int_handler)
     hide_passwords()
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if {*given[:1]} & READING:
+        gc.set_threshold(SELDOM)
     status, line = _done(given)
     if line is None and (why := streams.failure()):
         line = f"can't write to standard output: {why}"

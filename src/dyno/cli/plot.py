@@ -73,9 +73,13 @@ def command(
         files.check(path)
     loaded = results.load(run)
     plot.check(loaded, choice)
-    for chart in [plot.chart(loaded, name, by)] if name else plot.charts(loaded, choice):
-        drawn = plot.picture(loaded, chart, choice, width, given["dark"])
-        content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
+    if name:
+        chart = plot.chart(loaded, name, by)
+        drawn = iter([(chart, plot.picture(loaded, chart, choice, width, given["dark"]))])
+    else:
+        drawn = plot.pictures(loaded, choice, width, given["dark"])
+    for chart, picture in drawn:
+        content = picture.encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
         files.save(str(files.directory(path) / f"{chart.file}.svg") if into_directory else path, content)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -53,9 +53,12 @@ def command(run: Path, samples: bool, by_phase: bool, path: str | None, **flags:
     if form is None:
         text.render(loaded, output(), by_phase)
     elif path is None:
-        sys.stdout.write(_content(loaded, form, samples).decode())
+        for piece in _pieces(loaded, form, samples):
+            sys.stdout.write(piece)
+    elif form == "parquet":
+        files.save(path, export.as_parquet((export.samples if samples else export.cells)(loaded), loaded))
     else:
-        files.save(path, _content(loaded, form, samples))
+        files.save(path, "".join(_pieces(loaded, form, samples)).encode())
 
 
 def _form(asked: list[str], path: str | None) -> str | None:
@@ -72,12 +75,9 @@ def _form(asked: list[str], path: str | None) -> str | None:
     return form
 
 
-def _content(run: Run, form: str, samples: bool) -> bytes:
-    table = export.samples if samples else export.cells
-    if form == "parquet":
-        return export.as_parquet(table(run), run)
-    if form == "csv":
-        return export.as_csv(table(run)).encode()
+def _pieces(run: Run, form: str, samples: bool) -> Iterable[str]:
     if form == "markdown":
-        return data.as_markdown(run).encode()
-    return (export.as_json(table(run), run) if samples else json.dumps(data.as_data(run), indent=2) + "\n").encode()
+        return [data.as_markdown(run)]
+    if form == "csv":
+        return [export.as_csv((export.samples if samples else export.cells)(run))]
+    return export.as_json(export.samples(run), run) if samples else data.as_json(run)

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Protocol
 
-from dyno.answers import difference, same
 from dyno.model import Tier, Wrong
 
 PORT = "ordered-kv"
@@ -80,6 +79,9 @@ _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x8
 
 
 def _expect(got: Any, right: Any, what: str) -> None:
+    # With NumPy, which takes longer to import than all that is wanted of an engine that is only listed.
+    from dyno.answers import difference, same
+
     if not same(got, right):
         raise Wrong(f"{what}: {difference(got, right)}")
 

@@ -5,10 +5,11 @@ docs/show-json.md documents every key; a test holds the two together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from dyno.report import export
+from dyno.report import export, jsontext
 from dyno.report.export import LATENCIES as LATENCIES
 from dyno.report.markdown import as_markdown as as_markdown
 from dyno.report.table import Row, groups
@@ -21,6 +22,21 @@ SCHEMA = 1
 
 def as_data(run: Run) -> dict[str, Any]:
     """A dict that is plain JSON. Unknown is None."""
+    found = _data(run)
+    return {**found, "cells": list(found["cells"])}
+
+
+def as_json(run: Run) -> Iterator[str]:
+    """The same as text, a piece at a time."""
+    return jsontext.pieces(_data(run))
+
+
+def as_dense_json(run: Run) -> Iterator[str]:
+    """The same without any blank."""
+    return jsontext.dense(_data(run))
+
+
+def _data(run: Run) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "suite": run.plan["suite"],
@@ -30,7 +46,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "plan": dict(run.plan),
         "host": run.header.get("host"),
         "machine_doubts": [asdict(finding) for finding in machine(run)],
-        "cells": [_cell(row) for group in groups(run) for row in group.rows],
+        "cells": (_cell(row) for group in groups(run) for row in group.rows),
         "absent": [_absent(found) for found in absences(run)],
     }
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from dyno.histogram import percentiles
 from dyno.model import Caveat, Sample, UsageError
+from dyno.report import jsontext
 from dyno.report.table import Row, groups
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.doubts import machine
@@ -272,8 +273,9 @@ def about(run: Run) -> dict[str, Any]:
     }
 
 
-def as_json(table: Table, run: Run) -> str:
-    return json.dumps({**about(run), table.name: table.rows}, indent=2) + "\n"
+def as_json(table: Table, run: Run) -> Iterator[str]:
+    """A piece at a time."""
+    return jsontext.pieces({**about(run), table.name: iter(table.rows)})
 
 
 def as_csv(table: Table) -> str:

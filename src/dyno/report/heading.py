@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from dyno.report import units
@@ -23,7 +24,7 @@ def fixed(run: Run) -> str:
 
 
 def trials(run: Run) -> str:
-    seen = max((len({a.block for a in run.final() if a.cell == at}) for at in range(len(run.cells))), default=0)
+    seen = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
     return f"{seen} of {run.blocks} trials of each row; median and 95 % interval over trials"
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dyno.model import UsageError
 from dyno.report import charts as every
-from dyno.report.charts import draw, sheet, sweep
+from dyno.report import limits
+from dyno.report.charts import draw, ratios, sheet, sweep
 from dyno.report.charts.chart import Chart, Record
-from dyno.report.charts.rows import Panel, panels, rows
+from dyno.report.charts.rows import Panel, panels, place, rows
 from dyno.report.table import BY, Row
 from dyno.results import Run
 from dyno.settings import unknown
-from dyno.stats.compare import check_baseline
+from dyno.stats.compare import Table, check_baseline
 
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of them."""
@@ -56,12 +57,15 @@ def chart(run: Run, name: str, by: str | None = None) -> Chart:
     return found[name]
 
 
-def charts(run: Run, choice: Choice) -> list[Chart]:
-    """Those that have something to draw. Raises UsageError where none has."""
-    found = [chart for chart in every.of(run) if chosen(run, chart, choice)]
-    if not found:
+def pictures(run: Run, choice: Choice, width: int | None = None, dark: bool = False) -> Iterator[tuple[Chart, str]]:
+    """Of every chart that has something to draw. Raises UsageError where none has."""
+    nothing = True
+    for chart in every.of(run):
+        if found := _chosen(run, chart, choice):
+            nothing = False
+            yield chart, _drawn(run, chart, choice, found, width, dark)
+    if nothing:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
-    return found
 
 
 def check(run: Run, choice: Choice) -> None:
@@ -81,44 +85,66 @@ def check(run: Run, choice: Choice) -> None:
     check_baseline(run, choice.baseline)
 
 
-def chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
+def _chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
     """The panels to be drawn; none where there is nothing to draw in any."""
-    found = panels(chart, filter(choice.has, chart.records(run)))
-    if chart.name == "ratios":
-        found = [_against(panel, choice) for panel in found]
+
+    def baseline(table: Table) -> str | None:
+        # The best of those that were chosen.
+        wanted = (name for row, _ in table.rows if (name := row.cell.asked) in choice.engines)
+        return choice.baseline or next(wanted, None)
+
+    records = ratios.against(run, baseline) if chart.name == "ratios" else chart.records(run)
+    found = panels(chart, filter(choice.has, records))
     return [panel for panel in found if any(not record["floor"] for record in panel.records)]
 
 
-def _against(panel: Panel, choice: Choice) -> Panel:
-    """The records of one baseline; without one that was asked for, the first, since the best stands first."""
-    bases = [record["baseline"] for record in panel.records]
-    wanted = [base for base in bases if not choice.engines or base in choice.engines]
-    base = choice.baseline or next(iter(wanted), None)
-    records = [record for record in panel.records if record["baseline"] == base]
-    return Panel(panel.phase, panel.tier, panel.params, records)
+def _few(chart: Chart, found: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
+    """What a picture has room for, and what is to be said of the rest."""
+    most = limits.FEW_PANELS if len(found) > limits.PANELS else limits.PANELS
+    shown, said = limits.first(found, most, "panels", "--phase, --tier and -p choose others")
+    widest = max(len(_engines(panel)) for panel in shown)
+    cut = []
+    for panel in shown:
+        engines = set(_engines(panel)[: limits.ROWS])
+        records = [record for record in panel.records if record["engine"] in engines]
+        cut.append(Panel(panel.phase, panel.tier, panel.params, records))
+    if widest > limits.ROWS:
+        # Where a chart shows all values of a parameter there is no best.
+        which = "first" if chart.spans else "best"
+        said = f"{said} The {which} {limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others.".strip()
+    return cut, [said] if said else []
+
+
+def _engines(panel: Panel) -> list[str]:
+    return list(dict.fromkeys(record["engine"] for record in panel.records))
 
 
 def picture(run: Run, chart: Chart, choice: Choice, width: int | None = None, dark: bool = False) -> str:
     """The chart as SVG. Raises UsageError where there is nothing to draw."""
-    found = chosen(run, chart, choice)
+    found = _chosen(run, chart, choice)
     if not found:
-        some = "of what was chosen " if chosen(run, chart, Choice()) else ""
+        some = "of what was chosen " if _chosen(run, chart, Choice()) else ""
         raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
+    return _drawn(run, chart, choice, found, width, dark)
+
+
+def _drawn(run: Run, chart: Chart, choice: Choice, found: Sequence[Panel], width: int | None, dark: bool) -> str:
+    found, said = _few(chart, found)
     wide = width or (ONE if len(found) == 1 else SEVERAL)
-    return draw.svg(sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide), wide, dark)
+    return draw.svg(sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide, said), wide, dark)
 
 
 def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> list[Row]:
     """The rows that the panels are of, those without a number too."""
     floors = any(record["floor"] for panel in found for record in panel.records)
-    places = [(panel.phase, panel.tier, panel.params) for panel in found]
+    places = {place(chart, record) for panel in found for record in panel.records}
+    engines = {record["engine"] for panel in found for record in panel.records}
+    cut = any(len(_engines(panel)) == limits.ROWS for panel in found)
     return [
         row
         for row, record in rows(run)
-        if choice.has(record) and record["floor"] <= floors and _place(chart, record) in places
+        if choice.has(record)
+        and record["floor"] <= floors
+        and place(chart, record) in places
+        and (not cut or record["engine"] in engines)
     ]
-
-
-def _place(chart: Chart, record: Record) -> tuple[str, str | None, dict[str, object]]:
-    params = {name: value for name, value in record["params"].items() if name not in chart.spans}
-    return record["phase"], record["tier"], params

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from dyno.report import grid
 from dyno.report.compared import Section
 
-GAP = 2
 # What is to be seen first.
 STYLES = {"FAIL": "bold red", "pass": "green", "unclear": "yellow"}
 
@@ -26,16 +25,14 @@ def render(sections: Sequence[Section], console: Console) -> None:
         console.print()
         console.print(Text.assemble((section.title, "bold"), f"  {section.remark}" if section.remark else ""))
         if section.rows:
-            console.print(_table(section, widths))
+            _table(section, widths, console)
 
 
-def _table(section: Section, widths: dict[str, int]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+def _table(section: Section, widths: dict[str, int], console: Console) -> None:
     # Words may be folded, figures not.
     words_only = set(section.heads) <= set(section.left)
-    for name in section.heads:
-        least = 0 if words_only else widths[name]
-        table.add_column(name, justify="left" if name in section.left else "right", min_width=least)
-    for row in section.rows:
-        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
-    return table
+    columns = [
+        grid.Column(name, name in section.left, 0 if words_only else widths[name], folds=True)
+        for name in section.heads
+    ]
+    grid.render(columns, section.rows, console, marks=STYLES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from dyno.report import places, units
 from dyno.report.table import varying, written
 from dyno.results import Run
+from dyno.stats.kept import kept
 from dyno.stats.metric import THROUGHPUT, estimated
 from dyno.stats.sweep import Crossing, Sweep, crossings, logarithmic, sweeps, swept, values
 
@@ -31,23 +31,20 @@ def number(value: float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
-# The page asks for them several times over.
-@lru_cache(maxsize=4)
-def told(run: Run) -> tuple[Told, ...]:
+@kept
+def every(run: Run) -> tuple[Sweep, ...]:
     """Of every parameter that has several values, in the order of the run."""
-    changing = varying(run)
-    found: list[Told] = []
-    for name in swept(run):
-        log = logarithmic(values(run, name))
-        found += [_told(sweep, changing, log) for sweep in sweeps(run, name)]
-    return tuple(found)
+    return tuple(sweep for name in swept(run) for sweep in sweeps(run, name))
 
 
-def crossed(run: Run) -> list[Crossing]:
-    return [crossing for each in told(run) for crossing in each.crossings]
+@kept
+def crossed(run: Run) -> tuple[Crossing, ...]:
+    logs = {name: logarithmic(values(run, name)) for name in swept(run)}
+    return tuple(crossing for sweep in every(run) for crossing in crossings(sweep, logs[sweep.parameter]))
 
 
-def _told(sweep: Sweep, changing: list[str], log: bool) -> Told:
+def told(run: Run, sweep: Sweep) -> Told:
+    changing, log = varying(run), logarithmic(values(run, sweep.parameter))
     names = list(dict.fromkeys(row.cell.asked for _, table in sweep.points for row, _ in table.rows))
     figures: dict[tuple[str, float], str] = {}
     for value, table in sweep.points:

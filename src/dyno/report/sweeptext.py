@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import sweeps
+from dyno.report import grid, limits, sweeps
 from dyno.results import Run
 
 MOST_TABLES, MOST_LINES = 6, 8
-MORE = "`dyno plot RUN --chart NAME` and `dyno report RUN` have all of them"
+MORE = "`dyno report RUN` has all of them"
 
 
 def render(run: Run, console: Console) -> None:
     """Nothing for a run without a numeric parameter of several values."""
-    found = sweeps.told(run)
-    for each in found[:MOST_TABLES]:
+    found = sweeps.every(run)
+    for sweep in found[:MOST_TABLES]:
+        each = sweeps.told(run, sweep)
         console.print()
         console.print(Text(each.title, "bold"))
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for at, head in enumerate(each.heads):
-            table.add_column(head, justify="right" if at else "left", no_wrap=True)
-        for line in each.lines:
-            table.add_row(*line)
-        console.print(table)
+        lines, rest = limits.first(each.lines, limits.ROWS, "engines", MORE)
+        grid.render([grid.Column(head, left=not at) for at, head in enumerate(each.heads)], lines, console)
+        if rest:
+            console.print(Text(f"  {rest}", "dim"))
         for crossing in each.crossings[:MOST_LINES]:
             console.print(Text(f"  {sweeps.sentence(crossing)}"), soft_wrap=True)
         if len(each.crossings) > MOST_LINES:

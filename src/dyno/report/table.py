@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from statistics import median
 
@@ -13,6 +14,7 @@ from dyno.report import places, units
 from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
 from dyno.stats.estimate import Estimate
+from dyno.stats.kept import kept
 from dyno.stats.metric import BANDWIDTH, rank
 from dyno.stats.summary import CellSummary, absences, summarize
 
@@ -38,6 +40,11 @@ class Row:
     @property
     def name(self) -> str:
         return self.summary.cell.asked + (" (floor)" if self.summary.cell.floor else "")
+
+    @cached_property
+    def speed(self) -> float | None:
+        """What it is ranked by: more is better."""
+        return rank(self.summary)
 
     def remarks(self) -> list[str]:
         """What stands in the row's last column: caveats by code, doubts with their figure."""
@@ -107,10 +114,10 @@ class Group:
     tier: Tier | None
     rows: tuple[Row, ...]
 
-    @property
+    @cached_property
     def best(self) -> float | None:
         """The highest figure of those that the rows are ranked by, the floor's left out."""
-        found = [rank(row.summary) for row in self.rows if not row.summary.cell.floor]
+        found = [row.speed for row in self.rows if not row.summary.cell.floor]
         return max((speed for speed in found if speed is not None), default=None)
 
     @property
@@ -121,23 +128,25 @@ class Group:
 
 def groups(run: Run) -> list[Group]:
     """Phases in the plan's order; tiers from volatile to power."""
-    order = list(run.plan["phases"])
+    return list(_groups(run))
+
+
+@kept
+def _groups(run: Run) -> tuple[Group, ...]:
+    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     found = summarize(run)
     told = _tools(found)
     rows = [Row(s, tuple(doubts(s, run)), _tool(s, told), len(told[s.phase]) > 1) for s in found]
-    combinations: list[object] = []
-    for cell in run.cells:
-        if cell.params not in combinations:
-            combinations.append(cell.params)
+    combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
     def place(row: Row) -> tuple[object, ...]:
         cell = row.summary.cell
-        at = order.index(row.summary.phase), TIERS.index(cell.tier), row.tool or ""
-        return *at, combinations.index(cell.params), _rank(row)
+        at = order[row.summary.phase], TIERS.index(cell.tier), row.tool or ""
+        return *at, combinations[cell.combination], _rank(row)
 
     rows.sort(key=place)
     grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier, row.tool))
-    return [Group(phase, tier, tuple(mine)) for (phase, tier, _), mine in grouped]
+    return tuple(Group(phase, tier, tuple(mine)) for (phase, tier, _), mine in grouped)
 
 
 def _tools(found: Iterable[CellSummary]) -> dict[str, list[str | None]]:
@@ -157,8 +166,7 @@ def _tool(summary: CellSummary, told: Mapping[str, Sequence[str | None]]) -> str
 
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
-    found = rank(row.summary)
-    return row.summary.cell.floor, found is None, -(found or 0.0)
+    return row.summary.cell.floor, row.speed is None, -(row.speed or 0.0)
 
 
 CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
@@ -194,8 +202,13 @@ def meaning(found: Iterable[Group]) -> list[str]:
 
 def varying(run: Run) -> list[str]:
     """The parameters that are not the same in every cell."""
+    return list(_varying(run))
+
+
+@kept
+def _varying(run: Run) -> tuple[str, ...]:
     first = run.cells[0].params
-    return [name for name in first if any(cell.params[name] != first[name] for cell in run.cells)]
+    return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))
 
 
 def legend(found: Iterable[Group]) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import heading, places, sweeptext, units, wide, widetext, words
+from dyno.report import grid, heading, places, sweeptext, units, wide, widetext, words
+from dyno.report.grid import GAP
 from dyno.report.table import (
     Group,
     Row,
@@ -24,7 +24,6 @@ from dyno.report.table import (
 )
 from dyno.results import Run
 from dyno.stats.doubts import machine
-from dyno.stats.metric import rank
 
 BAR = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -50,7 +49,6 @@ COLUMNS = (
 LEFT = ("engine", "parameters", "bar", "remarks")
 # What a narrow terminal goes without, first to last; the JSON has it all.
 DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "resp p50", "p99", "cpu", "client", "server")
-GAP = 2
 REMARKS_MIN = 18
 BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with intervals, latencies and the floor"
 
@@ -77,7 +75,7 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         console.print()
         beside = places.named(places.explained(group.tier))
         console.print(Text.assemble((group.place, "bold"), f"  {beside}" if beside else ""))
-        console.print(_table(group, cells, widths), soft_wrap=False)
+        _table(group, cells, widths, console)
     sweeptext.render(run, console)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
     _footer(run, found, legend(found) + columns, console)
@@ -109,7 +107,7 @@ def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str
         "time": units.duration(summary.elapsed_ns),
         "rate": units.rate(found.median),
         "bandwidth": bandwidth(summary),
-        "bar": "" if summary.cell.floor else _bar(rank(summary) or 0.0, group.best),
+        "bar": "" if summary.cell.floor else _bar(row.speed or 0.0, group.best),
         "interval": interval(summary),
         **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
@@ -148,20 +146,19 @@ def _heading(column: str, unit: str) -> str:
     return {"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"}.get(column, column)
 
 
-def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    for column, width in widths.items():
-        table.add_column(
+def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int], console: Console) -> None:
+    columns = [
+        grid.Column(
             _heading(column, rows[0]["unit"]),
-            justify="left" if column in LEFT else "right",
-            min_width=0 if column == "remarks" else width,
-            no_wrap=column != "remarks",
+            left=column in LEFT,
+            least=0 if column == "remarks" else width,
+            folds=column == "remarks",
             style={"bar": "cyan", "remarks": "yellow"}.get(column, ""),
         )
-    for row, cells in zip(group.rows, rows, strict=True):
-        style = "dim" if row.summary.cell.floor else "" if row.summary.valid else "red"
-        table.add_row(*(cells.get(column, "") for column in widths), style=style)
-    return table
+        for column, width in widths.items()
+    ]
+    styles = ["dim" if row.summary.cell.floor else "" if row.summary.valid else "red" for row in group.rows]
+    grid.render(columns, [[cells.get(column, "") for column in widths] for cells in rows], console, styles)
 
 
 def _footer(run: Run, found: list[Group], remarks: list[str], console: Console) -> None:

@@ -87,8 +87,8 @@ def _columns(run: Run) -> list[dict[str, Any]]:
 
 def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -> Wide:
     mine = [cell for cell in run.cells if cell.tier is tier]
-    combinations = list(dict.fromkeys(units.params(cell.params) for cell in mine))
-    cells = sorted((c for c in mine if not c.floor), key=lambda c: combinations.index(units.params(c.params)))
+    combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in mine))}
+    cells = sorted((cell for cell in mine if not cell.floor), key=lambda cell: combinations[cell.combination])
     columns = [*_leading(run), *_asked(run)]
     texts = [[column.text(rows.get(id(cell), {}), cell) for cell in cells] for column in columns]
     # Without what no cell has: figures of a phase that was left out.

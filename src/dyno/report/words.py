@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dyno.model import Cell
 from dyno.report import places, units
+from dyno.report.limits import listed as _and
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import answer
@@ -218,7 +219,3 @@ def _phases(found: Answer) -> str:
 
 def _blocks(found: Verdict) -> str:
     return f"{found.blocks} blocks"
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

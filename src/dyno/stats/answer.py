@@ -18,6 +18,7 @@ from statistics import fmean
 from dyno.model import Cell, Tier
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, paired, tables
+from dyno.stats.kept import kept
 from dyno.stats.metric import Metric
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -51,27 +52,33 @@ class Answer:
 def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
     """One for each tier and combination of parameters, and for each metric and temperature among their phases; those
     of the run's first cells first, then of the plan's first phases. Without those that have no valid row."""
+    return list(_answers(run, margin))
+
+
+@kept
+def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
     found = tables(run)
-    combinations = list(dict.fromkeys(_place(cell.tier, cell.params) for cell in run.cells if not cell.floor))
+    ranked = (cell for cell in run.cells if not cell.floor)
+    combinations = {place: at for at, place in enumerate(dict.fromkeys(map(_place, ranked)))}
     temperatures = list(dict.fromkeys(table.temperature for table in found))
 
     def combination(table: Table) -> tuple[int, str]:
-        return combinations.index(_place(table.tier, table.params)), table.reported_by or ""
+        return combinations[_place(table.rows[0][0].cell)], table.reported_by or ""
 
     def kind(table: Table) -> tuple[str, int]:
         return table.metric.name, temperatures.index(table.temperature)
 
     found.sort(key=lambda table: (combination(table), *kind(table)))
-    told = []
+    told = list[Answer]()
     for _, group in groupby(found, key=combination):
         place = list(group)
         cells = {cell.asked: cell for table in place for cell in _cells(table)}
         told += [_answer(list(alike), cells, margin) for _, alike in groupby(place, key=kind)]
-    return told
+    return tuple(told)
 
 
-def _place(tier: Tier | None, params: Mapping[str, object]) -> str:
-    return f"{tier} {sorted(params.items())}"
+def _place(cell: Cell) -> tuple[Tier | None, str]:
+    return cell.tier, cell.combination
 
 
 def _cells(table: Table) -> Iterator[Cell]:
@@ -81,8 +88,9 @@ def _cells(table: Table) -> Iterator[Cell]:
 
 def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
     """Over phases of one metric and temperature; `cells` are all that have a figure in one of the place's phases."""
-    cold = [table for table in found if not table.warm] or list(found)
-    have = {name: [t for t in cold if any(row.cell.asked == name for row, _ in t.rows)] for name in cells}
+    proven = [table for table in found if not table.warm]
+    cold = proven or list(found)
+    have = {name: [table for table in cold if name in table.places] for name in cells}
     most = max(map(len, have.values()))
     whole = [name for name in cells if len(have[name]) == most]
     # The phases of the first of those that have most of them; engines with other phases are left out.
@@ -93,9 +101,8 @@ def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) ->
         # No block has all phases of any engine: nothing together, but a best of the first phase.
         phases = phases[:1]
         ranked = {row.cell.asked: dict(values) for row, values in phases[0].rows}
-    best = _best(ranked, margin)
-    seen = ((cells[name], _seen(ranked[name], ranked[best], margin)) for name in ranked if name != best)
-    others = sorted(seen, key=lambda pair: -(pair[1].ratio or 0.0))
+    best, seen = _best(ranked, margin)
+    others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.asked: cell for table in phases for cell in table.warm}
     return Answer(
         tier=found[0].tier,
@@ -108,18 +115,23 @@ def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) ->
         others=tuple(others),
         elsewhere=tuple(_elsewhere(cold, best, margin)),
         left_out=tuple(cells[name] for name in cells if name not in ranked and name not in warm),
-        set_aside=tuple(table for table in found if table not in cold),
+        set_aside=tuple(table for table in found if table.warm) if proven else (),
         warm=tuple(warm.values()),
     )
 
 
-def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> str:
-    best, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
+def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str, dict[str, Verdict]]:
+    """With all others as seen from it."""
+    first, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
+    best, seen = first, dict[str, Verdict]()
     for name in rest:
+        seen[name] = _seen(ranked[name], ranked[best], margin)
         # One that lacks the blocks in which the machine was slow has the better mean, and need not be the faster.
-        if _seen(ranked[name], ranked[best], margin).kind == "faster":
+        if seen[name].kind == "faster":
             best = name
-    return best
+    if best != first:
+        seen = {name: _seen(ranked[name], ranked[best], margin) for name in ranked if name != best}
+    return best, {name: seen[name] for name in ranked if name != best}
 
 
 def _seen(mine: Mapping[int, float], best: Mapping[int, float], margin: float) -> Verdict:
@@ -128,7 +140,7 @@ def _seen(mine: Mapping[int, float], best: Mapping[int, float], margin: float) -
 
 def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
     """The geometric mean over the phases, of each block that has them all."""
-    speeds = [dict(values) for table in phases for row, values in table.rows if row.cell.asked == name]
+    speeds = [table.rows[table.places[name]][1] for table in phases]
     blocks = set.intersection(*map(set, speeds))
     return {block: math.exp(fmean(math.log(found[block]) for found in speeds)) for block in sorted(blocks)}
 

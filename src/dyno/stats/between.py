@@ -76,17 +76,17 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
     old, new = _rows(before), _rows(after)
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
-    valid = [key for key, row in old.items() if row.valid]
+    valid = {key: row for key, row in old.items() if row.valid}
     paired = in_turns(before, after)
     changes, lost = [], []
-    for key in valid:
+    for key, was in valid.items():
         row = new.get(key)
-        change = _change(old[key], row, by, margin, paired) if row is not None and row.valid else None
+        change = _change(was, row, by, margin, paired) if row is not None and row.valid else None
         if change is not None:
             changes.append(change)
-        elif by is None or speeds(old[key], by):
+        elif by is None or speeds(was, by):
             # One that never had the metric (a percentile of a bulk phase) has lost nothing.
-            lost.append((old[key], _gone(row, by)))
+            lost.append((was, _gone(row, by)))
     return Between(
         paired=paired,
         differences=tuple(differences(before, after)),
@@ -112,16 +112,14 @@ def halves(run: Run) -> tuple[Run, Run]:
 def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
     """Named by the blocks as people count them."""
     name = Path(f"{run.path}, blocks {blocks[0] + 1} to {blocks[-1] + 1}")
-    return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in blocks))
+    wanted = set(blocks)
+    return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in wanted))
 
 
 def _rows(run: Run) -> dict[tuple[object, ...], CellSummary]:
     rows = (row for row in summarize(run) if not row.cell.floor)
     # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
-    return {
-        (row.phase, _reported(row), row.cell.tier, row.cell.asked, repr(sorted(row.cell.params.items()))): row
-        for row in rows
-    }
+    return {(row.phase, _reported(row), row.cell.tier, row.cell.asked, row.cell.combination): row for row in rows}
 
 
 def _reported(row: CellSummary) -> bool:
@@ -172,8 +170,8 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
     """Machine first, then Dyno and the plan, then each engine's version and settings."""
     old, new = facts(before), facts(after)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
-    order = list(dict.fromkeys(where for where, _ in (*old, *new)))
-    for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: order.index(key[0])):
+    order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
+    for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: order[key[0]]):
         if key[0] in both and old.get(key) != new.get(key):
             yield Difference(*key, old.get(key), new.get(key))
 

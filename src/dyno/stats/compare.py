@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from statistics import median
 
@@ -17,6 +18,7 @@ from dyno.model import TIERS, Cell, Tier, UsageError
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.estimate import center
+from dyno.stats.kept import kept
 from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
@@ -45,6 +47,7 @@ class Table:
     """Of a cold phase: those that have a number and are not among the rows, since they were not proven to be cold."""
     temperature: str
     """What the phase asked for: `hot`, `cold` or `none`."""
+    _known: dict[tuple[int, int, float], Comparison] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def tier(self) -> Tier | None:
@@ -59,33 +62,44 @@ class Table:
     def params(self) -> Mapping[str, object]:
         return self.rows[0][0].cell.params
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Of each engine, as it was asked for: which of the rows it has."""
+        return {row.cell.asked: at for at, (row, _) in reversed(list(enumerate(self.rows)))}
+
 
 def tables(run: Run, by: Metric | None = None) -> list[Table]:
     """Every phase, tier and combination of parameters with a valid row, in the plan's order.
 
     `by` None: what the suite says of the phase, or the response time where a rate was asked for.
     """
-    order = list(run.plan["phases"])
-    combinations = list(dict.fromkeys(_key(cell.params) for cell in run.cells))
+    return list(_tables(run, by))
+
+
+@kept
+def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
+    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
+    combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
     def place(row: CellSummary) -> tuple[int, int, int, str]:
         cell = row.cell
-        at = order.index(row.phase), TIERS.index(cell.tier), combinations.index(_key(cell.params))
+        at = order[row.phase], TIERS.index(cell.tier), combinations[cell.combination]
         return *at, row.reported_by or ""
 
     rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
     grouped = (list(found) for _, found in groupby(rows, key=place))
-    return [table for found in grouped if (table := _table(found, by)).rows]
+    return tuple(table for found in grouped if (table := _table(found, by)).rows)
 
 
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
-    cold = [row for row in rows if row.temperature != "lukewarm" or not _evicted(row)]
+    cold, warm = list[CellSummary](), list[CellSummary]()
+    for row in rows:
+        (warm if row.temperature == "lukewarm" and _evicted(row) else cold).append(row)
     used = by or fitting(cold)
     # A row without a single value of the metric (a percentile of a bulk phase) has nothing to be compared by.
     valued = [(row, found) for row in cold if (found := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
-    warm = tuple(row.cell for row in rows if row not in cold)
-    return Table(rows[0].phase, used, tuple(valued), warm, _asked_for(rows))
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), _asked_for(rows))
 
 
 def _asked_for(rows: Sequence[CellSummary]) -> str:
@@ -99,10 +113,6 @@ def _asked_for(rows: Sequence[CellSummary]) -> str:
 def _evicted(row: CellSummary) -> bool:
     """Whether it is of a cold phase: a hot one that is lukewarm was not evicted."""
     return any(sample.residency is not None for sample in row.samples)
-
-
-def _key(params: Mapping[str, object]) -> str:
-    return repr(sorted(params.items()))
 
 
 def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Comparison]:
@@ -121,15 +131,20 @@ def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[
 
     Nothing where the table does not have the baseline.
     """
-    names = [row.cell.asked for row, _ in table.rows]
-    if baseline is not None and baseline not in names:
+    if baseline is not None and baseline not in table.places:
         return []
-    base = 0 if baseline is None else names.index(baseline)
-    return [compared(table, mine, base, margin) for mine in range(len(names)) if mine != base]
+    base = 0 if baseline is None else table.places[baseline]
+    return [compared(table, mine, base, margin) for mine in range(len(table.rows)) if mine != base]
 
 
 def compared(table: Table, mine: int, base: int, margin: float = MARGIN) -> Comparison:
-    """Two rows of a table."""
+    """Two rows of a table. It is asked for more than once: by a table of ratios, an answer, a sweep."""
+    if (found := table._known.get((mine, base, margin))) is None:
+        found = table._known[mine, base, margin] = _compared(table, mine, base, margin)
+    return found
+
+
+def _compared(table: Table, mine: int, base: int, margin: float) -> Comparison:
     (row, values), (base_row, base_values) = table.rows[mine], table.rows[base]
     verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
     return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)

@@ -76,6 +76,8 @@ def fitting(rows: Sequence[CellSummary]) -> Metric:
 def estimated(row: CellSummary, by: Metric) -> Estimate | None:
     """The median over trials and its interval, of the metric itself: of a latency in ns, which is better the less it
     is. None where no sample has it."""
+    if by is THROUGHPUT:
+        return row.throughput
     found = [value for sample in row.samples if (value := by.of(sample))]
     return estimate(found) if found else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -13,6 +12,7 @@ from dyno.histogram import percentiles
 from dyno.model import Caveat, Cell, Fact, Phase, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.kept import kept
 
 # In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
@@ -118,8 +118,7 @@ def summarize(run: Run) -> list[CellSummary]:
     return list(_summaries(run))
 
 
-# A report asks for them several times over: for its tables, its ratios, its answer.
-@lru_cache(maxsize=4)
+@kept
 def _summaries(run: Run) -> tuple[CellSummary, ...]:
     absent = {(id(found.cell), found.phase) for found in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)

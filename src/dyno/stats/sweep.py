@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import median
 
 from dyno.model import Cell, Tier
 from dyno.results import Run
@@ -21,6 +22,8 @@ from dyno.stats.verdict import MARGIN
 
 WIDE = 20
 """From this ratio of the largest value to the least on, a scale is logarithmic."""
+MOST_CROSSED = 40
+"""Engines of a sweep among which crossings are looked for."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,46 @@ def _sweep(parameter: str, group: Sequence[Table]) -> Sweep:
 
 
 def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]:
-    """Of every two engines; `log`: whether the scale is logarithmic."""
-    cells = {row.cell.asked: row.cell for _, table in sweep.points for row, _ in table.rows}
+    """Of every two of the sweep's `leaders`; `log`: whether the scale is logarithmic."""
     return [
         crossing
-        for one, other in combinations(cells, 2)
-        for crossing in _between(sweep, cells[one], cells[other], log, margin)
+        for one, other in combinations(leaders(sweep), 2)
+        if _may_cross(sweep, one.asked, other.asked)
+        for crossing in _between(sweep, one, other, log, margin)
     ]
+
+
+def leaders(sweep: Sweep) -> list[Cell]:
+    """The engines whose crossings are looked for, in the order of the sweep: those that are among the fastest at any
+    value, where there are more than `MOST_CROSSED`. Each against each would be the square of their number."""
+    cells: dict[str, Cell] = {}
+    best: dict[str, int] = {}
+    for _, table in sweep.points:
+        for at, (row, _) in enumerate(table.rows):
+            cells[row.cell.asked] = row.cell
+            best[row.cell.asked] = min(at, best.get(row.cell.asked, at))
+    chosen = set(sorted(best, key=lambda name: best[name])[:MOST_CROSSED])
+    return [cell for name, cell in cells.items() if name in chosen]
+
+
+def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
+    """Whether each is the faster one somewhere, be it by chance: a verdict on every pair would take much longer."""
+    over, under = False, False
+    for _, table in sweep.points:
+        if one in table.places and other in table.places:
+            (_, mine), (_, base) = table.rows[table.places[one]], table.rows[table.places[other]]
+            middle = median([mine[block] / base[block] for block in mine if block in base] or [1.0])
+            over, under = over or middle > 1, under or middle < 1
+    return over and under
 
 
 def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> Iterator[Crossing]:
     """`last`: the place, the value, the logarithm of the ratio where a verdict was clear."""
     last: tuple[int, float, float] | None = None
     for place, (value, table) in enumerate(sweep.points):
-        names = [row.cell.asked for row, _ in table.rows]
-        if one.asked not in names or other.asked not in names:
+        if one.asked not in table.places or other.asked not in table.places:
             continue
-        verdict = compared(table, names.index(one.asked), names.index(other.asked), margin).verdict
+        verdict = compared(table, table.places[one.asked], table.places[other.asked], margin).verdict
         if verdict.kind not in ("faster", "slower") or not verdict.ratio:
             continue
         now = place, value, math.log(verdict.ratio)

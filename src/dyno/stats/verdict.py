@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from dyno.stats.estimate import FEWEST_TRIALS, Center, around
+from dyno.stats.student import two_sided
 
 CONFIDENCE = 0.99
 """Of the intervals of ratios."""
@@ -57,13 +59,26 @@ def _kind(low: float, high: float, margin: float) -> str:
     return "alike" if max(high, -low) <= math.log1p(margin) else "unclear"
 
 
+@cache
+def _of_whole(degrees: int) -> float:
+    return two_sided(CONFIDENCE, degrees)
+
+
 def _more(found: Center, blocks: int, margin: float) -> int | None:
     """The least further blocks with which the same center and the same spread would give a verdict."""
 
     def tells(more: int) -> bool:
-        grown = (blocks + more) / blocks
-        half = Center(found.log, found.error / math.sqrt(grown), found.degrees + more).half(CONFIDENCE)
-        return _kind(found.log - half, found.log + half, margin) != "unclear"
+        error = found.error / math.sqrt((blocks + more) / blocks)
+
+        def clear(t: float) -> bool:
+            half = t * error
+            return _kind(found.log - half, found.log + half, margin) != "unclear"
+
+        # Student's t takes long to find, and falls with the degrees: as a rule that of a whole number of them tells.
+        degrees = found.degrees + more
+        if clear(_of_whole(math.floor(degrees))):
+            return True
+        return clear(_of_whole(math.ceil(degrees))) and clear(two_sided(CONFIDENCE, degrees))
 
     low, high = 0, 1
     while not tells(high):

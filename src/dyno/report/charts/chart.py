@@ -46,6 +46,8 @@ class Chart:
     records of one phase at one tier (and one value of each parameter), whose data is {"name": "records"}."""
     spans: tuple[str, ...] = ()
     """Parameters of which the chart shows all values, so that none is to be chosen."""
+    brief: Callable[[Run], list[Record]] | None = None
+    """The same with fewer points, for a page of very many."""
     says: Callable[[Run], list[Record]] = lambda run: []
     """What there is to say below it: each a `text`, with the `phase`, `tier` and `params` of its panel and the
     `engines` that it is of."""

@@ -73,8 +73,8 @@ def records(run: Run, told: Told) -> list[Record]:
     places: dict[tuple[object, ...], int] = {}
     for at, cell in enumerate(run.cells):
         places.setdefault((cell.tier_name, cell.asked, str(cell.params.get(line, ""))), at)
-    phases = list(dict.fromkeys(record["phase"] for record in found))
-    return sorted(found, key=lambda r: (phases.index(r["phase"]), places[r["tier"], r["engine"], r.get("line", "")]))
+    phases = {phase: at for at, phase in enumerate(dict.fromkeys(record["phase"] for record in found))}
+    return sorted(found, key=lambda r: (phases[r["phase"]], places[r["tier"], r["engine"], r.get("line", "")]))
 
 
 def _facts(run: Run) -> dict[int, dict[str, float]]:

@@ -10,7 +10,7 @@ from dyno.report.charts import theme
 
 NARROWEST, CRAMPED = 120, 260
 """Of a panel without its axes, in pixels: where it is alone in its line, and where it is not."""
-TRIES = 4
+TRIES = 5
 
 
 def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
@@ -27,17 +27,33 @@ def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
 def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> str | None:
     """None where the panels would be too narrow."""
     narrowest = NARROWEST if columns == 1 else CRAMPED
-    panel = max(narrowest, width // columns - 200)
+    panel, right = max(narrowest, width // columns - 200), 0
+    # Of many panels those with the longest texts tell first, as a rule the right width: a picture takes its time.
+    tried = _widest(sheet, columns)
     for _ in range(TRIES):
-        drawn = _svg(sheet, panel, dark, 0)
-        rest = width - _width(drawn)
-        if 0 <= rest < columns:
-            return _svg(sheet, panel, dark, rest) if rest else drawn
+        drawn = _svg(tried, panel, dark, right)
+        rest = width - _width(drawn) + right
+        if rest == right and tried is sheet:
+            return drawn
         # Downwards too, or it would come out too wide.
-        panel += rest // columns
+        panel, right, tried = panel + rest // columns, rest % columns, sheet
         if panel < narrowest:
             break
     return None
+
+
+def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:
+    """The sheet with one panel in each column: the one whose records have most to say."""
+    (grid,) = sheet["vconcat"]
+    if len(grid["concat"]) <= 2 * columns:
+        return sheet
+    lines = [grid["concat"][at::columns] for at in range(columns)]
+    return {**sheet, "vconcat": [{**grid, "concat": [max(each, key=_said) for each in lines]}]}
+
+
+def _said(view: dict[str, Any]) -> int:
+    records = view["data"]["values"]
+    return max(sum(len(str(value)) for value in record.values() if not isinstance(value, list)) for record in records)
 
 
 def png(drawn: str, scale: float) -> bytes:

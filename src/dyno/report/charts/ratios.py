@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dyno.report import words
+from dyno.report import limits, words
 from dyno.report.charts import bars, theme, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import common, measured
 from dyno.report.table import reported, varying
 from dyno.results import Run
-from dyno.stats.compare import pairs
+from dyno.stats import compare
+from dyno.stats.compare import Comparison, Table
 
 # Nine ticks in each power of ten are too many. The scale's own labels are empty where it has many of them.
 FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {units.ratio('datum.value')}"
 
 
 def records(run: Run) -> list[Record]:
-    """Of every engine against every other; those of one `baseline` make a picture."""
+    """Of every engine against every other; where that would be too many, against the best of each place. Those of one
+    `baseline` make a picture."""
+    return _records(run, compare.pairs(run)) if has_all(run) else against(run, lambda table: None)
+
+
+def has_all(run: Run) -> bool:
+    """Whether each engine is a baseline for the others: their number is the square of that of the engines."""
+    return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= limits.RATIOS
+
+
+def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
+    """Of every engine against one of its table, None for the best; nothing of a table that does not have it."""
+    return _records(run, (found for each in compare.tables(run) for found in compare.against(each, baseline(each))))
+
+
+def _records(run: Run, pairs: Iterable[Comparison]) -> list[Record]:
     changing = varying(run)
     rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in measured(run)}
     found = []
-    for pair in pairs(run):
+    for pair in pairs:
         verdict = pair.verdict
         row = rows[id(pair.engine), pair.phase]
         other = rows[id(pair.baseline), pair.phase]

@@ -11,14 +11,18 @@ from dyno.report.charts.chart import Chart, Record
 from dyno.report.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
+from dyno.stats.kept import kept
 
 
-def rows(run: Run) -> Iterator[tuple[Row, Record]]:
+@kept
+def rows(run: Run) -> tuple[tuple[Row, Record], ...]:
     """Every row, the best of its group first, with what all its records have."""
     changing = varying(run)
-    for group in groups(run):
-        for row in group.rows:
-            yield row, {**common(row.summary.cell, row.place, changing), "remarks": remarks(row)}
+    return tuple(
+        (row, {**common(row.summary.cell, row.place, changing), "remarks": remarks(row)})
+        for group in groups(run)
+        for row in group.rows
+    )
 
 
 def measured(run: Run) -> Iterator[tuple[Row, Record]]:
@@ -59,7 +63,15 @@ def panels(chart: Chart, records: Iterable[Record]) -> list[Panel]:
     """In the order of the records."""
     found: dict[tuple[object, ...], Panel] = {}
     for record in records:
-        params = {name: value for name, value in record["params"].items() if name not in chart.spans}
-        key = record["phase"], record["tier"], *map(repr, params.values())
-        found.setdefault(key, Panel(record["phase"], record["tier"], params, [])).records.append(record)
+        key = place(chart, record)
+        if key not in found:
+            params = {name: value for name, value in record["params"].items() if name not in chart.spans}
+            found[key] = Panel(record["phase"], record["tier"], params, [])
+        found[key].records.append(record)
     return list(found.values())
+
+
+def place(chart: Chart, record: Record) -> tuple[object, ...]:
+    """What records of one panel have in common."""
+    params = (repr(value) for name, value in record["params"].items() if name not in chart.spans)
+    return record["phase"], record["tier"], *params

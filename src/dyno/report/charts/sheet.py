@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.report import heading, places, words
+from dyno.report import heading, limits, places, words
 from dyno.report.charts import curves
-from dyno.report.charts.chart import Chart, unit_of
+from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.rows import Panel
 from dyno.report.table import Row, caveats
 from dyno.results import Run
@@ -26,15 +26,22 @@ NARROWEST = 460
 """Of a panel, with its axes, where there are several in a line."""
 
 
-def spec(run: Run, chart: Chart, panels: Sequence[Panel], rows: Sequence[Row], width: int) -> dict[str, Any]:
-    """For a picture of that width in pixels; that of the panels is the config's. `rows`: those that are shown."""
-    views = [_view(run, chart, panel, _varying(panels)) for panel in panels]
+def spec(
+    run: Run, chart: Chart, panels: Sequence[Panel], rows: Sequence[Row], width: int, said: Sequence[str] = ()
+) -> dict[str, Any]:
+    """For a picture of that width in pixels; that of the panels is the config's. `rows`: those that are shown.
+    `said`: of others."""
+    varying = _varying(panels)
+    views = [_view(run, chart, panel, varying) for panel in panels]
     shown = {record["engine"] for panel in panels for record in panel.records}
     # One legend for all panels.
     _tell(views, [engine for engine in heading.engines(run) if engine in shown], width)
     columns = max(1, min(len(panels), width // NARROWEST))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
-    if against := _wrapped([*_says(run, chart, panels), *_against(rows)], width, REMARK):
+    notes = [*said, *_says(run, chart, panels), *_against(rows)]
+    if len(notes) > limits.NOTES:
+        notes = [*notes[: limits.NOTES], f"And {len(notes) - limits.NOTES:,} more remarks: `dyno show` has all."]
+    if against := _wrapped(notes, width, REMARK):
         foot = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": against, "offset": 16, "style": "remark", **foot}
     subtitle = _wrapped(_about(run, panels), width, SUBTITLE)
@@ -117,16 +124,17 @@ def _against(rows: Sequence[Row]) -> list[str]:
 
 def _says(run: Run, chart: Chart, panels: Sequence[Panel]) -> list[str]:
     """What the chart says of its panels; of several, with their names."""
-    names, every = _varying(panels), chart.says(run)
+    names = _varying(panels)
+    every: dict[str, list[Record]] = {}
+    for said in chart.says(run):
+        every.setdefault(repr((said["phase"], said["tier"], said["params"])), []).append(said)
     lines = []
     for panel in panels:
         shown = {record["engine"] for record in panel.records}
-        for said in every:
-            if (said["phase"], said["tier"], said["params"]) == (panel.phase, panel.tier, panel.params):
-                where = _named(panel, names)
-                lines += (
-                    [f"{where}: {said['text']}" if where else said["text"]] if shown >= set(said["engines"]) else []
-                )
+        where = _named(panel, names)
+        for said in every.get(repr((panel.phase, panel.tier, panel.params)), ()):
+            if shown >= set(said["engines"]):
+                lines.append(f"{where}: {said['text']}" if where else said["text"])
     return lines
 
 

@@ -27,8 +27,8 @@ def records(run: Run) -> list[Record]:
         for row, record in measured(run)
         if row.summary.bytes_on_disk is not None
     ]
-    groups = list(dict.fromkeys(_group(record) for record in found))
-    return sorted(found, key=lambda record: (groups.index(_group(record)), record["bytes_on_disk"]))
+    groups = {group: at for at, group in enumerate(dict.fromkeys(map(_group, found)))}
+    return sorted(found, key=lambda record: (groups[_group(record)], record["bytes_on_disk"]))
 
 
 def _group(record: Record) -> tuple[str, str | None, str]:

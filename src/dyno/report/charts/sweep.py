@@ -93,12 +93,19 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
     """Those of a panel and of an engine next to each other, by value. Nothing for a run with one value."""
     if parameter not in swept(run):
         return []
-    rows = [(row, record) for row, record in measured(run) if is_number(record["params"].get(parameter))]
+    rows = [
+        (row, record, _place(record, parameter))
+        for row, record in measured(run)
+        if is_number(record["params"].get(parameter))
+    ]
     groups: dict[str, list[Row]] = {}
-    for row, record in rows:
-        groups.setdefault(_place(record, parameter), []).append(row)
+    for row, _, place in rows:
+        groups.setdefault(place, []).append(row)
     used = {place: metric or fitting([row.summary for row in found]) for place, found in groups.items()}
-    made = [
+    engines = {asked: at for at, asked in enumerate(dict.fromkeys(cell.asked for cell in run.cells))}
+    order = {place: at for at, place in enumerate(groups)}
+    rows.sort(key=lambda one: (order[one[2]], engines[one[1]["engine"]], one[1]["params"][parameter]))
+    return [
         {
             **record,
             "x": record["params"][parameter],
@@ -108,13 +115,10 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
             **about,
             "trials": len(row.summary.samples),
         }
-        for row, record in rows
-        if (pair := _figure(row, used[_place(record, parameter)], fact)) is not None
+        for row, record, place in rows
+        if (pair := _figure(row, used[place], fact)) is not None
         for figure, about in [pair]
     ]
-    engines = list(dict.fromkeys(cell.asked for cell in run.cells))
-    order = list(groups)
-    return sorted(made, key=lambda one: (order.index(_place(one, parameter)), engines.index(one["engine"]), one["x"]))
 
 
 def _place(record: Record, parameter: str) -> str:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from dyno import __version__
 from dyno.harmless import harmless
 from dyno.report import charts as every
-from dyno.report import heading, sweeps, units, wide, words
+from dyno.report import heading, limits, sweeps, units, wide, words
 from dyno.report.charts.chart import Chart
+from dyno.report.jsontext import compact
 from dyno.report.page import downloads, parts, payload, results, settings
-from dyno.report.page.downloads import MOST_BYTES, Download, Part, compact, pack
+from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.page.overview import address, overviews, rankings
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
+
+T = TypeVar("T")
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
 # In the order of their use; together they are one program.
@@ -50,7 +53,7 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
         text: str = template.render(
             runs=shown,
             downloads=files,
-            parts=[*packed, *chain.from_iterable(files)],
+            parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
             charts=charts,
             style=parts.text("page.css"),
@@ -61,8 +64,10 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
         )
         return OPENING + text
 
-    text = page(downloads.whole)
-    return text if len(text.encode()) <= MOST_BYTES else page(downloads.part)
+    # Not packed where it could have no room.
+    known = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
+    text = page(downloads.whole) if known < MOST_BYTES else ""
+    return text if text and len(text.encode()) <= MOST_BYTES else page(downloads.part)
 
 
 def _data(shown: Sequence[dict[str, Any]], charts: Sequence[Chart]) -> Part:
@@ -76,15 +81,19 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
     own = wide.tables(run, found)
     # Of one engine it would say the same again, in a table for each combination of parameters.
     alone = bool(own) and len(heading.engines(run)) == 1
+    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run)]
+    views, views_rest = ([], "") if alone else overviews(run, found, ranked)
+    most = max(limits.RESULTS // max(len(found), 1), limits.FEWEST_RESULTS)
     return {
         "at": at,
         "run": run,
         "name": name,
         "charts": charts,
-        "crossings": list(sweeps.rows(run)),
+        "crossings": _few(list(sweeps.rows(run)), "crossings", "the charts say all of the place that they show"),
         "suite": run.plan["suite"],
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
-        "answers": [_unbroken(answer).partition(". ") for answer in words.answers(run)],
+        "answers": answers[: limits.ANSWERS],
+        "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
         "against": results.against(found),
         "engines": heading.engines(run),
         "how": f"{heading.trials(run)}; {heading.length(run)}",
@@ -94,20 +103,26 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "incomplete": heading.unfinished(run),
         "groups": found,
         "ranked": ranked,
-        "own": own,
+        "own": [(one, *_few(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
         "own_legend": wide.legend(run),
-        "overviews": [] if alone else overviews(run, found, ranked),
+        "overviews": views,
+        "overviews_rest": views_rest,
         "varying": varying(run),
-        "results": [results.results(group, varying(run), ranked, served(found)) for group in found],
-        "absent": absent(run),
+        "results": [results.results(group, varying(run), ranked, served(found), most) for group in found],
+        "absent": _few(absent(run), "lines", "`dyno show` has all"),
         "legend": legend(found) + meaning(found),
         "plan": settings.plan(run),
-        "settings": settings.engines(run),
+        "settings": _few(settings.engines(run), "engines and their settings", "the run file has all"),
         "machine": settings.machine(run),
         "machine_findings": machine_doubts(run.header.get("host") or {}),
         "command": settings.command(run),
         "files": list(downloads.results(run, at)),
     }
+
+
+def _few(of: Sequence[T], what: str, where: str) -> tuple[list[T], str]:
+    """Of a list that is no longer than a page has room for, and what is to be said of the rest."""
+    return limits.first(of, limits.ENTRIES, what, where)
 
 
 def _unbroken(text: str) -> str:

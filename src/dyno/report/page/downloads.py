@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 from dyno.harmless import harmless
 from dyno.report import data
+from dyno.report.jsontext import compact
 from dyno.results import Run
 
 MOST_BYTES = 2_000_000
 """Of a page, if that can be."""
+MOST_RUN_BYTES = 64_000_000
+"""Of a run file that is in a page at all, be it in part."""
+LARGE = 4_000_000
+"""From here on packing as small as can be takes too long."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +38,32 @@ class Download(Part):
     title: str
     kind: str
     remark: str = ""
+    """Where nothing is packed: why."""
 
 
-def pack(text: str | bytes) -> str:
-    """gzip and base64: what the page unpacks again. The same text always gives the same."""
-    whole = text.encode() if isinstance(text, str) else text
-    return base64.b64encode(gzip.compress(whole, 9, mtime=0)).decode()
+def pack(text: str | bytes | Iterable[str]) -> str:
+    """gzip and base64: what the page unpacks again. The same text always gives the same, in whatever pieces."""
+    pieces = iter([text] if isinstance(text, (str, bytes)) else text)
+    first, size = list[bytes](), 0
+    for piece in map(_encoded, pieces):
+        first.append(piece)
+        size += len(piece)
+        if size >= LARGE:
+            break
+    packer = zlib.compressobj(9 if size < LARGE else 6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    packed = b"".join([*map(packer.compress, chain(first, map(_encoded, pieces))), packer.flush()])
+    return base64.b64encode(packed).decode()
 
 
-def compact(found: Any) -> str:
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+def _encoded(piece: str | bytes) -> bytes:
+    return piece.encode() if isinstance(piece, str) else piece
 
 
 def results(run: Run, at: int) -> Iterator[Download]:
     """What `dyno show` gives of the run that is the page's `at`th."""
     stem = _named(run.path.stem)
     yield Download(f"csv-{at}", pack(data.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    as_json = pack(compact(data.as_data(run)))
+    as_json = pack(data.as_dense_json(run))
     yield Download(f"json-{at}", as_json, f"{stem}-results.json", "The results as JSON", "application/json")
 
 
@@ -60,7 +74,12 @@ def whole(run: Run, at: int) -> Download:
 
 
 def part(run: Run, at: int) -> Download:
-    """The run file without histograms and time series, which are most of its size. Still a run file."""
+    """The run file without histograms and time series, which are most of its size. Still a run file. Nothing of one
+    that is too large even so."""
+    size = run.path.stat().st_size
+    if size > MOST_RUN_BYTES:
+        why = f"With {size / 1e6:,.0f} MB it is too large for a page"
+        return Download(f"raw-{at}", "", run.path.name, "The run file", "application/json", why)
     lines = []
     for line in run.path.read_text().splitlines():
         found = json.loads(line)

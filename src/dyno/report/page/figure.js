@@ -36,6 +36,7 @@ class Figure {
     // Not one that only another run of the page has.
     this.box.hidden = !(this.chart.name in run.records);
     this.records = selected(run, this.chart, state);
+    this.shown = best(this.records, this.page.common.most.rows);
     const empty = !this.records.length;
     const reason = this.box.querySelector(".empty");
     this.box.classList.toggle("is-empty", empty);
@@ -43,23 +44,38 @@ class Figure {
     reason.textContent = state.engines.length
       ? `Nothing to draw for ${placeText(state.phase, state.tier, " at ")}: it takes ${this.chart.needs}.`
       : "No engine is chosen.";
-    fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption());
-    fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.records);
+    fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption(), this.page.common.most.lines);
+    fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
     this.say();
     this.canvas.setAttribute("aria-label", this.description());
     if (this.visible) this.draw();
   }
 
+  /** What the picture leaves out of a large run. */
+  leftOut() {
+    const { run } = this.page;
+    const [drawn, all] = [this.shown, this.records].map((records) => new Set(records.map((one) => one.engine)).size);
+    const which = this.chart.spans.length ? "first" : "best";
+    return [
+      drawn < all && `The ${which} ${drawn} of ${grouped.format(all)} engines: others can be chosen above, the table has more.`,
+      "baseline" in (this.records[0] ?? {}) &&
+        !run.baselines &&
+        "Against the best of each place alone, since the run is large: dyno compare --baseline takes any.",
+      "percentile" in (this.records[0] ?? {}) && run.brief && "Only the marked points, since the run is large: dyno plot has all.",
+    ].filter(Boolean);
+  }
+
   /** Below the picture: what is to be said of what it shows. */
   say() {
     const { run, state } = this.page;
-    const drawn = new Set(this.records.map((record) => record.engine));
+    const drawn = new Set(this.shown.map((record) => record.engine));
     const here = (run.says[this.chart.name] ?? []).filter(
       (said) => isHere(said, state, this.chart.spans) && said.engines.every((engine) => drawn.has(engine)),
     );
     const list = this.box.querySelector(".says");
-    list.replaceChildren(...here.map((said) => el("li", {}, said.text)));
-    list.hidden = !here.length;
+    const lines = [...this.leftOut(), ...here.map((said) => said.text)];
+    list.replaceChildren(...lines.map((text) => el("li", {}, text)));
+    list.hidden = !lines.length;
   }
 
   caption() {
@@ -71,10 +87,10 @@ class Figure {
   /** What the picture says, for who does not see it. */
   description() {
     const first = this.chart.columns.find((column) => isNumber(column.kind));
-    const once = new Set(this.records.map((record) => record.engine)).size === this.records.length;
+    const once = new Set(this.shown.map((record) => record.engine)).size === this.shown.length;
     const figures = once
-      ? this.records.map((r) => `${r.engine} ${cellText(r, first)}`).join(", ")
-      : `${this.records.length} lines`;
+      ? this.shown.map((r) => `${r.engine} ${cellText(r, first)}`).join(", ")
+      : `${this.shown.length} lines`;
     return `${this.caption()}. ${first.title}: ${figures}. The table says all of it.`;
   }
 
@@ -89,7 +105,7 @@ class Figure {
   async redraw() {
     const look = this.page.printing || !isDark() ? "light" : "dark";
     const width = Math.max(this.plot.clientWidth, LEAST_WIDTH);
-    const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.records)}`;
+    const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
     if (wanted === this.drawn) return;
     this.drawn = wanted;
     this.view?.finalize();
@@ -111,8 +127,8 @@ class Figure {
     const { run } = this.page;
     const spec = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
-    const drawn = [...new Set(this.records.map((record) => record.engine))];
-    return { ...narrowed(spec, drawn), datasets: { records: this.records } };
+    const drawn = [...new Set(this.shown.map((record) => record.engine))];
+    return { ...narrowed(spec, drawn), datasets: { records: this.shown } };
   }
 
   /** The picture by itself, on its own background. */

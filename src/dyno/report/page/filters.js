@@ -20,7 +20,8 @@ function fillFilters(form, runs, state) {
   elements.tier.closest("label").hidden = same(run.tiers, [""]);
   fillParams(byId("params"), run, state);
   const names = run.engines.filter((engine) => !engine.floor).map((engine) => engine.name);
-  options(elements.baseline, [[BEST, "the best of the phase"], ...names.map((name) => [name])], state.baseline);
+  const baselines = run.baselines ? names.map((name) => [name]) : [];
+  options(elements.baseline, [[BEST, "the best of the phase"], ...baselines], run.baselines ? state.baseline : BEST);
   fillEngines(byId("engines"), run, state);
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from dyno.model import Cell, Tier
-from dyno.report import places, units, words
+from dyno.report import limits, places, units, words
 from dyno.report.table import Group, Row, costs, reported, varying, written
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
@@ -67,6 +67,8 @@ class Overview:
     """Those that vary in the run."""
     engines: tuple[str, ...]
     lines: tuple[Line, ...]
+    rest: str
+    """Of engines that are left out."""
 
 
 def address(run: int, phase: str, view: Overview) -> str:
@@ -98,24 +100,46 @@ def rankings(run: Run) -> dict[Place, Ranking]:
     return found
 
 
-def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> list[Overview]:
-    """In the order of the run's cells, which is that of the answers. Without null engines."""
-    rows = [row for group in found for row in group.rows if not row.summary.cell.floor]
-    cells = [cell for cell in run.cells if not cell.floor]
+def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> tuple[list[Overview], str]:
+    """In the order of the run's cells, which is that of the answers. Without null engines. With what is to be said of
+    those that are left out."""
+    rows: dict[Place, dict[str, Row]] = {}
+    measured: dict[tuple[str, str | None], None] = {}
+    for row in (row for group in found for row in group.rows if not row.summary.cell.floor):
+        rows.setdefault(place(row), {})[row.name] = row
+        measured[row.summary.phase, row.tool] = None
+    cells: dict[tuple[Tier | None, str], list[Cell]] = {}
+    for cell in run.cells:
+        if not cell.floor:
+            cells.setdefault((cell.tier, units.params(cell.params)), []).append(cell)
+    shown, rest = limits.first(list(cells), limits.VIEWS, "tables", "the charts can show any place, the CSV has all")
     made = []
-    for tier, text in dict.fromkeys((cell.tier, units.params(cell.params)) for cell in cells):
-        mine = [cell for cell in cells if cell.tier is tier and units.params(cell.params) == text]
-        engines = tuple(dict.fromkeys(cell.asked for cell in mine))
+    for tier, text in shown:
+        mine = cells[tier, text]
         params = {name: mine[0].params[name] for name in varying(run)}
-        measured = dict.fromkeys((row.summary.phase, row.tool) for row in rows)
-        lines = [_line((*by, mine[0].tier_name, text), engines, rows, ranked) for by in measured]
-        made.append(Overview(tier, params, engines, tuple(line for line in lines if any(line.figures))))
-    return made
+        here = {at: rows.get(at, {}) for by in measured for at in [(*by, mine[0].tier_name, text)]}
+        engines, others = _engines([cell.asked for cell in mine], here.values())
+        lines = [_line(at, engines, rows_, ranked.get(at)) for at, rows_ in here.items()]
+        lines = [line for line in lines if any(line.figures)]
+        made.append(Overview(tier, params, tuple(engines), tuple(lines), others))
+    return made, rest
 
 
-def _line(at: Place, engines: Sequence[str], rows: Sequence[Row], ranked: Mapping[Place, Ranking]) -> Line:
-    mine = {row.name: row for row in rows if place(row) == at}
-    ranking = ranked.get(at)
+def _engines(asked: Sequence[str], found: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
+    """In the order of the run; of very many, those that are among the best of a phase."""
+    names = list(dict.fromkeys(asked))
+    if len(names) <= limits.VIEWS:
+        return names, ""
+    best: dict[str, int] = {}
+    for rows in found:
+        for at, name in enumerate(rows):
+            best[name] = min(at, best.get(name, at))
+    chosen = set(sorted(best, key=lambda name: best[name])[: limits.VIEWS])
+    rest = f"The best {limits.VIEWS} of {len(names):,} engines: the results below and the CSV have more."
+    return [name for name in names if name in chosen], rest
+
+
+def _line(at: Place, engines: Sequence[str], mine: Mapping[str, Row], ranking: Ranking | None) -> Line:
     by = THROUGHPUT if ranking is None else ranking.table.metric
     unit = next((f"{row.summary.unit}/s" for row in mine.values()), "") if by is THROUGHPUT else by.title
     name = next((row.place for row in mine.values()), at[0])

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dyno.model import Tier
-from dyno.report import heading, units
-from dyno.report.charts import theme
+from dyno.report import heading, limits, units
+from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.page.overview import Place, Ranking, place
 from dyno.report.table import Group, Row, varying
@@ -23,6 +23,7 @@ def common(found: Iterable[Chart]) -> dict[str, Any]:
         "config": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "paper": {"light": theme.LIGHT, "dark": theme.DARK},
         "unknown": units.UNKNOWN,
+        "most": {"rows": limits.ROWS, "lines": limits.LINES},
     }
 
 
@@ -40,7 +41,9 @@ def of_run(
     changing = varying(run)
     engines = {cell.asked: cell.floor for cell in run.cells}
     phases = dict.fromkeys(row.place for row in rows)
-    drawn = [(chart, chart.records(run)) for chart in charts]
+    # With all their points they would be most of a large page.
+    brief = len(rows) > limits.CURVES
+    drawn = [(chart, (chart.brief if brief and chart.brief else chart.records)(run)) for chart in charts]
     return {
         "name": name,
         "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
@@ -56,6 +59,8 @@ def of_run(
             }
             for chart, records in drawn
         },
+        "brief": brief,
+        "baselines": ratios.has_all(run),
         "says": {chart.name: said for chart in charts if (said := chart.says(run))},
     }
 

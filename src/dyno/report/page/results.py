@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.report import units
+from dyno.report import limits, units
 from dyno.report.page.overview import Place, Ranking, place
 from dyno.report.table import Group, Row, bandwidth, costs, interval
 from dyno.stats.doubts import MEANINGS
@@ -36,15 +36,20 @@ class Results:
     heads: tuple[str, ...]
     """Of the figures; those that no row has are left out."""
     rows: tuple[Result, ...]
+    rest: str
+    """Of rows that are left out."""
 
 
-def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking], apart: bool) -> Results:
-    """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run."""
-    valid = {id(row): _figures(row, apart) for row in group.rows if row.summary.throughput is not None}
-    known = [name for row in valid.values() for name, text in row if text != units.UNKNOWN]
+def results(
+    group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking], apart: bool, most: int = limits.RESULTS
+) -> Results:
+    """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run. `most`: rows."""
+    shown, rest = limits.first(group.rows, most, "rows", "the CSV among the downloads has all")
+    valid = {id(row): _figures(row, apart) for row in shown if row.summary.throughput is not None}
+    known = {name for row in valid.values() for name, text in row if text != units.UNKNOWN}
     heads = [name for name, _ in next(iter(valid.values()), []) if name in known]
     rows = []
-    for row in group.rows:
+    for row in shown:
         figures = tuple(text for name, text in valid.get(id(row), []) if name in heads)
         summary = row.summary
         ranking = ranked.get(place(row))
@@ -52,7 +57,7 @@ def results(group: Group, changing: Sequence[str], ranked: Mapping[Place, Rankin
         params = tuple(str(summary.cell.params[name]) for name in changing)
         why = "" if figures else summary.why or "not measured"
         rows.append(Result(row.name, summary.cell.floor, best, params, figures, why, tuple(row.remarks())))
-    return Results(group, tuple(heads), tuple(rows))
+    return Results(group, tuple(heads), tuple(rows), rest)
 
 
 def _figures(row: Row, apart: bool) -> list[Line]:

@@ -38,8 +38,10 @@ def machine(run: Run) -> list[tuple[str, Facts]]:
 def engines(run: Run) -> list[tuple[str, Facts]]:
     """Each cell's version and effective settings, once for each that differ."""
     found: dict[str, list[tuple[str, Facts]]] = {}
+    lasts = {attempt.cell: attempt for attempt in run.attempts if attempt.version is not None}
+    known: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for at, cell in enumerate(run.cells):
-        last = next((a for a in reversed(run.attempts) if a.cell == at and a.version is not None), None)
+        last = lasts.get(at)
         if last is None:
             facts = [("version", "unknown: no trial got so far")]
         else:
@@ -49,7 +51,8 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
         facts = [*_tier(cell), *facts]
         of_engine = found.setdefault(cell.asked, [])
-        if facts not in [known for _, known in of_engine]:
+        if (cell.asked, tuple(facts)) not in known:
+            known.add((cell.asked, tuple(facts)))
             params = f" ({units.params(cell.params)})" if of_engine else ""
             of_engine.append((cell.asked + params, facts))
     return [entry for entries in found.values() for entry in entries]

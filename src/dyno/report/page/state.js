@@ -61,10 +61,16 @@ function isHere(record, state, spans = []) {
 /** The engine that the ratios are taken against. */
 function baselineOf(run, state) {
   const here = run.rows.filter((row) => isHere(row, state));
-  if (state.baseline !== BEST && here.some((row) => row.engine === state.baseline && row.rate !== null)) {
+  if (run.baselines && state.baseline !== BEST && here.some((row) => row.engine === state.baseline && row.rate !== null)) {
     return state.baseline;
   }
   return here.find((row) => row.best)?.engine;
+}
+
+/** The records of so many engines: of those that stand first. */
+function best(records, most) {
+  const engines = new Set([...new Set(records.map((record) => record.engine))].slice(0, most));
+  return records.filter((record) => engines.has(record.engine));
 }
 
 /** What a chart's specification is asked for by. */

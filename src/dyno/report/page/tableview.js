@@ -2,11 +2,14 @@
 
 const SORTS = { none: "ascending", ascending: "descending", descending: "none" };
 
-function fillTable(region, chart, records, caption) {
-  const columns = chart.columns.filter((column) => records.some((record) => filled(record[column.key])));
+function fillTable(region, chart, every, caption, most) {
+  const columns = chart.columns.filter((column) => every.some((record) => filled(record[column.key])));
+  const records = every.slice(0, most);
+  const said =
+    every.length > most ? `${caption}. The first ${grouped.format(most)} of ${grouped.format(every.length)} rows: the CSV has all` : caption;
   const body = el("tbody", {}, ...records.map((record) => row(record, columns)));
   const heads = columns.map((column) => heading(column, columns, body, records));
-  const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body);
+  const table = el("table", {}, el("caption", {}, said), el("thead", {}, el("tr", {}, ...heads)), body);
   region.replaceChildren(table);
 }
 

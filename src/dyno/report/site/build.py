@@ -11,6 +11,7 @@ from dyno import results
 from dyno.model import UsageError
 from dyno.report import units
 from dyno.report.charts import theme
+from dyno.report.jsontext import compact
 from dyno.report.page import build as page
 from dyno.report.page import downloads, parts
 from dyno.report.site import chart
@@ -89,7 +90,7 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
         script_src=parts.allowed(program) + (f" {parts.BESIDE}" if vega else ""),
         style_src="'unsafe-inline'" if vega else parts.allowed(style),
         library=LIBRARY if vega else None,
-        data=None if data is None else downloads.pack(downloads.compact({**data, "unknown": units.UNKNOWN})),
+        data=None if data is None else downloads.pack(compact({**data, "unknown": units.UNKNOWN})),
     )
     return text
 

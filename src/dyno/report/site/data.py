@@ -16,11 +16,10 @@ from typing import Any
 from dyno.report import heading, words
 from dyno.report.page import settings
 from dyno.report.site.catalogue import Entry
-from dyno.report.table import Row, varying
+from dyno.report.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats import estimate, verdict
 from dyno.stats.between import facts
-from dyno.stats.doubts import doubts
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 
@@ -40,7 +39,7 @@ class Collection:
         self._remarks: dict[str, int] = {}
 
     def add(self, run: Run, entry: Entry) -> None:
-        rows = [row for row in summarize(run) if not row.cell.floor]
+        rows = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
         self._runs.append(
             {
                 **asdict(entry),
@@ -48,7 +47,11 @@ class Collection:
                 "varying": varying(run),
                 "starts": _starts(run),
                 "facts": [_number(self._facts, fact) for fact in _facts(run)],
-                "rows": [self._row(row, run, entry) for row in rows],
+                "rows": [
+                    self._row(rows[id(summary.cell), summary.phase], entry)
+                    for summary in summarize(run)
+                    if not summary.cell.floor
+                ],
             }
         )
 
@@ -77,8 +80,8 @@ class Collection:
             "runs": self._runs,
         }
 
-    def _row(self, row: CellSummary, run: Run, entry: Entry) -> list[Any]:
-        cell = row.cell
+    def _row(self, found: Row, entry: Entry) -> list[Any]:
+        row, cell = found.summary, found.summary.cell
         place = {
             "suite": cell.suite,
             # What a tool reported is not what Dyno timed itself, and cores that slept are in no history with others.
@@ -89,7 +92,6 @@ class Collection:
         }
         by = _by(row)
         moved = row.bandwidth if by is BANDWIDTH else row.throughput
-        remarks = Row(row, tuple(doubts(row, run)), row.reported_by).remarks()
         values = {
             "place": _number(self._places, json.dumps(place, sort_keys=True)),
             "unit": MOVED if by is BANDWIDTH else row.unit,
@@ -101,7 +103,7 @@ class Collection:
             "throughput": _speeds(row, BANDWIDTH if by is BANDWIDTH else THROUGHPUT),
             "response": _speeds(row, RESPONSE) if by is RESPONSE else [],
             "why": None if row.valid else row.why or "not measured",
-            "remarks": [_number(self._remarks, remark) for remark in remarks],
+            "remarks": [_number(self._remarks, remark) for remark in found.remarks()],
         }
         return [values[name] for name in COLUMNS]
 

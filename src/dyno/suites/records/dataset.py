@@ -15,10 +15,9 @@ from hashlib import shake_128
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.records.port import Key, Record
+from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 
 ABSENT = -1
-VERSION_DIGITS = 7
 
 _CONSONANTS = "bcdfghjklmnprstvwxyz"
 _SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")

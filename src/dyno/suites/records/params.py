@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from dyno.model import Phase, Preset, Value
 from dyno.settings import Setting, choice, integer
-from dyno.suites.records.dataset import VERSION_DIGITS
 from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100
 """Records that one scan asks for: the most that YCSB's workload E asks for."""

@@ -20,6 +20,8 @@ MSGPACK = Caveat("msgpack", "encodes a record by msgpack: the encoder parameter 
 PORT = "records"
 Record = dict[str, str]
 Key = tuple[str, str]
+VERSION_DIGITS = 7
+"""At the start of a stub: how often the record was replaced."""
 
 INDEXES: dict[str, Callable[[Record], str]] = {
     "rev_name": lambda record: record["name"][::-1],

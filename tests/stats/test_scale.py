@@ -1,0 +1,260 @@
+"""Guards that reports of large runs take no more than so much for each row, by counting calls and never by the clock;
+that what is quicker than a library's gives what that gives; and that what a large run is not shown of is said."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import random
+import statistics
+import sys
+import weakref
+from collections.abc import Callable
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from madeup import a_cell, of_rates
+from rich.console import Console
+from rich.table import Table
+
+from dyno.model import Tier
+from dyno.report import charts, compared, data, grid, jsontext, limits, plot, sweeps, text, words
+from dyno.report.charts import latency, ratios
+from dyno.report.page import build
+from dyno.report.site.catalogue import entry
+from dyno.report.site.data import Collection
+from dyno.results import Run
+from dyno.stats import between, compare, estimate, gate, sweep
+from dyno.stats.kept import kept
+
+MARGIN = 0.05
+PHASES = ("read",)
+
+
+def a_sweep(engines: int = 3, values: int = 4, tiers: tuple[Tier, ...] = (Tier.PROCESS,)) -> Run:
+    """Engines, each slower than the one before by a tenth and more so at higher values, with three trials each."""
+    rows = []
+    for tier, value, batch, at in product(tiers, range(values), (1, 2), range(engines)):
+        cell = a_cell(f"engine-{at}", tier, records=1_000 * (value + 1), batch=batch)
+        speed = 1e6 / (1 + at / 10) / (1 + value * (engines - at) / 50)
+        rows.append(
+            (cell, {"read": [speed * (1 + (at * 7 + value * 3 + block * 5) % 11 / 1_000) for block in range(3)]})
+        )
+    return of_rates(*rows, phases=PHASES)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions, of Python and of C, are called meanwhile."""
+    count = 0
+
+    def watch(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()
+    sys.setprofile(watch)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def shown(run: Run) -> str:
+    out = io.StringIO()
+    text.render(run, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def in_a_site(run: Run) -> object:
+    collection = Collection()
+    collection.add(run, entry(run, "run"))
+    return collection.data()
+
+
+def drawn(run: Run) -> object:
+    return [each.records(run) for each in charts.of(run)]
+
+
+def checked(run: Run) -> object:
+    after = Run(Path("after.json"), run.header, run.cells, run.attempts)
+    found = between.between(run, after)
+    return compared.between_data(run, after, found, MARGIN, gate.gate(found, MARGIN))
+
+
+REPORTS: dict[str, Callable[[Run], object]] = {
+    "show": shown,
+    "show --json": lambda run: list(data.as_json(run)),
+    "show --csv": data.as_csv,
+    "show --markdown": data.as_markdown,
+    "compare": lambda run: compared.within(run, compare.tables(run), None, MARGIN),
+    "compare --json": lambda run: compared.within_data(run, compare.tables(run), "engine-1", MARGIN),
+    "answers": words.answers,
+    "check": checked,
+    "charts": drawn,
+    "site": in_a_site,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(
+    "larger",
+    [{"values": 40}, {"engines": 60, "values": 2}],
+    ids=["values of a parameter", "engines in a table"],
+)
+def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
+    name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Up to so many, each engine is held against each.
+    monkeypatch.setattr(limits, "RATIOS", 0)
+    small = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
+    # What is kept of one run, or once for all, is of neither.
+    REPORTS[name](a_sweep(**small))
+    before, after = a_sweep(**small), a_sweep(**larger)
+    counts = [calls(lambda run=run: REPORTS[name](run)) for run in (before, after)]
+    grown = len(after.cells) / len(before.cells)
+    assert counts[1] <= counts[0] * grown * 1.3, counts
+
+
+def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
+    asked = []
+
+    @kept
+    def cells(run: Run, more: int = 0) -> int:
+        asked.append(more)
+        return len(run.cells) + more
+
+    run = a_sweep()
+    assert [cells(run), cells(run), cells(run, 1), cells(run, more=1)] == [24, 24, 25, 25]
+    assert asked == [0, 1, 1]
+    summarized, gone = compare.tables(run), weakref.ref(run)
+    del run
+    gc.collect()
+    assert summarized and gone() is None
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="before 3.11 the library rounds more than once")
+@given(st.lists(st.floats(-1e12, 1e12), min_size=2, max_size=30))
+def test_a_deviation_is_the_librarys(values: list[float]) -> None:
+    assert estimate.deviation(values) == statistics.stdev(values)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, min_size=1, max_size=3), st.lists(JSON, max_size=3))
+def test_json_in_pieces_is_that_of_the_library(found: dict[str, Any], rows: list[Any]) -> None:
+    found["rows"] = rows
+    streamed = {**found, "rows": iter(rows)}
+    assert "".join(jsontext.pieces(streamed)) == json.dumps(found, indent=2) + "\n"
+    dense = "".join(jsontext.dense({**found, "rows": iter(rows)}))
+    assert dense == json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("folding", [[3], [0, 1, 2, 3]], ids=["remarks fold", "all fold"])
+def test_a_table_on_a_terminal_is_laid_out_as_by_rich(width: int, folding: list[int]) -> None:
+    draw, said = random.Random(width), ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据"]
+    for _ in range(30):
+        rows = [
+            [" ".join(draw.choices(said, k=draw.randint(0, 1 + 7 * (at == 3)))) for at in range(4)] for _ in range(5)
+        ]
+        columns = [
+            grid.Column(head, left=at in (0, 3), folds=at in folding, least=0 if at in folding else 15)
+            for at, head in enumerate(["engine", "rate", "p99", "remarks"])
+        ]
+        ours, theirs = (Console(file=io.StringIO(), width=width, highlight=False) for _ in range(2))
+        grid.render(columns, rows, ours)
+        table = Table(box=None, pad_edge=False, padding=(0, grid.GAP, 0, 0))
+        for column in columns:
+            justify: Any = "left" if column.left else "right"
+            table.add_column(column.head, justify=justify, min_width=column.least, no_wrap=not column.folds)
+        for row in rows:
+            table.add_row(*row)
+        theirs.print(table)
+        assert lines(ours) == lines(theirs)
+
+
+def lines(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_only_those_that_may_cross_are_judged_and_all_that_cross_are_found() -> None:
+    rows = []
+    for value in range(6):
+        for at in range(5):
+            rate = 1e6 * (1 + 0.3 * ((at * 3 + value * (at + 1)) % 7))
+            rows.append((a_cell(f"engine-{at}", records=10 + value), {"read": [rate, rate * 1.01, rate * 0.99]}))
+    (found,) = sweep.sweeps(of_rates(*rows, phases=PHASES), "records")
+    cells = {row.cell.asked: row.cell for _, table in found.points for row, _ in table.rows}
+    every = [
+        crossing
+        for one, other in combinations(cells.values(), 2)
+        for crossing in sweep._between(found, one, other, False, MARGIN)
+    ]
+    assert every
+    assert sweep.crossings(found, log=False) == every
+
+
+def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
+    (found, *_) = sweeps.every(a_sweep(engines=60, values=2))
+    leaders = [cell.asked for cell in sweep.leaders(found)]
+    assert len(leaders) == sweep.MOST_CROSSED
+    fastest = [row.cell.asked for row, _ in found.points[0][1].rows]
+    assert set(fastest[: sweep.MOST_CROSSED // 2]) <= set(leaders)
+
+
+def test_a_picture_says_which_engines_and_panels_it_leaves_out() -> None:
+    drawn = said_on(plot.picture(run := a_sweep(engines=60, values=2), plot.chart(run, "throughput"), plot.Choice()))
+    assert f"The best {limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
+    assert "engine-39" in drawn and "engine-40" not in drawn
+    run = a_sweep(engines=2, values=limits.PANELS)
+    drawn = said_on(plot.picture(run, plot.chart(run, "throughput"), plot.Choice()))
+    assert (
+        f"The first {limits.FEW_PANELS} of {limits.PANELS * 2} panels: --phase, --tier and -p choose others." in drawn
+    )
+
+
+def said_on(picture: str) -> str:
+    return picture.replace("&gt;", ">")
+
+
+def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_sweep(engines=60, values=2)
+    run = Run(tmp_path / "run.json", run.header, run.cells, run.attempts)
+    run.path.write_text("{}\n")
+    whole = build.build([run])
+    assert f"The best {limits.VIEWS} of 60 engines" in whole
+    assert "rows: the CSV among the downloads has all" not in whole
+    monkeypatch.setattr(limits, "FEWEST_RESULTS", 10)
+    monkeypatch.setattr(limits, "RESULTS", 10)
+    monkeypatch.setattr(limits, "ANSWERS", 1)
+    cut = build.build([run])
+    assert f"The first 10 of {len(run.cells)} rows: the CSV among the downloads has all." in cut
+    assert "3 further answers" in cut
+
+
+def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_sweep(engines=4, values=2)
+    every = ratios.records(run)
+    monkeypatch.setattr(limits, "RATIOS", len(every) - 1)
+    few = ratios.records(run)
+    best = {table.rows[0][0].cell.asked for table in compare.tables(run)}
+    assert len(few) == len(every) // 4
+    assert all(record in every and record["baseline"] in best for record in few)
+
+
+def test_a_brief_curve_has_points_of_the_whole_one() -> None:
+    """Without histograms there is none of either."""
+    assert latency.brief(a_sweep()) == latency.records(a_sweep()) == []
