@@ -7,6 +7,8 @@ and the library encodes and decodes. Percentiles are found here too, since it wa
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -20,6 +22,11 @@ except ImportError:
     _record = None  # type: ignore[assignment]
 
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
+MOST = 2.0**63
+HEADER_BYTES = 8
+PLAIN, UNPACKED_BYTES = 10_000, 1 << 20
+"""A text of so many characters is unpacked without a look, to ten MB at most; a longer one if it has no more bytes
+than a histogram of ours could have."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -80,7 +87,8 @@ def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: float) -> int:
     """A percentile in ns of the filled counters of a histogram, in the order of their indices: as `percentiles`."""
     at = np.cumsum(counts)
-    rank = max(int(percentile * int(at[-1]) / 100 + 0.5), 1)
+    # Of as many as no float counts, the rank may come out one too high.
+    rank = min(max(int(percentile * int(at[-1]) / 100 + 0.5), 1), int(at[-1]))
     value = _LAYOUT.get_value_from_index(int(indices[np.searchsorted(at, rank)]))
     return int(_LAYOUT.get_highest_equivalent_value(value))
 
@@ -95,17 +103,29 @@ def merged(encoded: Iterable[str | None]) -> NDArray[np.int64]:
             # The library raises another exception for each way in which text is no histogram.
             except Exception as error:
                 raise ValueError(f"not a histogram: {error}") from None
+    if counts.min() < 0 or counts.sum(dtype=np.float64) >= MOST:
+        raise ValueError("not a histogram: it counts less than nothing, or more than there is room for")
     return counts
 
 
 def _decoded(text: str) -> NDArray[np.int64]:
     """The counters alone: a histogram of the library's costs more to make than to decode."""
+    if len(text) > PLAIN:
+        _check_unpacked(text)
     found = HdrHistogramEncoder.decode(text)
     layout = found.payload
     if (layout.lowest_trackable_value, layout.highest_trackable_value, layout.significant_figures) != LAYOUT:
         raise ValueError("of another range or precision")
     found.init_counts(_LAYOUT.counts_len)
     return np.frombuffer(found.get_counts(), dtype=np.int64)
+
+
+def _check_unpacked(text: str) -> None:
+    """Raises ValueError for what would fill the memory: the library unpacks it whole."""
+    packed = zlib.decompressobj()
+    packed.decompress(base64.b64decode(text)[HEADER_BYTES:], UNPACKED_BYTES)
+    if packed.unconsumed_tail:
+        raise ValueError(f"over {UNPACKED_BYTES:,} bytes")
 
 
 def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:

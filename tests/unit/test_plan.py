@@ -624,7 +624,7 @@ WRONG_FILES = {
     ),
     "nested value": (
         'suite = "records"\nparam = { records = { a = 1 } }',
-        "suite records: parameter records={'a': 1}: wants a whole number from 1 up",
+        "{file}: param: {'a': 1} is neither a text nor a number",
     ),
 }
 

@@ -12,6 +12,7 @@ import click
 
 from dyno import __version__
 from dyno.cli.conceal import hide_passwords
+from dyno.harmless import harmless
 from dyno.model import UsageError
 from dyno.passwords import concealed
 from dyno.settings import nearest
@@ -97,5 +98,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(line: str, status: int) -> NoReturn:
-    print(f"dyno: {concealed(line)}", file=sys.stderr)
+    print(f"dyno: {harmless(concealed(line), keep='')}", file=sys.stderr)
     sys.exit(status)

@@ -17,10 +17,11 @@ class _Output(Console):
 
 def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
-    console = _Output(highlight=False)
-    return console if console.is_terminal else _Output(highlight=False, width=PIPE_WIDTH)
+    # What is in brackets, or between colons, is text of an engine's: no markup, and no emoji.
+    console = _Output(highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
 
 
 def progress() -> Console:
     """Standard error: how it is going."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)

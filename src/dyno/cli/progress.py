@@ -117,8 +117,8 @@ def observer() -> Iterator[Quiet | Display]:
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield Display(bar)

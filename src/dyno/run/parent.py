@@ -119,7 +119,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
 
 
 def _difference(plan: Plan, run: Run) -> str | None:
-    if run.cells != plan.cells:
+    if run.cells != results.kept(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
     changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]

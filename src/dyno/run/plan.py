@@ -17,7 +17,7 @@ from dyno import registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import passwords
-from dyno.results import beside
+from dyno.results import MOST_CELLS, beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
 from dyno.run.rows import hidden, rows_of
@@ -145,6 +145,8 @@ def make(asked: Asked) -> Plan:
     combinations = list(_combinations(suite, preset, asked))
     rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, asked.phases)
+    if len(rows) * len(combinations) > MOST_CELLS:
+        raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
     addresses: dict[str, str] = {}
     rows = [(spec, hidden(spec, options, addresses), tier) for spec, options, tier in rows]
     return Plan(
@@ -228,5 +230,7 @@ def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[s
         # A preset's too: it may want what is not installed.
         read = [setting.read(text, f"suite {suite.name}: parameter") for text in wanted]
         values[name] = list(dict.fromkeys(read))
+    if (cells := math.prod(map(len, values.values()))) > MOST_CELLS:
+        raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters, of {MOST_CELLS:,} at most")
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))

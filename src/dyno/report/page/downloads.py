@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dyno.report import data
-from dyno.results import Run
+from dyno.results import Run, lines, parsed
 
 MOST_BYTES = 2_000_000
 """Of a page, if that can be."""
@@ -59,15 +59,14 @@ def whole(run: Run, at: int) -> Download:
 
 def part(run: Run, at: int) -> Download:
     """The run file without histograms and time series, which are most of its size. Still a run file."""
-    lines = []
-    for line in run.path.read_text().splitlines():
-        found = json.loads(line)
-        for sample in found.get("samples") or ():
+    kept = []
+    for found in map(parsed, lines(run.path)):
+        for sample in found["samples"] if found.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        lines.append(f"{compact(found)}\n")
+        kept.append(f"{compact(found)}\n")
     name = f"{run.path.stem}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
         f" {MOST_BYTES / 1e6:g} MB; {run.path.name} has them."
     )
-    return Download(f"raw-{at}", pack("".join(lines)), name, "The run file in part", "application/json", remark)
+    return Download(f"raw-{at}", pack("".join(kept)), name, "The run file in part", "application/json", remark)
