@@ -156,4 +156,4 @@ def typed(data: Any, kind: Any) -> Any:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         place = where.removesuffix("`").removeprefix(".")
-        raise ValueError(f"{place}: {what[0].lower()}{what[1:]}" if place else what) from None
+        raise ValueError(f"{place}{place and ': '}{what[0].lower()}{what[1:]}") from None
