@@ -20,6 +20,7 @@ from time import perf_counter_ns
 from dyno import registry
 from dyno.measure.measure import uncollected
 from dyno.measure.phase import sampled
+from dyno.measure.spent import Spent
 from dyno.pace import Pace
 from dyno.suite import Job, Operations
 
@@ -54,7 +55,7 @@ def main() -> int:
                     for key in keys:
                         get(key)
                     bare.append(len(keys) / (perf_counter_ns() - begin) * 1e9)
-                sample = sampled(workload, phase, job, Pace())
+                sample = sampled(workload, phase, job, Pace(), Spent())
                 mine.append(sample.per_second or 0.0)
                 ratios.append(mine[-1] / bare[-1])
         workload.close()

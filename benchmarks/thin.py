@@ -1,68 +1,300 @@
-"""What a server's client library costs: each server by its default client and by a thinner one, in one run.
+"""What a client costs: Dyno's, by default and thin, beside the load tool that a server's own users take.
 
-    python benchmarks/thin.py [--records N] [--blocks N]
+    python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
 
-Single lookups by key, in blocks of one trial each in shuffled order. For each: CPU time of client and server for a
-lookup, and how many times as fast the thin client is, by block, with a 99 % interval. Servers that are not installed
-are left out and named.
+Single lookups by key, on one server for all, which is started for this: by Dyno's default client, by its thin one,
+and by pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has data of its own on that
+server: what it looks up is said beside it. Figures are medians over the turns: op/s; and the client's CPU time for a
+lookup, of all its processes and threads, start and end of the tool included. Ratios of Dyno's clients to a tool are
+by turn, with a 95 % interval: 2.00 in the last column is a client that computes twice as long for a lookup.
+
+Exit status: 0 all that is here was measured; 1 something failed, and is named; 2 a usage error; 3 nothing is here
+that could be measured: neither servers nor tools.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from dyno import registry
-from dyno.cli.progress import observer
+from dyno.engine import Server
+from dyno.model import Tier
 from dyno.report import units
 from dyno.run import parent, plan
 from dyno.run.asked import Asked
-from dyno.stats.compare import ratios
-from dyno.stats.estimate import around, center
+from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
 from dyno.stats.summary import summarize
-from dyno.stats.verdict import CONFIDENCE
 
-THIN = {"postgresql": "pq", "mariadb": "c", "redis": "hiredis", "valkey": "hiredis"}
-PHASE = "rand-key"
+PHASE, TIER = "rand-key", Tier.PROCESS
+SEEN = 20_000
+"""Requests by which it is seen how many redis-benchmark needs for its time."""
+STUB = 150
+
+
+class Turn(NamedTuple):
+    """What one contestant did in one turn."""
+
+    rate: float
+    cpu_ns: float
+    """Of the client, for each lookup."""
+
+
+Contestant = Callable[[int], Turn]
+"""Called with the number of connections."""
+
+
+class Failed(Exception):
+    """A tool that did not do what it was asked."""
+
+
+class Bench:
+    """A server that runs, and what is asked of everybody."""
+
+    def __init__(self, engine: str, server: Any, work: Path, records: int, seconds: float) -> None:
+        self.engine, self.server, self.work, self.records, self.seconds = engine, server, work, records, seconds
+        self._runs = 0
+
+    def dyno(self, client: str, url: str) -> Contestant:
+        """Dyno by that client of its, on the server as if it were a user's."""
+
+        def turn(clients: int) -> Turn:
+            asked = {"name": self.engine, "client": client, "url": url}
+            made = plan.make(
+                Asked(
+                    "records",
+                    engines=[asked],
+                    params={"records": [self.records], "txn": [1]},
+                    phases=[PHASE],
+                    clients=[clients],
+                    samples=1,
+                    duration=self.seconds,
+                    tier=TIER.value,
+                )
+            )
+            self._runs += 1
+            file = self.work / f"{self._runs}.json"
+            run = parent.execute(made, file, self.work, parent.Quiet(), resume=False, overwrite=False)
+            row = next(row for row in summarize(run) if row.cell.engine == self.engine)
+            if row.throughput is None or row.client_cpu_ns is None:
+                raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")
+            return Turn(row.throughput.median, row.client_cpu_ns)
+
+        return turn
+
+    def tool(self, command: Callable[[int], Sequence[str]], done: str, rate: str) -> Contestant:
+        """A tool, whose output tells by these regular expressions how many lookups it did, and how many a second."""
+
+        def turn(clients: int) -> Turn:
+            text, cpu_ns = ran(command(clients))
+            return Turn(told(rate, text), cpu_ns / told(done, text))
+
+        return turn
+
+
+def ran(command: Sequence[str]) -> tuple[str, int]:
+    """What a command printed, and the CPU time of its process in ns."""
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read()
+    if process.returncode:
+        raise Failed(f"{Path(command[0]).name} ended with {process.returncode}: {text[-300:].strip()}")
+    return text, round((usage.ru_utime + usage.ru_stime) * 1e9)
+
+
+def told(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    if found is None:
+        raise Failed(f"a tool did not say {pattern!r}: {text[-300:].strip()}")
+    return float(found[1])
+
+
+def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
+    import psycopg
+
+    address = bench.server.address
+    url = f"postgresql://{address['user']}@/{address['dbname']}?host={quote(address['host'], safe='')}"
+    yield from ((client, bench.dyno(client, url)) for client in ("psycopg", "pq"))
+    words = ["-h", address["host"], "-U", address["user"], address["dbname"]]
+    ran(["pgbench", "-i", "-q", *words])
+    with psycopg.connect(**address) as connection:
+        columns = (
+            'name text COLLATE "C", location text COLLATE "C", stub text COLLATE "C", PRIMARY KEY (name, location)'
+        )
+        connection.execute(f"CREATE TABLE thin ({columns})")
+        rows = f"SELECT n::text, n::text, repeat('x', {STUB}) FROM generate_series(1, {bench.records}) AS n"
+        connection.execute(f"INSERT INTO thin {rows}")
+    with psycopg.connect(**address, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+    script = bench.work / "same.sql"
+    script.write_text(
+        f"\\set n random(1, {bench.records})\n"
+        "SELECT name, location, stub FROM thin WHERE name = :n AND location = :n;\n"
+    )
+
+    def command(*what: str) -> Callable[[int], Sequence[str]]:
+        told = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}"]
+        return lambda clients: [*told, *what, "-c", str(clients), *words]
+
+    done, rate = r"actually processed: (\d+)", r"tps = ([\d.]+)"
+    yield "pgbench -S -M prepared: an integer by an integer", bench.tool(command("-S"), done, rate)
+    yield "pgbench -f -M prepared: Dyno's table and statement", bench.tool(command("-f", str(script)), done, rate)
+
+
+def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
+    import pymysql
+
+    address = bench.server.address
+    url = f"mariadb://{address['user']}@localhost/?unix_socket={quote(address['unix_socket'], safe='')}"
+    yield from ((client, bench.dyno(client, url)) for client in ("pymysql", "c"))
+    words = ["sysbench", "oltp_point_select", "--db-driver=mysql", "--mysql-db=thin", "--tables=1"]
+    words += [f"--mysql-socket={address['unix_socket']}", f"--mysql-user={address['user']}"]
+    words += [f"--table-size={bench.records}"]
+    with closing(pymysql.connect(user=address["user"], unix_socket=address["unix_socket"])) as connection:
+        connection.cursor().execute("CREATE DATABASE thin")
+    ran([*words, "prepare"])
+    yield (
+        "sysbench oltp_point_select: 120 characters by an integer",
+        bench.tool(
+            lambda clients: [*words, f"--threads={clients}", f"--time={bench.seconds:.0f}", "run"],
+            r"transactions: +(\d+)",
+            r"transactions: +\d+ +\(([\d.]+) per sec",
+        ),
+    )
+
+
+def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
+    from redis import Redis
+
+    path = str(bench.server.address)
+    yield from ((client, bench.dyno(client, f"unix://{path}")) for client in ("redis-py", "hiredis"))
+    with Redis(unix_socket_path=path) as client:
+        for number in range(bench.records):
+            client.set(f"key:{number:012}", "x" * STUB)
+    words = ["redis-benchmark", "-s", path, "--csv", "-r", str(bench.records), "-d", str(STUB), "-t", "get"]
+
+    def turn(clients: int) -> Turn:
+        def asked(requests: int) -> tuple[float, int]:
+            text, cpu_ns = ran([*words, "-c", str(clients), "-n", str(requests)])
+            return told(r'"GET","([\d.]+)"', text), cpu_ns
+
+        requests = round(asked(SEEN)[0] * bench.seconds)
+        rate, cpu_ns = asked(requests)
+        return Turn(rate, cpu_ns / requests)
+
+    yield f"redis-benchmark -t get: {STUB} bytes by 16", turn
+
+
+CONTESTS = {
+    "postgresql": (postgresql, "pgbench"),
+    "mariadb": (mariadb, "sysbench"),
+    "redis": (redis, "redis-benchmark"),
+    "valkey": (redis, "redis-benchmark"),
+}
+
+
+@contextmanager
+def serving(engine: str, home: Path, clients: int) -> Iterator[Server]:
+    spec = registry.engine(engine)
+    assert spec.server is not None
+    server = spec.server(home, TIER, spec.resolve({}), clients)
+    assert server is not None
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def contest(bench: Bench, clients: Sequence[int], turns: int, shuffle: random.Random) -> None:
+    contestants = dict(CONTESTS[bench.engine][0](bench))
+    seen: dict[tuple[int, str], list[Turn]] = {(n, name): [] for n in clients for name in contestants}
+    for _ in range(turns):
+        order = list(seen)
+        shuffle.shuffle(order)
+        for number, name in order:
+            seen[number, name].append(contestants[name](number))
+            print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    for number in clients:
+        show(bench.engine, number, {name: seen[number, name] for name in contestants})
+
+
+def show(engine: str, clients: int, seen: dict[str, list[Turn]]) -> None:
+    noun = "connection" if clients == 1 else "connections"
+    print(f"\n{f'{engine}, {clients} {noun}':<58}{'op/s':>10}{'client':>10}")
+    for name, turns in seen.items():
+        rate, cost = (median(turn[at] for turn in turns) for at in (0, 1))
+        print(f"{name:<58}{rate:>10,.0f}{units.cost(cost):>10}")
+    ours = list(seen)[:2]
+    for tool in list(seen)[2:]:
+        print(f"{'  to ' + tool.partition(':')[0]:<40}{'op/s':>24}{'CPU of the client':>26}")
+        for name in ours:
+            pairs = list(zip(seen[name], seen[tool], strict=True))
+            ratios = (compared([one[at] / its[at] for one, its in pairs]) for at in (0, 1))
+            print(f"{'    ' + name:<40}{''.join(f'{ratio:>25}' for ratio in ratios)}")
+
+
+def compared(ratios: Sequence[float]) -> str:
+    if len(ratios) < FEWEST_TRIALS:
+        return f"{median(ratios):.2f}"
+    found = around(median(ratios), center(ratios), CONFIDENCE)
+    return f"{found.median:.2f} ({found.low:.2f} – {found.high:.2f})"
+
+
+def lacking(engine: str) -> str | None:
+    tool = CONTESTS[engine][1]
+    return registry.engine(engine).lacking() or (None if shutil.which(tool) else f"needs {tool}")
+
+
+def numbers(text: str) -> list[int]:
+    found = [int(part) for part in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What a server's client library costs.")
-    parser.add_argument("--records", type=int, default=10_000, metavar="N", help="default: 10000")
-    parser.add_argument("--blocks", type=int, default=8, metavar="N", help="default: 8")
+    parser = argparse.ArgumentParser(description="What a client costs, beside the tools of a server's own users.")
+    parser.add_argument("engine", nargs="*", help=f"{', '.join(CONTESTS)}; default: all")
+    parser.add_argument("--clients", type=numbers, default=[1, 32], metavar="N[,N...]", help="default: 1,32")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each turn; default: 3")
+    parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
     asked = parser.parse_args()
-    there = [name for name in THIN if (why := registry.engine(name).lacking()) is None or print(f"{name} {why}")]
-    if not there:
-        return 3
-    made = plan.make(
-        Asked(
-            "records",
-            engines=[text for name in there for text in (name, f"{name}:client={THIN[name]}")],
-            params={"records": [asked.records], "txn": [1]},
-            phases=[PHASE],
-            samples=asked.blocks,
-            budget=30,
-        )
-    )
-    with tempfile.TemporaryDirectory(dir=".") as place, observer() as watching:
-        Path(place).chmod(0o755)
-        work = Path(place).absolute()
-        run = parent.execute(made, work / "run.json", work, watching, resume=False, overwrite=False)
-    found = {row.cell.asked: row for row in summarize(run)}
-    print(f"{'':24}{'client':>10}{'server':>10}{'op/s':>12}")
-    for name, row in found.items():
-        rate = row.throughput.median if row.throughput else 0
-        costs = "".join(f"{units.cost(cost):>10}" for cost in (row.client_cpu_ns, row.server_cpu_ns))
-        print(f"{name:24}{costs}{rate:>12,.0f}")
+    if unknown := [name for name in asked.engine if name not in CONTESTS]:
+        parser.error(f"{unknown[0]} is not known; there are: {', '.join(CONTESTS)}")
+    there, failed = [], False
+    for name in asked.engine or CONTESTS:
+        why = lacking(name)
+        print(f"{name}: {why}") if why else there.append(name)
     for name in there:
-        thin = f"{name}:client={THIN[name]}"
-        by_block = ratios(run, PHASE, thin, name)
-        found_ratio = around(median(by_block), center(by_block), CONFIDENCE)
-        print(f"{thin}: {found_ratio.median:.2f} times as fast, {found_ratio.low:.2f} – {found_ratio.high:.2f}")
-    return 0
+        with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="thin-") as place:
+            work = Path(place)
+            work.chmod(0o755)
+            with serving(name, work / "server", max(asked.clients)) as server:
+                try:
+                    bench = Bench(name, server, work, asked.records, asked.seconds)
+                    contest(bench, asked.clients, asked.turns, random.Random(name))
+                except Failed as error:
+                    failed = True
+                    print(f"{name}: {error}")
+    return 3 if not there else int(failed)
 
 
 if __name__ == "__main__":

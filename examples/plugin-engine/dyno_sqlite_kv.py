@@ -10,6 +10,7 @@ from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.settings import Setting, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -64,7 +65,7 @@ class SQLiteKV:
         yield Caveat("sql", "runs a SQL statement for every get, put and delete")
 
 
-class Keys:
+class Keys(OrderedKV, KVReader):
     """The `ordered-kv` port: it reads, and inside `writing` it writes."""
 
     def __init__(self, engine: SQLiteKV) -> None:
@@ -75,7 +76,7 @@ class Keys:
         row = self._execute("SELECT value FROM kv WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def seek(self, key: bytes) -> Iterator[Entry]:
         return self._execute("SELECT key, value FROM kv WHERE key >= ? ORDER BY key", (key,))
 
     def put(self, key: bytes, value: bytes) -> None:

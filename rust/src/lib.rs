@@ -1,7 +1,9 @@
-//! The native measuring loop: clock, histogram, loop, pacing. No engine may be put here, and nothing that knows one.
+//! The native measuring loop: clock, histogram, loop, pacing; and the packing of keys, which is in the time of every
+//! engine of the record layer. No engine may be put here, and nothing that knows one.
 
 mod clock;
 mod histogram;
+mod keys;
 mod pacing;
 mod stamps;
 mod steps;
@@ -83,5 +85,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(closed, module)?)?;
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-"""The native measuring loop, in Rust (rust/src): an optional extension of the same contract as `dyno.run.loop`."""
+"""The native measuring loop, in Rust (rust/src): an optional extension of the same contract as `dyno.measure.loop`;
+and the packing of keys, of that of `dyno.suites.records.keys`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,3 +29,4 @@ def paced(
     failed: Callable[[Exception], Any],
 ) -> tuple[list[Any], Stamps]: ...
 def record(counts: NDArray[np.int64], values: NDArray[np.int64], magnitude: int, highest: int) -> None: ...
+def pack(prefix: bytes, parts: tuple[str, ...]) -> bytes: ...

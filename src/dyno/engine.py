@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dyno import interpreters
+from dyno.harmless import harmless
 from dyno.model import Caveat, Tier, UsageError, Value
 from dyno.programs import Program
 from dyno.settings import Setting, resolve, unknown
@@ -134,6 +135,9 @@ class EngineSpec:
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
+    upkeep: Callable[[Any], None] | None = None
+    """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
+    its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
     """What is missing here beside modules (a server's program), with what to do about it."""
     in_memory: bool = False
@@ -215,7 +219,8 @@ class EngineSpec:
         can."""
         if missing := self.missing():
             return f"needs {', '.join(missing)}{self.remedy and ': '}{self.remedy}"
-        return self.needs(self.resolve({}) if options is None else options)
+        told = self.needs(self.resolve({}) if options is None else options)
+        return None if told is None else harmless(told, keep="")
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""

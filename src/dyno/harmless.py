@@ -7,6 +7,9 @@ what is too long is cut, with a mark that says by how much.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 MOST = 4_000
 """Characters of one text that are kept."""
@@ -29,3 +32,20 @@ def _is_harmless(character: str) -> bool:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def harmful(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of a declaration that is not one harmless line: where it is, and as it may be shown."""
+    if isinstance(found, str):
+        if (shown := harmless(found, keep="")) != found:
+            yield where, shown
+    elif isinstance(found, Mapping):
+        for name, value in found.items():
+            yield from harmful(name, where)
+            yield from harmful(value, f"{where}: {harmless(str(name), keep='')}")
+    elif isinstance(found, (tuple, list)):
+        for value in found:
+            yield from harmful(value, where)
+    elif is_dataclass(found) and not isinstance(found, type):
+        for field in fields(found):
+            yield from harmful(getattr(found, field.name), f"{where}: {field.name}" if where else field.name)

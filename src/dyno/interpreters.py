@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def interpreter(engine: str, version: str) -> Path | None:
     """The Python of that environment; None where it was not made, or what it was made from is gone."""
     made = home(engine, version)
     python = made / "bin" / "python"
-    return python if (made / MARK).exists() and python.exists() else None
+    with suppress(OSError):
+        return python if (made / MARK).exists() and python.exists() else None
+    return None
 
 
 def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:

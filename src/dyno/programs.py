@@ -7,6 +7,7 @@ one of the engine's requirements.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,6 +62,8 @@ class Program:
         return f"{self.name}.jar" if isinstance(self.source, Jar) else self.name
 
     def path(self) -> Path | None:
-        """Where it is; None where it was not installed."""
+        """Where it is; None where it was not installed, or can't be reached."""
         found = self.home / self.file
-        return found if found.is_file() else None
+        with suppress(OSError):
+            return found if found.is_file() else None
+        return None

@@ -13,11 +13,14 @@ import pkgutil
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import chain
 from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
+from dyno.declared import said
 from dyno.engine import EngineSpec
+from dyno.harmless import harmful, harmless
 from dyno.model import UsageError
 from dyno.settings import unknown
 from dyno.suite import Suite
@@ -44,22 +47,31 @@ def _load(kind: str, name: str) -> Any:
     if name not in known:
         raise UsageError(unknown(kind, name, known))
     module, _, attribute = known[name].partition(":")
-    where = f"{kind} {name} ({known[name]})"
+    where = harmless(f"{kind} {name} ({known[name]})", keep="")
     try:
         found = getattr(importlib.import_module(module), attribute)
         if found.name != name:
             raise ValueError(f"it calls itself {found.name}; the names must be the same")
-    except Exception as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {said}") from error
+    except (Exception, SystemExit) as error:
+        why = harmless(" ".join(said(error).split()))
+        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {why}") from error
     if kind == "engine":
         try:
             found.check(_ports())
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from None
+            raise UsageError(harmless(f"{where}: {error}", keep="")) from None
         except Exception as error:
-            raise UsageError(f"{where} is no EngineSpec: {type(error).__name__}: {error}") from None
+            why = harmless(said(error), keep="")
+            raise UsageError(f"{where} is no EngineSpec: {type(error).__name__}: {why}") from None
+    _check_texts(where, found, kind)
     return found
+
+
+def _check_texts(where: str, found: Any, kind: str) -> None:
+    """What a declaration says is shown as it stands. Raises UsageError."""
+    parts = {"": found} if kind == "engine" else {name: getattr(found, name, ()) for name in Suite.__annotations__}
+    for field, shown in chain.from_iterable(harmful(part, name) for name, part in parts.items()):
+        raise UsageError(f"{where}: {field}: {shown:.80} is not one line of text that can be shown")
 
 
 @cache

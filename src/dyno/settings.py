@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from dyno import addresses
 from dyno.harmless import harmless
 from dyno.model import UsageError, Value
 from dyno.values import MOST
@@ -29,16 +30,18 @@ class Setting:
     default: Value
     help: str
     address: bool = False
-    """The address of a user's own server. It may hold a password, which is shown and kept nowhere."""
+    """The address of a user's own server, or where it stands: see `addresses`. What is secret in it is shown and kept
+    nowhere."""
 
     def read(self, text: Any, owner: str) -> Value:
         """The value of `text`, which may also be a value from a plan file. Raises UsageError."""
         if isinstance(text, bool):
             text = "yes" if text else "no"
         try:
-            return self.parse(str(text))
+            return self.parse(addresses.given(str(text)) if self.address else str(text))
         except ValueError as error:
-            raise UsageError(f"{owner} {self.name}={shown(text)}: {error}") from None
+            said = "" if self.address else f"={shown(text)}"
+            raise UsageError(f"{owner} {self.name}{said}: {error}") from None
 
 
 def integer(low: int, high: int | None = None) -> Callable[[str], Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import runfiles
-from shell import COMMAND, Shell, is_one_line
+from shell import COMMAND, TESTS, Shell, is_one_line
 
 from dyno import results
 from dyno.model import Tier
@@ -148,6 +149,29 @@ def test_text_of_a_run_is_text(tmp_path: Path, report: Callable[..., Path], visi
     assert name in page.locator("#overview thead").first.inner_text()
     assert f"error: {EVIL}" in page.locator("#results").inner_text()
     assert name in page.locator("#chart-throughput .data").inner_text()
+
+
+HARM = "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+
+
+def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
+    """What engines, suites and tools said in real trials: versions, settings, caveats, errors, facts, reports."""
+    shell.plugins = [TESTS / "plugins" / "gossip"]
+    engines = ("caveats=harmful+settings=harmful+version=harmful", "raises=harmful", "fails=harmful+prints=harmful")
+    flags = ["-p", "records=300", "--phases", "rand-key", "--samples", "1", "--retries", "0"]
+    talked = shell.dyno(
+        "run", "records", "-e", ",".join(f"talker:{how}" for how in engines), *flags, "-o", shell.file
+    )
+    words = ("run", "fibs", "-e", "fibber:report=harmful", "-o", shell.home / "fibs.json")
+    assert (talked.status, shell.dyno(*words).status) == (1, 0)
+    page = visit(report(shell.file, shell.home / "fibs.json"))
+    for box in page.locator("figure:visible").all():
+        box.scroll_into_view_if_needed()
+    assert page.locator("main img, main script").count() == 0
+    found = page.locator("main").evaluate("main => main.textContent")
+    # As text, and as escapes.
+    assert "<img src=x onerror=alert(1)>" in found and "\\x1b[31mred" in found
+    assert re.findall(HARM, found) == []
 
 
 def test_the_policy_lets_nothing_else_run_and_nothing_out(page_of_made: Path, chromium: Any) -> None:

@@ -663,7 +663,7 @@ def test_a_directory_that_is_not_a_sites_is_refused(base: Path, tmp_path: Path, 
     for place, why in (
         (foreign, "was not made by dyno site"),
         (marked, "was not made by dyno site"),
-        (foreign / "letter.txt", "is a file"),
+        (foreign / "letter.txt", "no directory"),
         (foreign / "letter.txt" / "below", "can't write"),
     ):
         ended = shell.dyno("site", base, "-o", place)

@@ -15,6 +15,7 @@ from needed import require
 from dyno import registry
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Tier, Wrong
+from dyno.ports.ordered_kv import KVReader
 from dyno.suites._shared.conformance import brief
 from dyno.suites.compression.batches import Batches
 from dyno.suites.compression.conformance import CHECKS, Opened
@@ -62,7 +63,7 @@ class Store:
         pass
 
 
-class Keys:
+class Keys(KVReader):
     def __init__(self, engine: Store) -> None:
         self.entries = engine.entries
         self.waiting: dict[bytes, bytes] = {}

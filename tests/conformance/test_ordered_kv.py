@@ -15,7 +15,7 @@ from needed import require
 from dyno import registry
 from dyno.engine import EngineSpec
 from dyno.model import Tier, Wrong
-from dyno.ports.ordered_kv import CHECKS, PORT, OrderedKV
+from dyno.ports.ordered_kv import CHECKS, OF_TWO, PORT, KVReader, OrderedKV
 from dyno.suite import Job
 
 STORES = [
@@ -45,7 +45,26 @@ def test_every_engine_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path:
     CHECKS[check](opened(spec, tier, tmp_path), tier)
 
 
-class Honest:
+SHARED = [(spec, tier) for spec, tier in STORES if spec.clients != "one"]
+
+
+@pytest.mark.parametrize("check", OF_TWO)
+@pytest.mark.parametrize(("spec", "tier"), SHARED, ids=[f"{spec.name}-{tier.value}" for spec, tier in SHARED])
+def test_every_engine_of_several_clients_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:
+    require(spec)
+    job = Job(spec, tmp_path, tier, spec.resolve({}), {}, seed=1, clients=2)
+    known = check in {gap.check for gap in spec.gaps}
+    expected = pytest.raises(Wrong) if known else nullcontext()
+    with (
+        closing(job.open(tmp_path)) as engine,
+        closing(job.port(engine)) as one,
+        closing(job.port(engine)) as other,
+        expected,
+    ):
+        OF_TWO[check](one, other)
+
+
+class Honest(KVReader, OrderedKV):
     """A store in a dict, which keeps what it was named by."""
 
     kept: dict[str, dict[bytes, bytes]]
@@ -119,6 +138,46 @@ class Forgets(Honest):
         super().__init__({})
 
 
+class MovesOneCursor(Honest):
+    """All seeks share what a single one may reuse."""
+
+    def __init__(self, kept: dict[bytes, bytes]) -> None:
+        super().__init__(kept)
+        self.at: Iterator[tuple[bytes, bytes]] = iter(())
+
+    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        self.at = super().seek(key)
+        return (entry for _ in self.kv if (entry := next(self.at, None)) is not None)
+
+
+class KeepsItsSnapshot(Honest):
+    """What it read from once it reads from again."""
+
+    snapshot: Honest | None = None
+
+    def reading(self) -> AbstractContextManager[Any]:
+        self.snapshot = self.snapshot or Honest(dict(self.kv))
+        return nullcontext(self.snapshot)
+
+
+class FirstBeyond(Honest):
+    def first(self, key: bytes) -> tuple[bytes, bytes] | None:
+        return next((entry for entry in self.seek(key) if entry[0] > key), None)
+
+
+class TooFew(Honest):
+    def stretch(self, key: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        return super().stretch(key, count - 1)
+
+
+class Isolated(Honest):
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext(Honest(dict(self.kv)))
+
+    def single(self) -> AbstractContextManager[Any]:
+        return nullcontext(self)
+
+
 def held(kind: type[Honest], check: str) -> None:
     stores: dict[str, dict[bytes, bytes]] = {}
     CHECKS[check](lambda name: nullcontext(kind(stores.setdefault(name, {}))), Tier.PROCESS)
@@ -142,8 +201,22 @@ def test_an_honest_store_passes(check: str) -> None:
         (Forgets, "persistence"),
         (DeletesNothing, "model"),
         (KeepsTheFirst, "model"),
+        (FirstBeyond, "order"),
+        (FirstBeyond, "model"),
+        (TooFew, "order"),
+        (MovesOneCursor, "interleaved"),
+        (KeepsItsSnapshot, "latest"),
     ],
 )
 def test_a_wrong_store_does_not(kind: type[Honest], check: str) -> None:
     with pytest.raises(Wrong):
         held(kind, check)
+
+
+def test_clients_that_see_a_commit_in_the_middle_are_not_isolated() -> None:
+    kept: dict[bytes, bytes] = {}
+    OF_TWO["isolation"](Isolated(kept), Isolated(kept))
+    for wrong in (Honest, KeepsItsSnapshot):
+        kept.clear()
+        with pytest.raises(Wrong):
+            OF_TWO["isolation"](wrong(kept), Honest(kept))

@@ -6,7 +6,7 @@ And guards the conformance suite itself: every check of it fails on a store that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from stores import Store, engines, journals, stores
 from dyno import registry
 from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.model import Tier, Wrong
+from dyno.ports import ordered_kv
 from dyno.suites._shared.conformance import brief
 from dyno.suites.records.conformance import CHECKS, model
 from dyno.suites.records.encoders import ENCODERS
@@ -81,7 +82,7 @@ def test_a_long_random_history_leaves_store_and_model_alike(spec: EngineSpec) ->
 @pytest.mark.parametrize("spec", engines(), ids=lambda spec: spec.name)
 def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
     for gap in spec.gaps:
-        assert gap.check in CHECKS
+        assert gap.check in {**CHECKS, **ordered_kv.CHECKS, **ordered_kv.OF_TWO}
         assert gap.kind in ("unsupported", "upstream", "todo")
         assert gap.reason
 
@@ -104,6 +105,9 @@ class Table:
 
     def get(self, key: Key) -> Record | None:
         return self.rows.get(key)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return [self.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         field = index.removeprefix("rev_")
@@ -199,6 +203,21 @@ class NeedsItsIndexes(Table):
         return super().delete(keys if self.indexed else ())
 
 
+class AnswersByOrderOfKeys(Table):
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return super().get_many(sorted(keys))
+
+
+class LeavesOutWhatIsNotThere(Table):
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return [found for found in super().get_many(keys) if found]
+
+
+class FindsEachOnce(Table):
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return [self.get(key) if key not in keys[:at] else None for at, key in enumerate(keys)]
+
+
 class StopsStoringAfterAWhile(Table):
     stored = 0
 
@@ -218,6 +237,7 @@ def table(port: type[Table] = Table, engine: type[Rows] = Rows, gaps: tuple[Gap,
 BROKEN = {
     "absence": table(MatchesPrefixes),
     "order": table(KeepsInsertionOrder),
+    "many": table(AnswersByOrderOfKeys),
     "overwrite": table(ReplacesBlindly),
     "delete": table(DeletesWhatIsNotThere),
     "atomicity": table(LeavesHalfATransaction),
@@ -234,7 +254,15 @@ def test_the_check_passes_a_correct_store_and_fails_a_broken_one(check: str, tmp
         hold(BROKEN[check], check, tmp_path / "broken")
 
 
-@pytest.mark.parametrize(("check", "port"), [("order", SortsByLength), ("overwrite", LooksOnceForAll)])
+SUBTLER = [
+    ("order", SortsByLength),
+    ("many", LeavesOutWhatIsNotThere),
+    ("many", FindsEachOnce),
+    ("overwrite", LooksOnceForAll),
+]
+
+
+@pytest.mark.parametrize(("check", "port"), SUBTLER)
 def test_the_check_fails_a_subtler_break_too(check: str, port: type[Table], tmp_path: Path) -> None:
     with pytest.raises(Wrong):
         hold(table(port), check, tmp_path)

@@ -127,6 +127,13 @@ def test_a_store_passes_the_check_by_every_client(client: str, check: str, place
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_a_pipeline_answers_as_a_list_does(client: str, place: Path) -> None:
+    spec = registry.engine("redis")
+    require(spec)
+    CHECKS["many"](Store(spec, Tier.PROCESS, {"client": client, "many": "pipeline"}).opened(place), Tier.PROCESS)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, place: Path) -> None:
     """Also of what was sent before: some MiB, which is more than is kept back."""
 

@@ -4,7 +4,6 @@ so much CPU time, and no figure that can't be. Not a test itself."""
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -146,10 +145,9 @@ def _case(case: Case, home: Path) -> Iterator[Ended]:
 
 def run(case: str, words: Sequence[str]) -> Ended:
     """One command, in this process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     status: Any = None
     wrong: str | None = None
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _caught() as (out, err):
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         try:
             main(list(words))
@@ -161,9 +159,27 @@ def run(case: str, words: Sequence[str]) -> Ended:
             wrong = _where(error)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    said = [stream.buffer.getvalue().decode("utf-8", "replace") for stream in (out, err)]  # type: ignore[attr-defined]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        said = [os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace") for file in (out, err)]
     wrong = wrong or nonsense(words, status, *said)
     return Ended(case, words, status if isinstance(status, int) else None, wrong)
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[tuple[int, int]]:
+    """Files in the place of standard output and standard error, for which commands make streams of their own."""
+    streams, before = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            yield out.fileno(), err.fileno()
+        finally:
+            sys.stdout, sys.stderr = streams
+            for descriptor, old in enumerate(before, 1):
+                os.dup2(old, descriptor)
+                os.close(old)
 
 
 def _where(error: BaseException) -> str:

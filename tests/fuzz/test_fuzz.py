@@ -108,14 +108,18 @@ def counts(found: Sequence[Ended]) -> str:
     )
 
 
-@pytest.mark.parametrize(("make", "count"), [(quick_file, 160), (plan, 200), (command, 160)], ids=lambda of: str(of))
+def named(of: object) -> str:
+    return getattr(of, "__name__", str(of))
+
+
+@pytest.mark.parametrize(("make", "count"), [(quick_file, 160), (plan, 200), (command, 160)], ids=named)
 def test_a_few_of_each(make: Callable[[int], Case], count: int) -> None:
     held(make, range(count), processes=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-@pytest.mark.parametrize("make", [file, plan, command])
+@pytest.mark.parametrize("make", [file, plan, command], ids=named)
 def test_very_many_of_each(make: Callable[[int], Case]) -> None:
     held(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
 

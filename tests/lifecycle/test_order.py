@@ -8,6 +8,7 @@ engines of `tests/plugins/recorder` write down what they are asked.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -38,7 +39,7 @@ class Life:
 
     def asked(self) -> list[Event]:
         """Every call in order, without what may differ: process, thread, name, directory and speed."""
-        passed_over = ("pid", "thread", "name", "options", "others")
+        passed_over = ("pid", "thread", "name", "options", "others", "where")
         return [
             {k: self._relative(v) if k == "home" else v for k, v in event.items() if k not in passed_over}
             for event in self.events
@@ -215,3 +216,13 @@ def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: S
     assert len({tuple(block) for block in blocks}) > 1, "every block in the same order"
     assert order(shell, seed=1) == blocks
     assert order(shell, seed=2) != blocks
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
+def test_where_things_lie_in_memory_is_drawn_anew_for_each_block(shell: Shell) -> None:
+    """What the kernel does once for each process that is started: luck that would else be in every trial the same."""
+    found = lives(shell, "recorder,recorder-b", samples=3, phases="rand-key")
+    where = [life.opened[0]["where"] for life in found]
+    assert len(where) == 6
+    assert where[::2] == where[1::2]
+    assert len(set(where)) == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from shell import COMMAND, FAULTY, PATIENCE, Shell, small
+from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
 
 RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -97,3 +97,13 @@ def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
     assert TABLE.search(out)
     assert "\x1b" not in out
     assert "\r" not in out
+
+
+def test_what_an_engine_says_is_text_on_a_terminal(shell: Shell) -> None:
+    """No markup of the display's, and nothing that the terminal heeds."""
+    shell.plugins = [TESTS / "plugins" / "gossip"]
+    words = ("-e", "memory,talker:fails=harmful", *small(samples=1, retries=0), "-o", "r.json")
+    status, sent = on_terminal(shell, *COMMAND, "run", "records", *words)
+    assert status == 1, sent
+    assert "block 1: error: OSError: \\x1b[31mred\\x1b]0;title" in plain(sent)
+    assert "[/red]" in sent and "\x1b]0;" not in sent and "\u202e" not in sent

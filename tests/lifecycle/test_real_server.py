@@ -95,6 +95,40 @@ def test_clients_have_a_connection_each_and_their_server_outlives_the_fork(shell
     assert shell.strays() == []
 
 
+def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell) -> None:
+    chosen = small(samples=1, phases="insert-blind-indices,rand-key", param_txn=10)
+    rows = "postgresql,postgresql:set=work_mem=5MB max_wal_size=2GB"
+    ended = shell.dyno("run", "records", "-e", rows, *chosen, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert "postgresql:set=work_mem=5MB max_wal_size=2GB" in ended.out
+    assert "settings that you gave" in ended.out
+    plain, given = sorted(shell.attempts("postgresql"), key=lambda attempt: int(attempt["cell"]))
+    assert (given["settings"]["work_mem"], given["settings"]["max_wal_size"]) == ("5MB", "2GB")
+    assert (plain["settings"].get("work_mem"), plain["settings"]["max_wal_size"]) == (None, "1GB")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("fsync=off", "fsync is not to be set here"),
+        ("jit", "wants NAME=VALUE"),
+    ],
+)
+def test_settings_that_are_none_are_refused_in_one_line(shell: Shell, given: str, said: str) -> None:
+    ended = shell.dyno("run", "records", "-e", f"postgresql:set={given}", "-o", shell.file)
+    assert ended.status == 2, ended
+    assert said in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+
+
+def test_a_setting_that_the_server_does_not_know_is_told_by_what_it_says(shell: Shell) -> None:
+    chosen = small(samples=1, phases="rand-key")
+    ended = shell.dyno("run", "records", "-e", "postgresql:set=jot=on", *chosen, "-o", shell.file)
+    assert ended.status == 3, ended
+    assert 'unrecognized configuration parameter "jot"' in ended.out
+    assert shell.left() == []
+
+
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals) -> None:
     before = segments()

@@ -98,7 +98,7 @@ def test_a_killed_run_is_readable_and_goes_on(
     assert_complete(shell, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
 def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number: signal.Signals) -> None:
     with waiting(shell) as process:
         # As a terminal does for Ctrl-C; the worker is in a session of its own and hears nothing.

@@ -17,6 +17,7 @@ from dyno import published, registry
 from dyno.engine import EngineSpec, PortSpec
 from dyno.measure.slices import Held
 from dyno.model import Tier, UsageError, Wrong
+from dyno.ports.ordered_kv import KVReader
 from dyno.run import plan
 from dyno.run.asked import Asked
 from dyno.suite import Failure, Job, Operations
@@ -170,7 +171,7 @@ class Store:
         return {}
 
 
-class Keys:
+class Keys(KVReader):
     def __init__(self, engine: Store) -> None:
         self.entries = engine.entries
 

@@ -425,7 +425,7 @@ def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, 
         (("--samples", "--markdown"), "--samples wants --json, --csv or --parquet"),
         (("-o", "x.html"), "-o x.html: wants a name in .json, .csv, .md or .parquet, or a flag that says the form"),
         (("-o", "no/x.csv"), "can't write no/x.csv: No such file or directory"),
-        (("--csv", "-o", "."), "can't write .: Is a directory"),
+        (("--csv", "-o", "."), "can't write .: it is a directory"),
     ],
     ids=str,
 )

@@ -227,6 +227,7 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
             slices = [Operations(lambda call: [call], range(2), len, held=held) for _ in range(3)]
         tally = flown(slices, flights)
         assert (tally.elapsed_ns, tally.busy_ns) == (1_560, 1_560)
+        assert tally.wall_ns >= tally.elapsed_ns, "the end of the transaction is in both"
         assert int(tally.latency.counts.sum()) == 6
         assert np.flatnonzero(tally.latency.counts).tolist() == [10]
     assert events == ["opened", "closed"] * 2

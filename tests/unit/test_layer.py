@@ -4,19 +4,30 @@ nothing, and a store with any strings in it answers like a dict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from clockwork import the_loop
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dyno import registry
 from dyno.model import Tier
+from dyno.suites.records import keys
 from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.layer import LayeredRecords, pack
+from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.port import INDEXES, Key, Record
+
+try:
+    from dyno import _native
+except ImportError:
+    # Then the tests of it are skipped, and fail where CI has to have it: see `the_loop`.
+    pass
 
 # Mostly what is hard: NUL, the byte after it, the ends of UTF-8's lengths, and one letter to make near-doubles of.
 HARD = st.text(st.sampled_from("\0\x01a\x7f\x80\u07ff\u0800\uffff\U00010000\U0010ffff"), max_size=4)
@@ -29,25 +40,121 @@ def utf8(parts: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(part.encode() for part in parts)
 
 
+Pack = Callable[[bytes, tuple[Any, ...]], bytes]
+
+
+@pytest.fixture(scope="module", params=["python", "native"])
+def pack(request: pytest.FixtureRequest) -> Pack:
+    """The packing of keys in Python, and the native one."""
+    if request.param == "python":
+        return keys.packed
+    the_loop("native")
+    native: Pack = _native.pack
+    return native
+
+
 @settings(max_examples=500)
-@given(TUPLES, TUPLES)
-def test_packed_tuples_sort_as_their_strings_do(one: tuple[str, ...], other: tuple[str, ...]) -> None:
-    assert (pack(*one) < pack(*other)) == (utf8(one) < utf8(other))
-    assert (pack(*one) == pack(*other)) == (one == other)
+@given(one=TUPLES, other=TUPLES)
+def test_packed_tuples_sort_as_their_strings_do(pack: Pack, one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    assert (pack(b"", one) < pack(b"", other)) == (utf8(one) < utf8(other))
+    assert (pack(b"", one) == pack(b"", other)) == (one == other)
 
 
-@given(st.lists(TUPLES, max_size=30))
-def test_sorting_packed_tuples_sorts_the_tuples(tuples: list[tuple[str, ...]]) -> None:
-    packed = {pack(*parts): parts for parts in tuples}
+@given(tuples=st.lists(TUPLES, max_size=30))
+def test_sorting_packed_tuples_sorts_the_tuples(pack: Pack, tuples: list[tuple[str, ...]]) -> None:
+    packed = {pack(b"", parts): parts for parts in tuples}
     assert len(packed) == len(set(tuples)), "two tuples share a key"
     assert [packed[key] for key in sorted(packed)] == sorted(set(tuples), key=utf8)
 
 
-def test_packing_by_example() -> None:
-    assert pack() == b""
-    assert pack("ab", "c") == b"ab\0c\0"
-    assert pack("a\0b") == b"a\0\xffb\0"
-    assert pack("é") == b"\xc3\xa9\0"
+def test_packing_by_example(pack: Pack) -> None:
+    assert pack(b"", ()) == b""
+    assert pack(b"r", ()) == b"r"
+    assert pack(b"", ("ab", "c")) == b"ab\0c\0"
+    assert pack(b"\0n", ("a\0b",)) == b"\0na\0\xffb\0"
+    assert pack(b"", ("\0", "")) == b"\0\xff\0\0"
+    assert pack(b"", ("é",)) == b"\xc3\xa9\0"
+
+
+@given(prefix=st.binary(max_size=3), before=TUPLES, after=TUPLES)
+def test_a_packed_tuple_is_its_parts_one_after_the_other(
+    pack: Pack, prefix: bytes, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    assert pack(prefix, before + after) == prefix + pack(b"", before) + pack(b"", after)
+
+
+ANYTHING = st.one_of(HARD, st.text(st.characters(), max_size=3), st.none(), st.binary(max_size=2), st.integers())
+"""Strings, halves of surrogate pairs among them, and what is none."""
+
+
+def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[Exception]:
+    try:
+        return pack(prefix, parts)
+    except Exception as error:
+        return type(error)
+
+
+@settings(max_examples=1_000)
+@given(prefix=st.binary(max_size=3), parts=st.lists(ANYTHING, max_size=4).map(tuple))
+@example(prefix=b"", parts=("a\ud800",))
+@example(prefix=b"", parts=("\udfff\0",))
+def test_the_native_packing_does_as_the_one_in_python(prefix: bytes, parts: tuple[Any, ...]) -> None:
+    the_loop("native")
+    assert outcome(_native.pack, prefix, parts) == outcome(keys.packed, prefix, parts)
+
+
+def test_half_a_surrogate_pair_is_no_text_and_a_number_no_string(pack: Pack) -> None:
+    assert outcome(pack, b"", ("a", "\ud800")) is UnicodeEncodeError
+    assert outcome(pack, b"", ("a", 1)) is TypeError
+    assert outcome(pack, b"", (b"a",)) is TypeError
+
+
+def test_packing_holds_on_to_nothing(pack: Pack) -> None:
+    """Neither to what it was given nor to memory, also where it raised."""
+    given_ = ("a\0" * 3, "é" * 2)
+    prefix = bytes([1, 2, 3])
+    before = [sys.getrefcount(thing) for thing in (prefix, given_, *given_)]
+    for _ in range(100):
+        pack(prefix, given_)
+        outcome(pack, prefix, (*given_, 1))
+        outcome(pack, prefix, (*given_, "\ud800"))
+    assert [sys.getrefcount(thing) for thing in (prefix, given_, *given_)] == before
+
+
+def test_where_it_was_built_the_layer_packs_natively() -> None:
+    the_loop("native")
+    assert keys.pack is _native.pack
+
+
+WITHOUT = """
+import sys
+from pathlib import Path
+if "without" in sys.argv:
+    sys.modules["dyno._native"] = None
+from dyno import registry
+from dyno.model import Tier
+from dyno.suite import Job
+from dyno.suites.records import keys
+print(keys.pack is keys.packed, keys.pack(b"r", ("a", "b")))
+suite = registry.suite("records")
+params = {setting.name: setting.default for setting in suite.params} | {"records": 1}
+for spec in (registry.engine("memory"), registry.engine("sqlite")):
+    workload = suite.workload(Job(spec, Path(), Tier.VOLATILE, spec.resolve({}), params, seed=1, clients=1))
+    print([caveat.code for caveat in workload.caveats()])
+"""
+
+
+@pytest.mark.parametrize("way", ["with", "without"])
+def test_where_it_was_not_built_the_one_in_python_packs_and_rows_say_so(way: str) -> None:
+    if way == "with":
+        the_loop("native")
+    ended = subprocess.run([sys.executable, "-c", WITHOUT, way], capture_output=True, text=True, timeout=60)
+    python = way == "without"
+    assert ended.stdout.splitlines() == [
+        f"{python} b'ra\\x00b\\x00'",
+        "['python-keys']" if python else "[]",
+        "[]",
+    ], ended.stderr
 
 
 @pytest.mark.parametrize("name", ["msgpack", "json"])
@@ -106,9 +213,9 @@ def test_deleting_every_record_leaves_no_entry_of_any_index(records: list[Record
     kv = spec.ports["ordered-kv"].open(engine)
     port = LayeredRecords(kv, ENCODERS["msgpack"], indexed=True)
     port.replace(records)
-    keys = {key(record) for record in records}
-    assert len(list(kv.seek(b""))) == 3 * len(keys)
-    assert port.delete([*keys, *keys]) == [True] * len(keys) + [False] * len(keys)
+    every = {key(record) for record in records}
+    assert len(list(kv.seek(b""))) == 3 * len(every)
+    assert port.delete([*every, *every]) == [True] * len(every) + [False] * len(every)
     assert list(kv.seek(b"")) == []
 
 

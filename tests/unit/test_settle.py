@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,7 +56,8 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=made.sleep, monotonic_ns=lambda: made.now))
+    monkeypatch.setattr(module, "sleep", made.sleep)
+    monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
     monkeypatch.setattr(module, "own", made.own)
     monkeypatch.setattr(module, "of_tree", made.of_tree)
     monkeypatch.setattr(module, "of_thread_ns", lambda: (made.watched, 0))

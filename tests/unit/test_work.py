@@ -144,6 +144,51 @@ def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
     assert asked(one, BY_NAME["rand-key"]) != asked(other, BY_NAME["rand-key"])
 
 
+@every_txn
+@pytest.mark.parametrize("clients", [1, 3])
+def test_batches_ask_for_what_is_asked_one_by_one(clients: int, txn: Any, tmp_path: Path) -> None:
+    phase = BY_NAME["rand-key"]
+    one_by_one, batched = (workload(tmp_path / str(size), txn=txn, batch=size, records=100) for size in (1, 16))
+    for client in range(clients):
+        keys = [key for _, key in asked(one_by_one, phase, client, clients)]
+        batches = [batch for _, batch in asked(batched, phase, client, clients)]
+        assert [key for batch in batches for key in batch] == keys
+        assert [len(batch) for batch in batches[:-1]] == [16] * (len(batches) - 1)
+        assert 0 < len(batches[-1]) <= 16
+
+
+def test_a_batch_counts_for_as_many_as_it_asks_for(tmp_path: Path) -> None:
+    whole = workload(tmp_path, batch=16, records=100)
+    whole.prepare(BY_NAME["rand-key"])
+    with whole.connect() as port:
+        tally = measured(whole, BY_NAME["rand-key"], port)
+    assert (tally.operations, tally.items, tally.checked) == (7, 100, 100)
+
+
+# -- upkeep -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phases", "kept"),
+    [
+        ("insert-blind-indices", ""),
+        ("rand-key", "rand-key"),
+        ("rand-key rand-index scan", "rand-key"),
+        ("insert-blind-indices insert-noblind-indices rand-key scan", "rand-key"),
+        ("rand-key update mixed delete", "rand-key mixed delete"),
+        ("insert-noblind-indices update rand-key", "update rand-key"),
+    ],
+)
+def test_a_store_that_was_written_to_is_looked_after_once_before_it_is_used(
+    phases: str, kept: str, tmp_path: Path
+) -> None:
+    whole, done = workload(tmp_path), list[str]()
+    whole._job = replace(whole._job, spec=replace(whole._job.spec, upkeep=lambda engine: done.append(phase)))
+    for phase in phases.split():
+        asked(whole, BY_NAME[phase])
+    assert done == kept.split()
+
+
 # -- rounds -----------------------------------------------------------------------------------------------
 
 REPEATED = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold", "update")
@@ -510,6 +555,9 @@ class LyingReader:
         found: Record | None = self.liar.answer("get", self.reader.get(key))
         return found
 
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return list(self.liar.answer("get_many", self.reader.get_many(keys)))
+
     def finder(self, index: str) -> Callable[[str], Record | None]:
         find = self.reader.finder(index)
         return lambda value: self.liar.answer("find", find(value))
@@ -652,6 +700,17 @@ def test_one_wrong_answer_voids_the_phase(
     for at in range(2 if txn != "all" or method in ("get", "find", "scan") else 1):
         whole = workload(tmp_path / str(at), txn=txn, distribution="uniform")
         assert lied_to(whole, Known(), BY_NAME[phase], method, lie, at).void
+
+
+BATCH_LIES: dict[str, Lie] = {**OLDS, "out of order": out_of_order}
+
+
+@every_txn
+@pytest.mark.parametrize("lie", BATCH_LIES.values(), ids=BATCH_LIES)
+def test_one_wrong_answer_in_a_batch_voids_the_phase(lie: Lie, txn: Any, tmp_path: Path) -> None:
+    for at in range(2):
+        whole = workload(tmp_path / str(at), txn=txn, batch=7, distribution="uniform")
+        assert lied_to(whole, Known(), BY_NAME["rand-key"], "get_many", lie, at).void
 
 
 @pytest.mark.parametrize("lie", [wrong, stale, another, missing])

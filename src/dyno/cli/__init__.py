@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,13 +10,17 @@ from typing import NoReturn
 import click
 
 from dyno import __version__
+from dyno.cli import streams
 from dyno.cli.conceal import hide_passwords
 from dyno.harmless import harmless
 from dyno.model import UsageError
-from dyno.passwords import concealed
+from dyno.passwords import concealed, secrets, without
+from dyno.places import trouble
 from dyno.settings import nearest
 
-INTERRUPTED = 130
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+KEEPING = {"run", "replicate"}
+"""Commands whose result is in a file too."""
 # Name to module: a command is imported when it is asked for, so that `dyno --version` is quick.
 COMMANDS = {
     "run": "run",
@@ -72,31 +75,42 @@ def dyno(context: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits: 0 done, 1 something failed, 2 a usage error in one line, 3 nothing measured."""
-    # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    streams.prepare()
+    # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed. So does a terminal that
+    # is closed, unless nohup(1) has seen to that.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     hide_passwords()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    status, line = _done(given)
+    if line is None and (why := streams.failure()):
+        line = f"can't write to standard output: {why}"
+        status = status or (FAILED if {*given[:1]} & KEEPING else MISUSED)
+    if line is not None:
+        hidden = tuple(secret for word in given for secret in secrets(word))
+        print(f"dyno: {harmless(without(concealed(line), hidden), keep='')}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _done(given: list[str]) -> tuple[int, str | None]:
+    """Runs the command; its exit status, and the line that says what was wrong."""
     try:
-        # Not by `dyno.main`, which takes an output that nobody reads any more for a failure.
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        with dyno.make_context("dyno", given) as context:
+        # Not by `dyno.main`, which has statuses of its own.
+        with dyno.make_context("dyno", [*given]) as context:
             status = dyno.invoke(context)
-        sys.stdout.flush()
     except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        return done.exit_code, None
     except UsageError as error:
-        _fail(str(error), 2)
+        return MISUSED, str(error)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "dyno"
-        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}; see {where} --help", 2)
+        return MISUSED, f"{' '.join(error.format_message().split()).rstrip('.')}; see {where} --help"
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output, a `head` perhaps, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    sys.exit(status if isinstance(status, int) else 0)
-
-
-def _fail(line: str, status: int) -> NoReturn:
-    print(f"dyno: {harmless(concealed(line), keep='')}", file=sys.stderr)
-    sys.exit(status)
+        return INTERRUPTED, "interrupted"
+    except OSError as error:
+        # A place that Dyno has no say in: a full disk, a directory that is gone, no file left to open.
+        return MISUSED, trouble(error)
+    except MemoryError:
+        return MISUSED, "there is not enough memory for that"
+    return status if isinstance(status, int) else 0, None

@@ -5,24 +5,22 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from dyno.passwords import passwords
+from dyno.passwords import concealed_argument
 
 _START, _END = 47, 48
 """Of /proc/PID/stat, counted from 0: arg_start and arg_end of proc(5)."""
 
 
 def hide_passwords() -> None:
-    """Overwrites each password of an address in this process's own arguments with asterisks, where they are kept for
-    ps(1) to be read. What Python has read of them stays as it is. Linux only.
+    """Overwrites what is secret in this process's own arguments with asterisks, where they are kept for ps(1) to be
+    read. What Python has read of them stays as it is. Linux only.
     """
     process = Path("/proc/self")
     with suppress(OSError, ValueError, IndexError):
         given = (process / "cmdline").read_bytes()
         words = [word.decode(errors="surrogateescape") for word in given.split(b"\0")]
-        hidden = given
-        for secret in {secret for word in words for secret in passwords(word)}:
-            raw = secret.encode(errors="surrogateescape")
-            hidden = hidden.replace(raw, b"*" * len(raw))
+        shown = "\0".join(concealed_argument(word, _as_long) for word in words)
+        hidden = shown.encode(errors="surrogateescape")
         if hidden == given:
             return
         # The program's name, in parentheses, may hold blanks.
@@ -32,3 +30,7 @@ def hide_passwords() -> None:
             with (process / "mem").open("r+b", buffering=0) as memory:
                 memory.seek(start)
                 memory.write(hidden)
+
+
+def _as_long(secret: str) -> str:
+    return "*" * len(secret.encode(errors="surrogateescape"))

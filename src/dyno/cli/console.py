@@ -1,11 +1,15 @@
-"""The one place that decides where output goes and how wide it is."""
+"""The one place that decides where output goes and how wide it is. What is in brackets is text, and no markup."""
 
 from __future__ import annotations
+
+import sys
 
 from rich.console import Console
 
 # Wide enough for the widest table: what is read from a file or a pipe should not be folded.
 PIPE_WIDTH = 200
+# What a terminal has that does not tell, and the narrowest for which anything is made: it folds lines itself.
+USUAL_WIDTH, LEAST_WIDTH = 80, 40
 
 
 class _Output(Console):
@@ -19,9 +23,21 @@ def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
     # What is in brackets, or between colons, is text of an engine's: no markup, and no emoji.
     console = _Output(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
+    console.width = _wide(console) if console.is_terminal else PIPE_WIDTH
+    return console
 
 
 def progress() -> Console:
     """Standard error: how it is going."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console.width = _wide(console)
+    return console
+
+
+def tell(line: str) -> None:
+    """Says on standard error what is no part of the result."""
+    print(f"dyno: {line}", file=sys.stderr)
+
+
+def _wide(console: Console) -> int:
+    return max(console.width or USUAL_WIDTH, LEAST_WIDTH)

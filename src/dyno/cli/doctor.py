@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,7 +28,7 @@ WATCH_SECONDS = 0.5
     metavar="DIR",
     help="Where the engines' data will live (default: where `dyno run` puts it).",
 )
-def command(as_json: bool, work: Path | None) -> None:
+def command(as_json: bool, work: Path | None) -> int:
     """This machine, how quiet it is, and what would spoil a measurement.
 
     Exit status: 0, or 1 if something would make figures false.
@@ -45,15 +46,17 @@ def command(as_json: bool, work: Path | None) -> None:
         click.echo(json.dumps({"facts": found, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
         render(found, findings, output())
-    if any(finding.severity == "bad" for finding in findings):
-        raise SystemExit(1)
+    return 1 if any(finding.severity == "bad" for finding in findings) else 0
 
 
 def _writable(work: Path) -> Path:
     """`work` or its nearest existing parent, where data could be written. Raises UsageError."""
     place = facts.nearest_existing(work)
+    with suppress(OSError):
+        # A link that leads nowhere does not exist, and is in the way.
+        place = work if work.is_symlink() else place
     if not place.is_dir():
-        raise UsageError(f"{place} is a file; --work wants a directory")
+        raise UsageError(f"{place} is no directory; --work wants one")
     try:
         # Tried, not asked: by its permissions root may write everywhere, and still not in /proc.
         with tempfile.TemporaryFile(dir=place):

@@ -1,49 +1,115 @@
-"""Writes what a command makes to the file that the user named."""
+"""Writes what a command makes to the file that the user named, or to standard output."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from pathlib import Path
 
 from dyno import results
 from dyno.model import UsageError
 
+OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
 
-def save(path: Path, content: bytes) -> None:
-    """The whole file or none of it, and says so. Raises UsageError for what can't be written, and for a run file: it
-    can't be made again."""
+
+def is_output(path: str) -> bool:
+    """Whether that is standard output: by the dash, as elsewhere; `./-` is a file of that name."""
+    return path in OUTPUT
+
+
+def check(path: str) -> None:
+    """Raises UsageError for what `save` can't write, as far as that can be known, and for what it is not to replace:
+    a run file, which can't be made again, and what is on a disk."""
+    if is_output(path):
+        return
+    kind = _kind(path)
+    if kind in (stat.S_IFDIR, stat.S_IFBLK, stat.S_IFSOCK):
+        raise UsageError(f"can't write {path}: it is {KINDS[kind]}")
+    if opening(path, len(results.OPENING)) == results.OPENING:
+        raise UsageError(f"-o {path}: that is a run file, which is not replaced by what is shown of one")
+    if kind is None and not _real(path).parent.is_dir():
+        raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
+
+
+def save(path: str, content: bytes) -> None:
+    """The whole file or none of it, and says so. Raises UsageError as `check` does."""
+    check(path)
+    if is_output(path):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
     try:
-        if path.exists() and not path.is_file():
-            # A device or a pipe: what is there is not to be replaced.
-            path.write_bytes(content)
+        if _kind(path) in (None, stat.S_IFREG):
+            _replace(_real(path), content)
         else:
-            _refuse_run_file(path)
-            _replace(path.resolve(), content)
+            Path(path).write_bytes(content)
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from None
     print(f"Written to {path}", file=sys.stderr)
 
 
-def directory(path: Path) -> Path:
+def directory(path: str) -> Path:
     """Made if it is not there. Raises UsageError."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"can't make {path}: it is there and no directory") from None
     except OSError as error:
         raise UsageError(f"can't make {path}: {error.strerror}") from None
-    return path
+    return Path(path)
 
 
-def _refuse_run_file(path: Path) -> None:
-    if path.exists():
-        with path.open("rb") as file:
-            if file.read(len(results.OPENING)) == results.OPENING:
-                raise UsageError(f"-o {path}: that is a run file, which is not replaced by what is shown of one")
+def opening(path: str, count: int) -> bytes | None:
+    """The first bytes of a regular file; None where there is none. Raises UsageError for what can't be read."""
+    if is_output(path) or _kind(path) != stat.S_IFREG:
+        return None
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
+
+
+def run_file(path: str) -> Path:
+    """Where a run file of that name is, or is to be: what a link leads to. Raises UsageError for what can be none."""
+    if is_output(path):
+        raise UsageError(f"-o {path}: a run file is appended to after every trial; name a file")
+    kind = _kind(path)
+    if kind not in (None, stat.S_IFREG):
+        raise UsageError(f"-o {path}: that is {KINDS.get(kind, 'something else')}, and a run file is a regular file")
+    return _real(path) if Path(path).is_symlink() else Path(path)
+
+
+def _real(path: str) -> Path:
+    """What a link leads to in the end. Raises UsageError where the current directory is gone."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
+
+
+def _kind(path: str) -> int | None:
+    """As `stat.S_IFMT` tells it; None where nothing is there. Raises UsageError for what can't be looked at."""
+    try:
+        return stat.S_IFMT(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _replace(path: Path, content: bytes) -> None:
     """`path` is no link: a link stays one, and what it leads to is replaced."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".dyno-{os.getpid()}.part")
     try:
         part.write_bytes(content)
         part.replace(path)

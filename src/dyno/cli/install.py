@@ -13,7 +13,7 @@ from dyno.cli.console import output
 @click.command(name="install")
 @click.argument("engines", nargs=-1, required=True, metavar="ENGINE...")
 @click.option("--yes", is_flag=True, help="Install system packages, too, as root or by sudo; else they are named.")
-def command(engines: tuple[str, ...], yes: bool) -> None:
+def command(engines: tuple[str, ...], yes: bool) -> int:
     """Get what engines lack: Python packages, programs, an interpreter of their own.
 
     Exit status: 0 if all of them can run then, 1 if something could not be had.
@@ -31,5 +31,4 @@ def command(engines: tuple[str, ...], yes: bool) -> None:
 
     # Every one, whatever became of the one before.
     had = [install(spec, yes, groups, partial(say, spec.name)) for spec in specs]
-    if not all(had):
-        raise SystemExit(1)
+    return 0 if all(had) else 1

@@ -27,7 +27,7 @@ NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
     "path",
     type=str,
     metavar="FILE|DIR/",
-    help="An .svg or .png to write; or a directory, for every chart that the run has, as SVG.",
+    help="An .svg or .png to write, or - for an SVG on standard output; or a directory, for every chart as SVG.",
 )
 @click.option("--phase", "--phases", "phases", multiple=True, metavar="NAME[,...]", help="Only these phases.")
 @click.option("--tier", metavar="TIER", help="Only this tier.")
@@ -67,14 +67,16 @@ def command(
     phases, engines = (lists.split(given[name]) for name in ("phases", "engines"))
     choice = Choice(phases, given["tier"], lists.params(given["params"]), engines, given["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
-    suffix = ".svg" if into_directory else Path(path).suffix.lower()
+    suffix = ".svg" if into_directory or files.is_output(path) else Path(path).suffix.lower()
     _agree(path, suffix, into_directory or bool(name), scale)
+    if not into_directory:
+        files.check(path)
     loaded = results.load(run)
     plot.check(loaded, choice)
     for chart in [plot.chart(loaded, name, by)] if name else plot.charts(loaded, choice):
         drawn = plot.picture(loaded, chart, choice, width, given["dark"])
         content = drawn.encode() if suffix == ".svg" else draw.png(drawn, scale or SCALE)
-        files.save(files.directory(Path(path)) / f"{chart.file}.svg" if into_directory else Path(path), content)
+        files.save(str(files.directory(path) / f"{chart.file}.svg") if into_directory else path, content)
 
 
 def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:

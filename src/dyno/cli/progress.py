@@ -10,6 +10,7 @@ from statistics import fmean
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dyno.cli.console import progress as progress_console
+from dyno.cli.console import tell
 from dyno.model import Cell, Trial
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
@@ -42,6 +43,13 @@ class Estimate:
         overall = fmean(fmean(times) for times in self._took.values())
         means = {cell: fmean(times) for cell, times in self._took.items()}
         return sum(count * means.get(cell, overall) for cell, count in self._left.items())
+
+
+class Plain(Quiet):
+    """For who reads what is left on standard error afterwards."""
+
+    def left(self, why: str) -> None:
+        tell(why)
 
 
 class Display:
@@ -89,6 +97,9 @@ class Display:
         self._more(self._ranked)
         self._bar.console.print(f"block {blocks}: {why}")
 
+    def left(self, why: str) -> None:
+        self._bar.console.print(why, soft_wrap=True)
+
     def _more(self, cells: Sequence[int]) -> None:
         self._estimate.extend(cells)
         self._total += len(cells)
@@ -107,11 +118,11 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def observer() -> Iterator[Quiet | Display]:
+def observer() -> Iterator[Plain | Display]:
     """Who is to be told: a display that goes away at the end, where there is a terminal for it."""
     console = progress_console()
     if not console.is_terminal:
-        yield Quiet()
+        yield Plain()
         return
     columns = (
         BarColumn(bar_width=24),

@@ -20,7 +20,7 @@ from dyno.run import plan, planfile
 @click.argument("experiment", required=False)
 @click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
 @click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
-@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
+@click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
 @click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
@@ -28,7 +28,7 @@ def command(
     experiment: str | None,
     preset: str | None,
     samples: int | None,
-    path: Path | None,
+    path: str | None,
     resume: bool,
     overwrite: bool,
     root: Path | None,

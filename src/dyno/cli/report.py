@@ -17,41 +17,34 @@ from dyno.report.page.downloads import MOST_BYTES
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE.html", help="The page.")
+@click.option("-o", "--output", "path", metavar="FILE.html", help="The page. -: standard output.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
-def command(runs: tuple[Path, ...], path: Path | None, overwrite: bool, show: bool) -> None:
+def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool) -> None:
     """Write one self-contained HTML page of the run files RUN.
 
     \b
     dyno report r.json
     dyno report before.json after.json -o both.html
     """
-    page = path or runs[0].with_suffix(".html")
-    loaded = [results.load(run) for run in runs]
+    page = path or str(runs[0].with_suffix(".html"))
+    if show and files.is_output(page):
+        raise UsageError("--open wants a file: leave -o - out")
     _may_write(page, overwrite)
-    text = build(loaded)
-    files.save(page, text.encode())
-    size = len(text.encode())
-    if size > MOST_BYTES:
-        print(f"{page} has {size / 1e6:.1f} MB: the results alone are that large", file=sys.stderr)
+    loaded = [results.load(run) for run in runs]
+    content = build(loaded).encode()
+    files.save(page, content)
+    if len(content) > MOST_BYTES:
+        print(f"{page} has {len(content) / 1e6:.1f} MB: the results alone are that large", file=sys.stderr)
     for run in loaded:
         if not run.complete:
             print(f"{run.path} is not complete; the page says so", file=sys.stderr)
-    if show and not webbrowser.open(page.resolve().as_uri()):
+    if show and not webbrowser.open(Path(page).absolute().as_uri()):
         print("no browser was found to open it", file=sys.stderr)
 
 
-def _may_write(page: Path, overwrite: bool) -> None:
+def _may_write(page: str, overwrite: bool) -> None:
     """Raises UsageError where something else than a report would be replaced."""
-    if page.is_dir():
-        raise UsageError(f"can't write {page}: it is a directory")
-    if overwrite or not page.exists():
-        return
-    try:
-        with page.open("rb") as file:
-            ours = file.read(len(OPENING)) == OPENING.encode()
-    except OSError as error:
-        raise UsageError(f"can't write {page}: {error.strerror}") from None
-    if not ours:
+    if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
         raise UsageError(f"{page} exists and is no report: --overwrite replaces it, -o names another")
+    files.check(page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import click
 
 from dyno import results
+from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.lists import params as parsed
 from dyno.cli.lists import split
 from dyno.cli.progress import observer
 from dyno.model import UsageError
+from dyno.places import trouble
 from dyno.report import text
 from dyno.report.table import groups
 from dyno.results import Run
@@ -36,7 +39,7 @@ FAILED, NOTHING = 1, 3
     "engines",
     multiple=True,
     metavar="ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
-    help="Engines to compare.",
+    help="Engines to compare. The address of your own server: url=env:NAME or url=file:PATH, as ps(1) shows it else.",
 )
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Values of a parameter.")
 @click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
@@ -84,7 +87,7 @@ FAILED, NOTHING = 1, 3
     help="Confine each trial to so much memory, page cache included, by a control group.",
 )
 @click.option("--retries", type=click.IntRange(min=0), help="Further attempts at a trial that died. Default: 1.")
-@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="RUN", help="The run file.")
+@click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
 @click.option(
@@ -96,7 +99,7 @@ FAILED, NOTHING = 1, 3
 )
 @click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
 def command(
-    what: str, path: Path | None, resume: bool, overwrite: bool, most: int | None, root: Path | None, **given: Any
+    what: str, path: str | None, resume: bool, overwrite: bool, most: int | None, root: Path | None, **given: Any
 ) -> int:
     """Measure engines doing the work of SUITE, or what a plan file says.
 
@@ -111,24 +114,30 @@ def command(
 
 
 def carry_out(
-    made: Plan, path: Path | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
+    made: Plan, path: str | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
 ) -> Run:
     """Executes the plan with a progress display, and says where the run file is. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
-    path = path or Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
             judge, home = Judge(wanting, unsure), root or work.default_root()
-            run = parent.execute(made, path, home, watching, resume, overwrite, judge, most)
+            run = parent.execute(made, file, home, watching, resume, overwrite, judge, most)
     except KeyboardInterrupt:
-        _interrupted(path)
+        if kept := _kept(file):
+            print(kept, file=sys.stderr)
         raise
+    except OSError as error:
+        if kept := _kept(file):
+            print(f"dyno: the run stopped: {trouble(error)}; {kept}", file=sys.stderr)
+            raise click.exceptions.Exit(FAILED) from None
+        raise UsageError(f"{trouble(error)}; nothing was measured") from None
     if made.until is not None and run.ending == "time":
         print(f"The time was up: {wanting(run, made.until) or 'nothing is wanting'}", file=sys.stderr)
-    print(f"Written to {path}", file=sys.stderr)
+    print(f"Written to {file}", file=sys.stderr)
     return run
 
 
@@ -156,14 +165,16 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
     return replace(asked, **said, params={**asked.params, **parsed(given["params"])})
 
 
-def _interrupted(path: Path) -> None:
-    if path.exists():
-        ended, planned = results.load(path).progress
-        print(
-            f"{ended} of {planned} trials are kept in {path}; the same command with"
-            f" -o {path} --resume goes on from there",
-            file=sys.stderr,
-        )
+def _kept(file: Path) -> str | None:
+    """What there is of a run that was stopped; None where no trial has ended."""
+    with suppress(UsageError):
+        ended, planned = results.load(file).progress
+        if ended:
+            return (
+                f"{ended} of {planned} trials are kept in {file}; the same command with -o {file} --resume goes on"
+                " from there"
+            )
+    return None
 
 
 def status(run: Run) -> int:

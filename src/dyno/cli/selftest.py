@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dyno.cli.console import output, progress
+from dyno.cli.console import output, progress, tell
 from dyno.cli.lists import split
 from dyno.model import UsageError
 from dyno.report import tiers as tables
@@ -37,8 +37,8 @@ def command(tiers: bool, root: Path | None, **given: Any) -> int:
     engine's tiers promise. Exit status: 0, or 1 if a check failed, a tier is broken or an engine crashed.
     """
     _refuse_mixed(tiers, given)
-    with work.directory(root or work.default_root()) as place:
-        return _tiers(place, given) if tiers else _checks(place, given["only"], given["as_json"])
+    with work.directory(root or work.default_root(), tell) as place:
+        return _tiers(place.path, given) if tiers else _checks(place.path, given["only"], given["as_json"])
 
 
 def _refuse_mixed(tiers: bool, given: Mapping[str, Any]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from dyno import results
+from dyno.cli import files
 from dyno.cli.console import output
-from dyno.cli.files import save
 from dyno.model import UsageError
 from dyno.report import data, export, text
 from dyno.results import Run
@@ -31,11 +31,10 @@ ROWS = ("json", "csv", "parquet")
     "-o",
     "--output",
     "path",
-    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file to write instead; its ending says the form, where no flag does.",
+    help="A file to write instead; its ending says the form, where no flag does. -: standard output.",
 )
-def command(run: Path, samples: bool, by_phase: bool, path: Path | None, **flags: bool) -> None:
+def command(run: Path, samples: bool, by_phase: bool, path: str | None, **flags: bool) -> None:
     """Print the run file RUN, complete or not.
 
     \b
@@ -48,24 +47,26 @@ def command(run: Path, samples: bool, by_phase: bool, path: Path | None, **flags
         raise UsageError("--samples wants --json, --csv or --parquet")
     if by_phase and form is not None:
         raise UsageError("--by-phase is for the terminal: the other forms have all phases")
+    if path is not None:
+        files.check(path)
     loaded = results.load(run)
     if form is None:
         text.render(loaded, output(), by_phase)
     elif path is None:
         sys.stdout.write(_content(loaded, form, samples).decode())
     else:
-        save(path, _content(loaded, form, samples))
+        files.save(path, _content(loaded, form, samples))
 
 
-def _form(asked: list[str], path: Path | None) -> str | None:
+def _form(asked: list[str], path: str | None) -> str | None:
     """None for the table on a terminal."""
     if len(asked) > 1:
         raise UsageError("--json, --csv, --markdown and --parquet exclude each other")
     form = asked[0] if asked else None
-    if path is None and form == "parquet":
-        raise UsageError("--parquet wants -o FILE, the file to write")
-    if path is not None and form is None:
-        form = ENDINGS.get(path.suffix.lower())
+    if form == "parquet" and (path is None or files.is_output(path)):
+        raise UsageError("--parquet wants -o FILE, the file to write: it is not for a terminal or a pipe")
+    if path is not None and form is None and not files.is_output(path):
+        form = ENDINGS.get(Path(path).suffix.lower())
         if form is None:
             raise UsageError(f"-o {path}: wants a name in .json, .csv, .md or .parquet, or a flag that says the form")
     return form

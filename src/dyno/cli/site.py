@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from dyno.cli import files
 from dyno.cli.console import progress
+from dyno.model import UsageError
 from dyno.report.site import directory
 from dyno.report.site.build import build
 from dyno.report.site.find import find
@@ -21,26 +23,28 @@ from dyno.report.site.find import find
     "--output",
     "path",
     required=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help="Where the site goes.",
 )
-def command(runs: tuple[Path, ...], path: Path) -> None:
+def command(runs: tuple[Path, ...], path: str) -> None:
     """Write a static site over the run files RUN, and those in and below each DIR.
 
     \b
     dyno site runs/ -o site/
     dyno site before.json after.json -o site/
     """
-    directory.check(path)
+    if files.is_output(path):
+        raise UsageError(f"-o {path}: a site is a directory; name one")
+    site = Path(path)
+    directory.check(site)
     found = find(runs)
-    directory.write(path, _told(build(found, lambda why: print(f"passed over: {why}", file=sys.stderr))))
-    print(path / "index.html")
+    directory.write(site, _told(build(found, lambda why: print(f"passed over: {why}", file=sys.stderr))))
+    print(site / "index.html")
 
 
-def _told(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _told(made: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Says on a terminal how far it is."""
     with progress().status("Reading the runs") as status:
-        for name, text in files:
+        for name, text in made:
             status.update(f"Made {name}")
             yield name, text

@@ -10,7 +10,7 @@ from typing import Any
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, mongo, namespace
+from dyno.servers import foreign, given, mongo, namespace
 from dyno.servers.ferretdb import PROGRAM, FerretDB, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
@@ -38,7 +38,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
     settings = {name: str(value) for name, value in TIERS[tier].items()}
     # Negative: in KiB, and not in pages.
-    return {**settings, "cache_size": str(-int(options["cache_mib"]) << 10)}
+    return {**settings, "cache_size": str(-int(options["cache_mib"]) << 10), **given.given(options)}
 
 
 class Ferret:
@@ -65,6 +65,8 @@ class Ferret:
         return self._server.data.glob(f"{self._name}.sqlite*") if self._server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
+        if self._options[given.SET]:
+            yield given.CAVEAT
         yield Caveat("scans", "reads the whole collection for each record that it finds, indexes or not")
         yield Caveat("not-atomic", "has no transactions: one of several records is written message by message")
         if not self._server.own:
@@ -90,9 +92,11 @@ ENGINE = EngineSpec(
     options=(
         foreign.setting("mongodb", "mongodb+srv"),
         Setting(
-            "cache_mib", integer(1), 64, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
+            "cache_mib", integer(1), 256, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
         ),
+        given.setting("pragmas", (*TIERS[Tier.POWER], "cache_size", "busy_timeout")),
     ),
+    refuse=given.refused,
     server=serve,
     remove=lambda home, options, server: mongo.remove(home, server),
     needs=lambda options: None if options[URL] else missing(),

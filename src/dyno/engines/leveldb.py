@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
 from dyno.settings import Setting, choice, integer
 
@@ -36,6 +38,7 @@ class LevelDB:
             create_if_missing=True,
             lru_cache_size=int(options["cache_mib"]) * MIB,
             write_buffer_size=int(options["write_buffer_mib"]) * MIB,
+            block_size=int(options["block_kib"]) << 10,
             bloom_filter_bits=int(options["bloom_bits"]),
             compression=None if options["compression"] == "none" else options["compression"],
         )
@@ -58,18 +61,65 @@ class LevelDB:
         return ()
 
 
+class Reader:
+    """Reads of a snapshot; `get` is plyvel's own. One iterator of it serves all reads that leave it at once."""
+
+    def __init__(self, db: Any) -> None:
+        self._snapshot = db.snapshot()
+        self.get = self._snapshot.get
+        self._own: Any = None
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.close()
+        self._snapshot.close()
+
+    def _at(self, key: bytes) -> Iterator[Entry]:
+        if self._own is None:
+            self._own = self._snapshot.iterator()
+        self._own.seek(key)
+        found: Iterator[Entry] = self._own
+        return found
+
+    def first(self, key: bytes) -> Entry | None:
+        return next(self._at(key), None)
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        return list(islice(self._at(key), count))
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        found: Iterator[Entry] = self._snapshot.iterator(start=key)
+        return found
+
+
 class Keys:
-    """The `ordered-kv` port; `get` is plyvel's own."""
+    """The `ordered-kv` port, and its single reads: `get` is plyvel's own; an iterator sees no later commit, so each
+    read has one of its own."""
 
     def __init__(self, engine: LevelDB) -> None:
         self._db, self._sync = engine.db, engine.sync
         self.get = engine.db.get
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = self._db.iterator(start=key)
+    def first(self, key: bytes) -> Entry | None:
+        # Of the two kinds of iterators the one that takes less to make.
+        found = self._db.raw_iterator()
+        found.seek(key)
+        return found.item() if found.valid() else None
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        return list(islice(self.seek(key), count))
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        found: Iterator[Entry] = self._db.iterator(start=key)
         return found
 
-    def reading(self) -> AbstractContextManager[Keys]:
+    def reading(self) -> Reader:
+        return Reader(self._db)
+
+    def single(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
 
     def writing(self) -> AbstractContextManager[Overlay]:
@@ -93,8 +143,9 @@ ENGINE = EngineSpec(
     modules=("plyvel",),
     requires=("plyvel>=1.5",),
     options=(
-        Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
+        Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),
+        Setting("block_kib", integer(1), 4, "block, in KiB (LevelDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (LevelDB's default)"),
         Setting("compression", choice("snappy", "none"), "snappy", "block compression"),
     ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry
 from dyno.settings import Setting, integer, yes_no
 
 GIB = 1 << 30
@@ -59,11 +61,12 @@ class Lmdb:
 
 
 class Reader:
-    """A read transaction; `get` is py-lmdb's own."""
+    """A read transaction; `get` is py-lmdb's own. One cursor of it serves all reads that leave it at once."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
         self.get = txn.get
+        self._own: Any = None
 
     def __enter__(self) -> Reader:
         return self
@@ -71,9 +74,21 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._txn.abort()
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _cursor(self) -> Any:
+        self._own = self._txn.cursor()
+        return self._own
+
+    def first(self, key: bytes) -> Entry | None:
+        cursor = self._own or self._cursor()
+        return cursor.item() if cursor.set_range(key) else None
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        cursor = self._own or self._cursor()
+        return list(islice(cursor.iternext(), count)) if cursor.set_range(key) else []
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
         cursor = self._txn.cursor()
-        found: Iterator[tuple[bytes, bytes]] = cursor.iternext() if cursor.set_range(key) else iter(())
+        found: Iterator[Entry] = cursor.iternext() if cursor.set_range(key) else iter(())
         return found
 
 
@@ -82,6 +97,8 @@ class Keys:
 
     def __init__(self, engine: Lmdb) -> None:
         self._begin = engine.env.begin
+        # py-lmdb keeps an ended read transaction and renews it: there is no cheaper single read.
+        self.single = self.reading
 
     def reading(self) -> Reader:
         return Reader(self._begin())

@@ -7,6 +7,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import innodb, mysqlclient
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
+from dyno.servers import given
 from dyno.servers.mariadb import MARIADB
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
@@ -23,7 +24,9 @@ ENGINE = EngineSpec(
     packages=("mariadb-server-core",),
     options=innodb.options("mariadb", "mysql"),
     server=innodb.server(MARIADB),
+    refuse=given.refused,
     remove=innodb.remove,
+    upkeep=innodb.InnoDB.upkeep,
     needs=innodb.needs(MARIADB),
     clients="processes",
     by_default=False,

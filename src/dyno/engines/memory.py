@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, overlay
 
 
@@ -44,12 +46,25 @@ class Keys:
         self._store = engine.store
         self.get = engine.store.get
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def first(self, key: bytes) -> Entry | None:
+        store = self._store
+        for found in store.irange(key):
+            return found, store[found]
+        return None
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        store = self._store
+        return [(found, store[found]) for found in islice(store.irange(key), count)]
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
         store = self._store
         return ((found, store[found]) for found in store.irange(key))
 
     def reading(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
+
+    def single(self) -> AbstractContextManager[Keys]:
+        return self.reading()
 
     def writing(self) -> AbstractContextManager[Overlay]:
         return overlay(self.get, self._commit)

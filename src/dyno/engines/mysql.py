@@ -7,6 +7,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import innodb, mysqlclient
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
+from dyno.servers import given
 from dyno.servers.mariadb import MYSQL
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
@@ -23,7 +24,9 @@ ENGINE = EngineSpec(
     packages=("mysql-server-core-8.0",),
     options=innodb.options("mysql"),
     server=innodb.server(MYSQL),
+    refuse=given.refused,
     remove=innodb.remove,
+    upkeep=innodb.InnoDB.upkeep,
     needs=innodb.needs(MYSQL),
     clients="processes",
     by_default=False,

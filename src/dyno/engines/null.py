@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -61,6 +61,9 @@ class Records:
 
     def get(self, key: Key) -> Record | None:
         return None
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return []
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         return lambda value: None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
 from dyno.settings import Setting, choice, integer
 
@@ -39,6 +41,7 @@ class RocksDB:
         settings.set_compression_type(getattr(rocksdict.DBCompressionType, str(options["compression"]))())
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(rocksdict.Cache(int(options["cache_mib"]) * MIB))
+        table.set_block_size(int(options["block_kib"]) << 10)
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
@@ -64,18 +67,28 @@ class RocksDB:
 
 
 class Keys:
-    """The `ordered-kv` port; `get` is rocksdict's own."""
+    """The `ordered-kv` port, and its single reads: `get` is rocksdict's own; an iterator sees no later commit, so
+    each read has one of its own."""
 
     def __init__(self, engine: RocksDB) -> None:
-        self._db, self._write_options = engine.db, engine.write_options
+        self.db, self._write_options = engine.db, engine.write_options
         self._batch = engine.library.WriteBatch
         self.get = engine.db.get
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=key)
+    def first(self, key: bytes) -> Entry | None:
+        return next(self.seek(key), None)
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        return list(islice(self.seek(key), count))
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        found: Iterator[Entry] = self.db.items(from_key=key)
         return found
 
-    def reading(self) -> AbstractContextManager[Keys]:
+    def reading(self) -> Reader:
+        return Reader(self)
+
+    def single(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
 
     def writing(self) -> AbstractContextManager[Overlay]:
@@ -84,24 +97,53 @@ class Keys:
     def _commit(self, pending: Pending) -> None:
         batch = self._batch(raw_mode=True)
         fill(batch, pending)
-        self._db.write(batch, self._write_options)
+        self.db.write(batch, self._write_options)
 
     def close(self) -> None:
         pass
 
 
+class Reader:
+    """Many reads: one iterator, moved to where it is wanted, serves all that ask for a first entry.
+
+    No tailing one, which may see a part of what another thread is committing."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._db = keys.db
+        # A scan has an iterator of its own: rocksdict wants four calls for each entry of one that can be moved.
+        self.get, self.seek, self.stretch = keys.get, keys.seek, keys.stretch
+        self._own: Any = None
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # While it is there, the database stays open.
+        self._own = None
+
+    def first(self, key: bytes) -> Entry | None:
+        found = self._own
+        if found is None:
+            found = self._own = self._db.iter()
+        found.seek(key)
+        return (found.key(), found.value()) if found.valid() else None
+
+
+LATEST = Gap("isolation", "upstream", "an iterator of rocksdict's snapshot does not read from the snapshot")
+
 ENGINE = EngineSpec(
     name="rocksdb",
     title="RocksDB, a log-structured merge tree (rocksdict)",
     opener=RocksDB,
-    ports={"ordered-kv": PortSpec(Keys)},
+    ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("rocksdict",),
     requires=("rocksdict>=0.3.23",),
     options=(
-        Setting("cache_mib", integer(1), 64, "block cache, in MiB"),
+        Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),
+        Setting("block_kib", integer(1), 4, "block, in KiB (RocksDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (RocksDB's default)"),
         Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
     ),

@@ -49,7 +49,8 @@ def nothing_left() -> Iterator[None]:
         now = here.children(recursive=True)
         left = [process for process in now if process not in before and not _belongs(process, before)]
         for process in left:
-            with suppress(psutil.NoSuchProcess):
+            # One that has become another user's is not ours to end.
+            with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, timeout=5)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import resource
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from time import process_time_ns, thread_time_ns
 
 import psutil
 
@@ -84,7 +84,7 @@ def own() -> Usage:
     parent's when the child is waited for. Each call reads some 100 bytes, which the next one counts as asked.
     """
     # Brings it up to date: see `of_thread_ns`.
-    time.process_time_ns()
+    process_time_ns()
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         _ns(used.ru_utime),
@@ -108,7 +108,7 @@ def of(pid: int, *, root: Path = ROOT) -> Usage:
 def of_thread_ns() -> tuple[int, int]:
     """User and system CPU time of the calling thread, in ns, in steps of 1 µs. From getrusage(2)."""
     # The kernel brings a running thread's time up to date for this call, and else with its tick of some ms.
-    time.thread_time_ns()
+    thread_time_ns()
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return _ns(used.ru_utime), _ns(used.ru_stime)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import mmap
 import threading
-import time
 from collections.abc import Callable
+from time import monotonic_ns, sleep
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,12 +105,12 @@ class Meeting:
         """Raises BrokenBarrierError once somebody has aborted it."""
         came, others = self._came, self._came[1:]
         came[client + 1] += 1
-        mine, sleep_from = came[client + 1], time.monotonic_ns() + self._pause_ns
+        mine, sleep_from = came[client + 1], monotonic_ns() + self._pause_ns
         while (others < mine).any():
             if came[0]:
                 raise threading.BrokenBarrierError
-            if time.monotonic_ns() > sleep_from:
-                time.sleep(NAP_SECONDS)
+            if monotonic_ns() > sleep_from:
+                sleep(NAP_SECONDS)
 
     def abort(self) -> None:
         self._came[0] = 1
@@ -147,18 +147,18 @@ class Member:
         self._expected_ns, self._known[self._client] = operation_ns, max(int(operation_ns), 1)
 
     def take_off(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
-        self._states[self._client], self._ready[self._client] = state, time.monotonic_ns()
+        self._states[self._client], self._ready[self._client] = state, monotonic_ns()
         self._wait()
         gathered()
         if (self._states == STOP).any() or not (self._states == READY).any():
             return None
         self._start = int(self._ready.max()) + LEAD_NS
-        while (left := self._start - time.monotonic_ns()) > SPIN_NS:
-            time.sleep((left - SPIN_NS) / 1e9)
-        return now() + self._start - time.monotonic_ns()
+        while (left := self._start - monotonic_ns()) > SPIN_NS:
+            sleep((left - SPIN_NS) / 1e9)
+        return now() + self._start - monotonic_ns()
 
     def land(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
-        self._done[self._client] = time.monotonic_ns() + end - now()
+        self._done[self._client] = monotonic_ns() + end - now()
         self._operations[self._client], self._most[self._client] = operations, most
         self._wait()
         flew = self._operations > 0

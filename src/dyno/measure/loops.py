@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from types import ModuleType
 from typing import Any, Protocol, cast
 
@@ -87,6 +88,12 @@ def about(loop: Loop) -> dict[str, Any]:
 
 def _never(error: Exception) -> Any:
     raise error
+
+
+def clocks(loop: Loop) -> tuple[int, ...]:
+    """What the clocks show now that something is measured by, each in ns: the one of budgets and flights, the one of
+    bulk calls, and the loop's own."""
+    return monotonic_ns(), cast(Loop, python).now(), loop.now()
 
 
 def resolved(stamps: Stamps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -212,8 +212,9 @@ class _Client:
         """The transaction that holds slices is the engine's to the end; the last slice may have been cut."""
         begin = self._loop.now()
         if self._held.leave():
-            spent = self._loop.now() - begin
-            self._tally.count(spent, spent, ())
+            over = self._loop.now()
+            self._tally.count(over - begin, over - begin, ())
+            self._tally.wall_ns = over - self._begun
         for parcel in self._cargo.waiting[:1]:
             if isinstance(parcel, Parcel) and parcel.done and self._tally.void is None:
                 try:

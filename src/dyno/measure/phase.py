@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dyno.declared import values
 from dyno.histogram import Recorder
 from dyno.host.procfs import difference
 from dyno.host.usage import Usage, device, of_tree, own
@@ -55,7 +56,7 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
-        facts={} if void else {**tally.facts, **workload.facts(phase)},
+        facts={} if void else values({**tally.facts, **workload.facts(phase)}, f"phase {phase.name}: facts"),
     )
 
 

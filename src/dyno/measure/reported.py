@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import monotonic_ns
 
+from dyno.declared import count, text
 from dyno.histogram import Recorder
 from dyno.host.usage import NOTHING
 from dyno.measure.tally import Tally
@@ -25,7 +26,7 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic_ns()
         report = work.call(pace.limit_ns)
         wall_ns, after = monotonic_ns() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-        tally = _tally(report)
+        tally = _tally(report, f"the report of phase {phase.name}")
         tally.wall_ns = wall_ns
         user, system = report.cpu_ns or (
             round((after.ru_utime - before.ru_utime) * 1e9),
@@ -39,27 +40,30 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
     return tally
 
 
-def _tally(report: Report) -> Tally:
+def _tally(report: Report, where: str) -> Tally:
+    elapsed_ns = count(report.elapsed_ns, f"{where}: elapsed_ns")
     tally = Tally(
-        operations=report.operations,
-        items=report.items,
-        elapsed_ns=report.elapsed_ns,
-        busy_ns=report.elapsed_ns,
-        errors=report.errors,
-        first_error=report.first_error,
-        bytes=report.bytes,
-        reported_by=report.tool,
+        operations=count(report.operations, f"{where}: operations"),
+        items=count(report.items, f"{where}: items"),
+        elapsed_ns=elapsed_ns,
+        busy_ns=elapsed_ns,
+        errors=count(report.errors, f"{where}: errors"),
+        first_error=None if report.first_error is None else text(report.first_error, f"{where}: first_error"),
+        bytes=None if report.bytes is None else count(report.bytes, f"{where}: bytes"),
+        reported_by=text(report.tool, f"{where}: tool"),
         facts=report.facts,
     )
     tally.latency = _recorded(report.latencies)
     tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
-    tally.points = tuple(dict(point) for point in report.series)
+    tally.points = tuple(
+        {name: count(value, f"{where}: series: {name}") for name, value in point.items()} for point in report.series
+    )
     return tally
 
 
 def _recorded(values: Iterable[tuple[int, int]]) -> Recorder:
     recorder = Recorder()
-    for value_ns, count in values:
-        recorder.add_many(value_ns, count)
+    for value_ns, times in values:
+        recorder.add_many(value_ns, times)
     return recorder

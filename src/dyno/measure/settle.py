@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic_ns, sleep
 
 from dyno.host.procfs import difference
 from dyno.host.usage import of_thread_ns, of_tree, own
@@ -39,11 +39,11 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
 
     A window is 10 ms, or 50 ms where there is a server. False if that did not come within `longest_ns`.
     """
-    quiet, deadline, pids = 0, time.monotonic_ns() + longest_ns, list(server)
+    quiet, deadline, pids = 0, monotonic_ns() + longest_ns, list(server)
     window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
     before = _work(pids)
-    while time.monotonic_ns() < deadline:
-        time.sleep(window_ns / 1e9)
+    while monotonic_ns() < deadline:
+        sleep(window_ns / 1e9)
         after = _work(pids)
         computed, wrote = map(difference, before, after)
         # What can't be known can't be waited for.

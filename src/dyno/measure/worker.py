@@ -1,8 +1,8 @@
 """One trial, in a process of its own: suite + engine + measuring loop, told by a pipe and telling by a pipe.
 
 Forked by `dyno.measure.forker`, or started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It
-reads its job, one line of JSON, from standard input, and writes one line of JSON per event to file descriptor FD.
-Standard output belongs to the engine.
+reads two lines from standard input, the key of this trial and its job as JSON, and writes a line for each event to
+file descriptor FD (`dyno.pipe`). Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
-from dyno import registry
+from dyno import declared, registry
+from dyno.declared import Unfit, said
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, peak_resident_bytes
 from dyno.measure.clients import ENDED
-from dyno.measure.loops import about, pick
+from dyno.measure.loops import about, clocks, pick
 from dyno.measure.phase import sampled, serving
 from dyno.measure.spent import Spent
+from dyno.measure.teller import Teller
 from dyno.model import Absent, Refused, Tier, Wrong
 from dyno.pace import Pace
 from dyno.suite import Job, Suite, Workload
@@ -56,30 +60,32 @@ def work(descriptor: int, parent: int) -> NoReturn:
 
 def _told(descriptor: int) -> None:
     """Reads the job, executes it, and reports how it ended."""
-    # Not inherited by what the engine starts, which could hold the pipe open after this process is gone.
-    os.set_inheritable(descriptor, False)
-    with os.fdopen(descriptor, "w") as pipe:
+    # Apart from the job, which is passed on: nobody else is to have it.
+    with Teller(descriptor, bytes.fromhex(sys.stdin.readline())) as pipe:
         job = json.loads(sys.stdin.readline())
         spent = Spent()
         try:
             used = _trial(job, pipe, spent)
         except Wrong as wrong:
-            _end(pipe, "wrong", str(wrong), _used(), spent)
+            _end(pipe, "wrong", said(wrong), spent)
         except Refused as refused:
-            _end(pipe, "refused", str(refused), _used(), spent)
+            _end(pipe, "refused", said(refused), spent)
         except MemoryError as error:
-            _end(pipe, "out-of-memory", f"MemoryError: {error}".rstrip(": "), _used(), spent)
+            _end(pipe, "out-of-memory", f"MemoryError: {said(error)}".rstrip(": "), spent)
+        except Unfit as unfit:
+            _end(pipe, "error", said(unfit), spent)
         except Exception as error:
-            _end(pipe, "error", f"{type(error).__name__}: {error}", _used(), spent)
+            _end(pipe, "error", f"{type(error).__name__}: {said(error)}", spent)
             # For the trial's output, which is kept where it did not end well.
             traceback.print_exc()
         else:
-            _end(pipe, "ok", None, used, spent)
+            _end(pipe, "ok", None, spent, used)
 
 
-def _end(pipe: TextIO, outcome: str, why: str | None, used: Mapping[str, Any], spent: Spent) -> None:
+def _end(pipe: Teller, outcome: str, why: str | None, spent: Spent, used: Mapping[str, Any] | None = None) -> None:
     spent.on("close")
-    _tell(pipe, event="end", outcome=outcome, why=why, resources=used, spent_ns=spent.parts_ns)
+    resources = _used() if used is None else used
+    pipe.tell("end", outcome=outcome, why=why, resources=resources, spent_ns=spent.parts_ns)
 
 
 def _used(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
@@ -106,12 +112,7 @@ def _server(job: Job) -> dict[str, int | None] | None:
     return {**asdict(of_tree(pids)), "peak_resident_bytes": sum(known) if len(known) == len(peaks) else None}
 
 
-def _tell(pipe: TextIO, **event: Any) -> None:
-    pipe.write(json.dumps(event) + "\n")
-    pipe.flush()
-
-
-def _trial(message: Mapping[str, Any], pipe: TextIO, spent: Spent) -> dict[str, Any]:
+def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, Any]:
     """Carries the job out; returns what was used."""
     suite = registry.suite(message["suite"])
     spec = registry.through(suite, registry.engine(message["engine"]))
@@ -130,8 +131,8 @@ def _trial(message: Mapping[str, Any], pipe: TextIO, spent: Spent) -> dict[str, 
     with _served(job, pipe, spent) as job, _closed(suite.workload(job)) as workload:
         spent.on("dataset")
         _phases(workload, suite, job, message, pipe, spent)
-        _tell(pipe, event="facts", facts=dict(workload.trial_facts()))
-        _tell(pipe, event="phase", phase="close")
+        pipe.tell("facts", facts=declared.values(workload.trial_facts(), f"suite {suite.name}: facts"))
+        pipe.tell("phase", phase="close")
         # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
         server = _server(job)
         used = _used(server)
@@ -139,14 +140,14 @@ def _trial(message: Mapping[str, Any], pipe: TextIO, spent: Spent) -> dict[str, 
 
 
 @contextmanager
-def _served(job: Job, pipe: TextIO, spent: Spent) -> Iterator[Job]:
+def _served(job: Job, pipe: Teller, spent: Spent) -> Iterator[Job]:
     """The job with its server, which runs inside the block."""
     wanted = job.spec.server
     server = wanted and wanted(job.home / SERVER, job.tier, job.options, job.clients)
     if not server:
         yield job
         return
-    _tell(pipe, event="phase", phase=SERVER)
+    pipe.tell("phase", phase=SERVER)
     with closing(server):
         server.start()
         spent.on(SERVER)
@@ -166,37 +167,40 @@ def _closed(workload: Workload) -> Iterator[Workload]:
 
 
 def _phases(
-    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: TextIO, spent: Spent
+    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: Teller, spent: Spent
 ) -> None:
-    _tell(pipe, event="phase", phase="conformance")
+    pipe.tell("phase", phase="conformance")
     workload.conformance()
     spent.on("conformance")
     pace = Pace(**message["pace"])
-    _tell(pipe, event="loop", **about(pick(pace.loop)))
+    loop = pick(pace.loop)
+    pipe.tell("loop", **about(loop))
+    pipe.clocks = partial(clocks, loop)
     spent.on("loop")
     told = False
     for phase in suite.phases:
         if phase.name not in message["phases"]:
             continue
-        _tell(pipe, event="phase", phase=phase.name)
+        pipe.tell("phase", phase=phase.name)
         try:
             workload.prepare(phase)
             if not told:
-                _tell(pipe, event="engine", **_about(workload, job))
+                pipe.tell("engine", **_about(workload, job))
                 told = True
             spent.on("prepare")
-            _tell(pipe, event="sample", sample=asdict(sampled(workload, phase, job, pace, spent)))
+            pipe.tell("sample", sample=asdict(sampled(workload, phase, job, pace, spent)))
             spent.on("verify")
         except Absent as why:
-            _tell(pipe, event="absent", phase=phase.name, why=str(why))
+            pipe.tell("absent", phase=phase.name, why=said(why))
 
 
 def _about(workload: Workload, job: Job) -> dict[str, Any]:
-    engine = workload.engine()
+    engine, who = workload.engine(), f"engine {job.spec.name}"
+    caveats = chain(job.spec.caveats, engine.caveats(), workload.caveats())
     return {
-        "version": engine.version(),
-        "settings": dict(engine.settings()),
-        "caveats": [asdict(caveat) for caveat in (*job.spec.caveats, *engine.caveats(), *workload.caveats())],
+        "version": declared.text(engine.version(), f"{who}: version"),
+        "settings": declared.values(engine.settings(), f"{who}: settings"),
+        "caveats": declared.caveats(caveats, f"{who}: caveats"),
     }
 
 

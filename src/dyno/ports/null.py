@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from dyno.ports.ordered_kv import Entry
+
 
 class NullKeys:
     """The port `ordered-kv`: takes every entry and has none."""
@@ -22,10 +24,19 @@ class NullKeys:
     def delete(self, key: bytes) -> None:
         pass
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def seek(self, key: bytes) -> Iterator[Entry]:
         return iter(())
 
+    def first(self, key: bytes) -> Entry | None:
+        return None
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        return []
+
     def reading(self) -> AbstractContextManager[NullKeys]:
+        return nullcontext(self)
+
+    def single(self) -> AbstractContextManager[NullKeys]:
         return nullcontext(self)
 
     def writing(self) -> AbstractContextManager[NullKeys]:

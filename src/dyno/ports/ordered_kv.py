@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Protocol
 
 from dyno.answers import difference, same
@@ -17,13 +18,26 @@ from dyno.model import Tier, Wrong
 PORT = "ordered-kv"
 
 
+Entry = tuple[bytes, bytes]
+"""A key and its value."""
+
+
 class KVReader(Protocol):
-    """Reads of an ordered key-value store, inside one read transaction where it has them."""
+    """Reads of an ordered key-value store. A class that inherits from it has the usual answer of what has one."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries in key order, from the first whose key is not smaller than `key`."""
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        """Entries in key order, from the first whose key is not smaller than `key`. Several may be under way, with
+        other reads between."""
+
+    def first(self, key: bytes) -> Entry | None:
+        """The first of them; None where there is none."""
+        return next(self.seek(key), None)
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        """Up to `count` of them."""
+        return list(islice(self.seek(key), count))
 
 
 class KVWriter(Protocol):
@@ -39,10 +53,17 @@ class KVWriter(Protocol):
 class OrderedKV(Protocol):
     """An ordered key-value store: bytes to bytes, keys in the order of their bytes.
 
-    Engines implement it as a class called with `(engine,)`; each client has an instance of its own.
+    Engines implement it as a class called with `(engine,)`; each client has an instance of its own. A class that
+    inherits from it has the usual answer of what has one.
     """
 
-    def reading(self) -> AbstractContextManager[KVReader]: ...
+    def reading(self) -> AbstractContextManager[KVReader]:
+        """Many reads of one state: what others commit meanwhile is not in it. This instance writes nothing meanwhile,
+        and what it gave to read from is of no use afterwards."""
+
+    def single(self) -> AbstractContextManager[KVReader]:
+        """One read, or what belongs to one, the way the engine's users do a single one: of what is committed."""
+        return self.reading()
 
     def writing(self) -> AbstractContextManager[KVWriter]:
         """A transaction: committed at the end of the block, with the tier's durability; nothing if it raises."""
@@ -63,9 +84,23 @@ def _expect(got: Any, right: Any, what: str) -> None:
         raise Wrong(f"{what}: {difference(got, right)}")
 
 
-def _all(kv: OrderedKV, start: bytes = b"") -> list[tuple[bytes, bytes]]:
+def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
+    """From there on, by each way of reading, which must agree."""
     with kv.reading() as reader:
-        return list(reader.seek(start))
+        found = list(reader.seek(start))
+        _agree(reader, start, found)
+    with kv.single() as reader:
+        _agree(reader, start, found)
+    return found
+
+
+def _agree(reader: KVReader, start: bytes, found: list[Entry]) -> None:
+    _expect(reader.first(start), found[0] if found else None, f"the first from {start!r} on")
+    for count in {1, 2, len(found), len(found) + 1}:
+        _expect(reader.stretch(start, count), found[:count], f"{count} from {start!r} on")
+    _expect(
+        [reader.get(key) for key, _ in found], [value for _, value in found], f"each from {start!r} on by its key"
+    )
 
 
 def absence(opened: Opened, tier: Tier | None) -> None:
@@ -174,6 +209,71 @@ def model(opened: Opened, tier: Tier | None) -> None:
             _expect(_all(kv, start), right, f"seek after transaction {step}")
 
 
+def interleaved(opened: Opened, tier: Tier | None) -> None:
+    """Seeks that are under way at the same time go on as if each were alone, whatever else is read between."""
+    right = [(b"%02d" % number, b"v%d" % number) for number in range(20)]
+    with opened("interleaved") as kv:
+        with kv.writing() as writer:
+            for key, value in right:
+                writer.put(key, value)
+        with kv.reading() as reader:
+            one, other = reader.seek(b"00"), reader.seek(b"10")
+            for at in range(10):
+                _expect(next(one, None), right[at], "the first of two seeks")
+                _expect(reader.first(b"05"), right[5], "the first from there on, while two seeks are under way")
+                _expect(next(reader.seek(b"13"), None), right[13], "a third seek, which is left at once")
+                _expect(next(other, None), right[10 + at], "the second of two seeks")
+                _expect(reader.stretch(b"02", 3), right[2:5], "three entries, while two seeks are under way")
+                _expect(reader.get(b"19"), b"v19", "get, while two seeks are under way")
+            _expect(list(one), right[10:], "what is left of the first of two seeks")
+            _expect(list(other), [], "what is left of the second of two seeks")
+
+
+def latest(opened: Opened, tier: Tier | None) -> None:
+    """Whatever was read before, what is committed is in the next read, and in the next scope of many."""
+    with opened("latest") as kv:
+        for step in range(4):
+            entry = (b"k%d" % (9 - step), b"%d" % step)
+            with kv.writing() as writer:
+                writer.put(*entry)
+                writer.put(b"same", b"%d" % step)
+            for scope, name in ((kv.reading, "many reads"), (kv.single, "a single one")):
+                with scope() as reader:
+                    _expect(reader.first(b"k"), entry, f"the first after a commit, in {name}")
+                    _expect(reader.get(b"same"), b"%d" % step, f"get after a commit, in {name}")
+                    _expect(next(reader.seek(b"k"), None), entry, f"a seek after a commit, in {name}")
+                    _expect(reader.stretch(b"k", 1), [entry], f"an entry after a commit, in {name}")
+
+
 CHECKS: dict[str, Check] = {
-    check.__name__: check for check in (absence, order, overwrite, delete, atomicity, persistence, model)
+    check.__name__: check
+    for check in (absence, order, overwrite, delete, atomicity, persistence, model, interleaved, latest)
 }
+
+
+def isolation(one: OrderedKV, other: OrderedKV) -> None:
+    """Many reads are of one state, whatever another client commits meanwhile, and a single one is of the latest."""
+    before, after = [(b"a", b"1"), (b"c", b"1")], [(b"a", b"2"), (b"b", b"2")]
+    with other.writing() as writer:
+        for entry in before:
+            writer.put(*entry)
+    with one.reading() as reader:
+        _expect(reader.first(b""), before[0], "the first")
+        begun = reader.seek(b"")
+        _expect(next(begun, None), before[0], "the first of a seek")
+        with other.writing() as writer:
+            writer.put(b"a", b"2")
+            writer.put(b"b", b"2")
+            writer.delete(b"c")
+        _expect(list(begun), before[1:], "the rest of a seek that began before another's commit")
+        _expect([reader.get(key) for key in (b"a", b"b", b"c")], [b"1", None, b"1"], "gets after another's commit")
+        _expect(list(reader.seek(b"")), before, "a seek after another's commit")
+        _expect(reader.first(b"b"), before[1], "the first from there on, after another's commit")
+        _expect(reader.stretch(b"", 3), before, "three entries after another's commit")
+    for scope in (one.single, one.reading):
+        with scope() as reader:
+            _expect(reader.stretch(b"", 3), after, "what was committed, in what began afterwards")
+
+
+OF_TWO: dict[str, Callable[[OrderedKV, OrderedKV], None]] = {"isolation": isolation}
+"""Of two clients of an empty store: for engines that serve more than one."""

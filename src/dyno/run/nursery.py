@@ -11,19 +11,23 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL
+from time import monotonic, sleep
 from typing import Any, Protocol
+
+import psutil
 
 from dyno.host.process import adopt_orphans
 
 FORKS = sys.platform == "linux"
 REPLY_BYTES = 64
 POLL_SECONDS = 0.001
+PATIENCE_SECONDS = 60.0
+"""In which a nursery starts, with all that it imports, and forks a worker."""
 
 
 class Process(Protocol):
@@ -49,11 +53,11 @@ class Child:
 
     def wait(self, timeout: float | None = None) -> int:
         """The same, once it has ended. Raises subprocess.TimeoutExpired."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else monotonic() + timeout
         while (status := self._reaped(0 if deadline is None else os.WNOHANG)) is None:
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline is not None and monotonic() > deadline:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-            time.sleep(POLL_SECONDS)
+            sleep(POLL_SECONDS)
         return status
 
     def _reaped(self, how: int) -> int | None:
@@ -87,8 +91,8 @@ class Nursery:
         self._control: socket.socket | None = None
 
     def ready(self) -> None:
-        """Started, if it is not there or was killed."""
-        if self._process is None or self._process.poll() is not None:
+        """Started, if it is not there, or was killed or stopped by an engine."""
+        if self._process is None or self._process.poll() is not None or _stopped(self._process.pid):
             self._start()
 
     def fork(self, home: Path, given: int, printed: int, results: int) -> Process:
@@ -101,13 +105,16 @@ class Nursery:
         if pid:
             return Child(pid)
         self.close()
-        told = self._output.read_text(errors="replace").strip().splitlines()
+        told = list[str]()
+        with suppress(OSError):
+            told = self._output.read_text(errors="replace").strip().splitlines()
         raise Unborn(f"{self._executable} could start no worker" + (f": {told[-1]}" if told else ""))
 
     def _start(self) -> None:
         self.close()
         adopt_orphans()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
             self._process = subprocess.Popen(
                 [*_python(self._executable), "dyno.measure.forker", *_told(theirs.fileno()), self._suite],
@@ -140,6 +147,13 @@ class Nurseries:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Further workers come from other processes. Those of one share where everything lies in memory, which can
+        make code some percent faster or slower (Mytkowicz et al., Producing Wrong Data Without Doing Anything
+        Obviously Wrong, 2009): drawn anew for each block, it is a part of the spread.
+        """
         for nursery in self._of.values():
             nursery.close()
 
@@ -153,10 +167,16 @@ class Nurseries:
 
     @contextmanager
     def worker(
-        self, executable: str, home: Path, output: Path, job: Mapping[str, Any], born: Callable[[int], object] = int
+        self,
+        executable: str,
+        home: Path,
+        output: Path,
+        key: bytes,
+        job: Mapping[str, Any],
+        born: Callable[[int], object] = int,
     ) -> Iterator[tuple[Process, int]]:
         """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards. `born`
-        is given its process before that has its job. Raises Unborn.
+        is given its process before that has its key and its job. Raises Unborn.
         """
         reading, writing = os.pipe()
         given, giving = os.pipe()
@@ -174,12 +194,18 @@ class Nurseries:
         try:
             with suppress(BrokenPipeError), os.fdopen(giving, "wb") as told:
                 born(process.pid)
-                told.write(json.dumps(job).encode() + b"\n")
+                told.write(f"{key.hex()}\n{json.dumps(job)}\n".encode())
             yield process, reading
         finally:
             os.close(reading)
             # Also whatever the engine started and left behind in this session.
             end(process)
+
+
+def _stopped(pid: int) -> bool:
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    return False
 
 
 def _spawn(executable: str, home: Path, given: int, printed: int, results: int) -> Process:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 import dyno
 from dyno import results
+from dyno.harmless import harmless
 from dyno.host import confine, facts
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
@@ -39,6 +42,9 @@ class Observer(Protocol):
     def extended(self, blocks: int, why: str) -> None:
         """A block is added to those of the plan, since so much is wanting."""
 
+    def left(self, why: str) -> None:
+        """Something of a run, of this one or of an earlier one, can't be removed."""
+
 
 class Quiet:
     """Nobody wants to know."""
@@ -52,6 +58,8 @@ class Quiet:
     def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
     def extended(self, blocks: int, why: str) -> None: ...
+
+    def left(self, why: str) -> None: ...
 
 
 def execute(
@@ -69,16 +77,17 @@ def execute(
 
     An interruption leaves the file readable, with every trial that had ended.
     """
-    with work.directory(root) as home, Nurseries(plan.suite, home) as nurseries:
-        _check_confinement(plan, home)
-        attempts = _open(plan, path, home, resume, overwrite)
+    with work.directory(root, observer.left) as place, Nurseries(plan.suite, place.path) as nurseries:
+        _check_confinement(plan, place.path)
+        attempts = _open(plan, path, place.path, resume, overwrite)
         observer.begin(plan, attempts)
-        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, home))
+        means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path))
         worked, floors = 0, Floors(plan, path, judge.unsure)
         for number in numbers(plan, path, observer, judge.wanting):
             before = len(attempts)
+            nurseries.renew()
             for trial in floors.trials(number, attempts):
-                _until_settled(plan, trial, path, home, means, observer, attempts)
+                _until_settled(plan, trial, path, place, means, observer, attempts)
             worked += len(attempts) > before
             if worked == most:
                 break
@@ -130,7 +139,7 @@ def _until_settled(
     plan: Plan,
     trial: Trial,
     path: Path,
-    home: Path,
+    place: work.Place,
     means: Means,
     observer: Observer,
     attempts: list[Attempt],
@@ -142,11 +151,35 @@ def _until_settled(
         return
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
-        place = home / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, place, means, observer.phase)
-        results.append(path, attempt)
+        with suppress(OSError):
+            # Where it can't be done, the trial says why.
+            place.mend()
+        home = place.path / f"trial-{trial.block}-{trial.cell}-{number}"
+        attempt = run_trial(plan, cell, trial, number, home, means, observer.phase)
+        attempt = _kept(path, attempt)
         attempts.append(attempt)
         means.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
+
+
+def _kept(path: Path, attempt: Attempt) -> Attempt:
+    """Adds it to the run file; in its place, that it can't be kept, where that is so."""
+    try:
+        results.append(path, attempt)
+    except (UsageError, TypeError, ValueError, RecursionError) as error:
+        why = harmless(f"its results can't be kept: {error}", keep="")
+        attempt = replace(
+            attempt,
+            outcome="error",
+            why=why,
+            samples=(),
+            version=None,
+            settings=None,
+            caveats=(),
+            facts={},
+            absent={},
+        )
+        results.append(path, attempt)
+    return attempt

@@ -16,7 +16,7 @@ from typing import Any
 from dyno import registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
-from dyno.passwords import passwords
+from dyno.passwords import secrets
 from dyno.results import MOST_CELLS, beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
@@ -89,8 +89,7 @@ class Plan:
     """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
     their own in the run file, of which reports know no suite."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of users' own servers: as the cells have them, with passwords hidden, to what they are. In no run file."""
-
+    """Of users' own servers: as the cells have them, with what is secret hidden, to what they are. In no run file."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of the engines that have one of their own: the path of the Python that their trials run in."""
 
@@ -99,13 +98,13 @@ class Plan:
         return self.interpreters.get(cell.engine, sys.executable)
 
     def options(self, cell: Cell) -> dict[str, Value]:
-        """The cell's options as an engine needs them, passwords and all: not to be shown or kept."""
+        """The cell's options as an engine needs them, with what is secret in them: not to be shown or kept."""
         return {name: self.addresses.get(str(value), value) for name, value in cell.options.items()}
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What may stand in nothing that is shown or kept."""
-        return tuple(secret for address in self.addresses.values() for secret in passwords(address))
+        return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
         """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. A null engine's do not take

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 import psutil
 
@@ -37,10 +37,12 @@ def descendants(pid: int) -> Iterator[int]:
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
         return
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, (read_text(task) or "").split()):
-            yield child
-            yield from descendants(child)
+    # It may be gone by now: a server's processes come and go.
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (read_text(task / "children") or "").split()):
+                yield child
+                yield from descendants(child)
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Watch:
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
             return "out-of-memory"
-        return "timeout" if time.monotonic() > self.deadline else None
+        return "timeout" if monotonic() > self.deadline else None
 
 
 def default_limit() -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dyno import registry
 from dyno.engine import EngineSpec
 from dyno.model import Tier, UsageError, Value
-from dyno.passwords import concealed
+from dyno.passwords import HIDDEN, concealed_argument
 from dyno.run.asked import Asked, tier_named
 from dyno.settings import nearest
 from dyno.suite import Suite
 
 Row = tuple[EngineSpec, dict[str, Value], Tier | None]
+_PLUS = re.compile(r"://[^@+]*\+[^@]*@")
+"""Of an address with a user: its password was cut in two."""
 
 
 def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
@@ -52,8 +55,7 @@ def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
 
 def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     rows: list[Row] = []
-    for text in asked.engines:
-        name, given = split_engine(text)
+    for _, name, given in split_engines(asked.engines):
         spec = registry.through(suite, registry.engine(name))
         if spec is None:
             able = [s.name for s in registry.engines_for(suite)]
@@ -86,26 +88,52 @@ def _check_clients(rows: Sequence[Row], most: int) -> None:
             raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
 
 
-def split_engine(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options. Raises UsageError."""
+def split_engines(
+    texts: Iterable[str | Mapping[str, Any]],
+) -> Iterator[tuple[str | Mapping[str, Any], str, dict[str, Any]]]:
+    """Each text or table with its name, which is known, and its options. Raises UsageError, which tells no part of an
+    address."""
+    address = False
+    for text in texts:
+        try:
+            registry.engine(text.partition(":")[0] if isinstance(text, str) else text["name"])
+        except UsageError:
+            if address:
+                # Perhaps the rest of its password.
+                raise UsageError(
+                    "what follows the comma in an address is no engine: a comma of its own is written %2C; or name"
+                    " the address by url=env:NAME, url=file:PATH or in a plan file"
+                ) from None
+            raise
+        address = address or "://" in str(text)
+        yield text, *_split(text)
+
+
+def _split(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options."""
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     name, colon, rest = text.partition(":")
+    if _PLUS.search(rest):
+        raise UsageError(f"engine {name}: a + in an address is written %2B")
     options: dict[str, Any] = {}
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
-            raise UsageError(f"engine {concealed(text)}: options are written {name}:option=value+option=value")
+            raise UsageError(
+                f"engine {concealed_argument(text)}: options are written {name}:option=value+option=value"
+            )
         options[option] = value
     return name, options
 
 
 def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
-    """The options with the passwords of their addresses hidden. What they are is added to `addresses`."""
+    """The options with what is secret in their addresses hidden. What they are is added to `addresses`."""
     shown = dict(options)
     for setting in spec.options:
-        if setting.address and (address := str(options.get(setting.name, ""))) != concealed(address):
-            shown[setting.name] = concealed(address)
-            if addresses.setdefault(concealed(address), address) != address:
-                raise UsageError(f"{concealed(address)} is given with two passwords; one server has one")
+        address = str(options.get(setting.name, "")) if setting.address else ""
+        if (name := concealed_argument(address)) != address:
+            shown[setting.name] = name
+            if addresses.setdefault(name, address) != address:
+                raise UsageError(f"{name} is given twice with another {HIDDEN}: nothing would tell the rows apart")
     return shown

@@ -2,113 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import os
-import selectors
-import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from time import monotonic, monotonic_ns
 from typing import Any
 
+from dyno.harmless import harmless
 from dyno.host import strain
 from dyno.host.confine import Group, Unconfined, confined
 from dyno.host.process import nothing_left
-from dyno.model import Caveat, Cell, Sample, Trial
-from dyno.passwords import HIDDEN
-from dyno.results import Attempt, sample
+from dyno.host.remove import remove, unmount
+from dyno.model import Caveat, Cell, Trial
+from dyno.passwords import without
+from dyno.pipe import new_key
+from dyno.results import Attempt
 from dyno.run.dataset import Datasets
+from dyno.run.hearing import Askew, Garbled, Hearing
 from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
+from dyno.run.story import ASKEW, CLOSED, Story
 from dyno.servers import strays
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
+"""Characters of its end."""
 GROUP = ".group"
-CLOSING_TIME = 10.0
-
-
-@dataclass
-class _Story:
-    """What a worker has told so far, and how its process ended."""
-
-    on_phase: Callable[[str], None]
-    secrets: tuple[str, ...] = ()
-    """Passwords, which an engine may put into what it says."""
-    phase: str | None = None
-    about: dict[str, Any] = field(default_factory=dict)
-    samples: list[Sample] = field(default_factory=list)
-    outcome: str | None = None
-    why: str | None = None
-    resources: dict[str, Any] = field(default_factory=dict)
-    spent_ns: dict[str, int] = field(default_factory=dict)
-    loop: dict[str, Any] | None = None
-    absent: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def hear(self, line: bytes) -> bool:
-        """Takes in a line of the worker's; False for one that it can't have written."""
-        try:
-            self._take(json.loads(line))
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return False
-        return True
-
-    def hidden(self, told: Any) -> Any:
-        """What an engine said, without passwords: a text, or texts in lists and by name."""
-        if isinstance(told, dict):
-            return {name: self.hidden(value) for name, value in told.items()}
-        if isinstance(told, list):
-            return [self.hidden(value) for value in told]
-        for secret in self.secrets if isinstance(told, str) else ():
-            told = told.replace(secret, HIDDEN)
-        return told
-
-    def _take(self, event: dict[str, Any]) -> None:
-        kind = event.pop("event")
-        if kind == "phase":
-            self.phase = event["phase"]
-            self.on_phase(event["phase"])
-        elif kind == "engine":
-            self.about = self.hidden(event)
-        elif kind == "loop":
-            self.loop = event
-        elif kind == "facts":
-            self.facts = self.hidden(dict(event["facts"]))
-        elif kind == "absent":
-            self.absent[event["phase"]] = self.hidden(event["why"])
-        elif kind == "sample":
-            told = event["sample"]
-            self.samples.append(sample(told | {name: self.hidden(told[name]) for name in ("first_error", "void")}))
-        elif kind == "end":
-            self.outcome, self.why, self.resources = event["outcome"], self.hidden(event["why"]), event["resources"]
-            self.spent_ns = event["spent_ns"]
-
-    def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
-        """Settles the outcome from the watch's verdict and the exit status."""
-        if verdict == "timeout":
-            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s"
-        elif verdict == "out-of-memory":
-            self.outcome, self.why = verdict, f"took more than {limit / (1 << 30):.2f} GiB of memory"
-        elif verdict == "garbled":
-            self.outcome, self.why = "error", "something other than Dyno wrote on the pipe of the results"
-        elif self.outcome in (None, "ok") and status != 0:
-            self.outcome, self.why = "crash", _died(status)
-        elif self.outcome is None:
-            self.outcome, self.why = "crash", "ended without a result"
-
-
-def _died(status: int) -> str:
-    if status == -signal.SIGKILL:
-        return "killed by SIGKILL, perhaps by the kernel for want of memory"
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
-    return f"exited with status {status} before it was done"
+CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
+"""In which a worker ends that has closed its pipe, having told how it ended, or not."""
 
 
 @dataclass(frozen=True)
@@ -131,21 +56,21 @@ def run_trial(
     on_phase: Callable[[str], None],
 ) -> Attempt:
     """One attempt at a trial, in `home`, which is made and removed. It has the means of the run."""
-    started, begin = datetime.now(timezone.utc), time.monotonic_ns()
-    story = _Story(on_phase, plan.secrets)
+    started, begin = datetime.now(timezone.utc), monotonic_ns()
+    story, printed, peak_bytes = Story(on_phase, begin, plan.secrets), None, 0
     before = strain.counters()
-    home.mkdir()
     output = home.with_suffix(OUTPUT)
     try:
-        peak_bytes = _carried_out(
-            plan, _job(plan, cell, home, means.datasets.of(trial.cell)), plan.interpreter(cell), means, story
-        )
-        printed = None if story.outcome == "ok" else story.hidden(_tail(output))
+        home.mkdir()
+        job = _job(plan, cell, home, means.datasets.of(trial.cell))
+        peak_bytes = _carried_out(plan, job, plan.interpreter(cell), means, story)
+        printed = None if story.outcome == "ok" else _tail(output, story)
+    except OSError as error:
+        # Also where an engine has taken the run's own directory away.
+        story.lost(error)
     finally:
-        strays.clear(home)
-        shutil.rmtree(home, ignore_errors=True)
-        output.unlink(missing_ok=True)
-    duration = time.monotonic_ns() - begin
+        _cleared(home, output)
+    duration = monotonic_ns() - begin
     return Attempt(
         cell=trial.cell,
         block=trial.block,
@@ -169,25 +94,26 @@ def run_trial(
     )
 
 
-def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: _Story) -> int:
+def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: Story) -> int:
     """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
-    home, limit, nurseries = Path(job["home"]), means.limit, means.nurseries
-    nurseries.ready(runs)
+    home, limit, nurseries, key = Path(job["home"]), means.limit, means.nurseries, new_key()
     try:
+        nurseries.ready(runs)
         with (
             _confined(plan, home) as group,
             nothing_left(),
-            nurseries.worker(runs, home, home.with_suffix(OUTPUT), job, group.add if group else int) as (
+            nurseries.worker(runs, home, home.with_suffix(OUTPUT), key, job, group.add if group else int) as (
                 process,
                 pipe,
             ),
+            closing(Hearing(pipe, key, story.began_ns)) as hearing,
         ):
-            watch = Watch(process.pid, limit, time.monotonic() + plan.timeout)
-            verdict = _listen(process, pipe, watch, story)
+            watch = Watch(process.pid, limit, monotonic() + plan.timeout)
+            verdict = _listen(process, hearing, watch, story)
             status = process.wait()
             killed = group is not None and group.killed
     except (Unborn, Unconfined) as unborn:
-        story.outcome, story.why = "crash", str(unborn)
+        story.outcome, story.why = "crash", story.fit(str(unborn))
         return 0
     story.conclude(verdict, status, plan, limit)
     if killed and story.outcome == "crash":
@@ -223,37 +149,57 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     }
 
 
-def _listen(process: Process, pipe: int, watch: Watch, story: _Story) -> str | None:
-    """Hears the worker out. Returns the watch's verdict if it had to be killed."""
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while True:
-            if selector.select(INTERVAL):
-                chunk = os.read(pipe, 1 << 16)
-                *lines, rest = (rest + chunk).split(b"\n")
-                if not all(story.hear(line) for line in lines):
-                    end(process)
-                    return "garbled"
-                if not chunk:
-                    return _closing(process, watch)
-            elif process.poll() is not None:
-                # A child that it left behind may hold the pipe open.
-                return None
-            if verdict := watch.verdict():
-                end(process)
-                return verdict
+def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story) -> str | None:
+    """Hears the worker out. Returns why it had to be killed, if it had to."""
+    while not hearing.over:
+        try:
+            heard = hearing.listen(INTERVAL)
+            for event in heard or ():
+                story.hear(event)
+        except Garbled as garbled:
+            end(process)
+            return str(garbled)
+        except Askew as askew:
+            end(process)
+            # Those before, too: nobody knows from when on.
+            story.samples.clear()
+            return f"{ASKEW}{askew}"
+        if heard is None and process.poll() is not None:
+            # A child that it left behind may hold the pipe open.
+            return None
+        if verdict := watch.verdict():
+            end(process)
+            return verdict
+    return _closing(process, watch, story)
 
 
-def _closing(process: Process, watch: Watch) -> str | None:
+def _closing(process: Process, watch: Watch, story: Story) -> str | None:
     """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
     try:
-        process.wait(min(CLOSING_TIME, max(watch.deadline - time.monotonic(), 0.1)))
+        longest = CLOSING_TIME if story.outcome else CLOSED_TIME
+        process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
     except subprocess.TimeoutExpired:
         end(process)
-        return "timeout"
+        return "timeout" if story.outcome else CLOSED
     return None
 
 
-def _tail(output: Path) -> str:
-    return output.read_bytes()[-OUTPUT_KEPT:].decode(errors="replace")
+def _tail(output: Path, story: Story) -> str | None:
+    """None where the engine has taken it away."""
+    with suppress(OSError), output.open("rb") as printed:
+        printed.seek(max(printed.seek(0, os.SEEK_END) - 2 * OUTPUT_KEPT, 0))
+        told = printed.read(2 * OUTPUT_KEPT).decode(errors="replace")
+        # Cut once no secret is in it any more: half of one would not be found.
+        return harmless(without(told, story.secrets)[-OUTPUT_KEPT:])
+    return None
+
+
+def _cleared(home: Path, output: Path) -> None:
+    """Takes away all that is left. What can't be is told when the run's own directory is to go."""
+    unmount(home)
+    with suppress(OSError):
+        if not home.is_symlink():
+            strays.clear(home)
+    remove(home)
+    with suppress(OSError):
+        output.unlink()

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psutil
 
 from dyno import places
+from dyno.harmless import harmless
 from dyno.host import confine
+from dyno.host.remove import remove, unmount
 from dyno.model import UsageError
 from dyno.servers import strays
 
 # Not a name that anyone else would give: what bears it and is not locked is removed.
 PREFIX = "dyno-run-"
 LOCK = ".dyno-run-lock"
+# A server that root starts runs as another user, who has to come by.
+_MODE = 0o711 if os.geteuid() == 0 else 0o700
 
 
 def default_root() -> Path:
@@ -29,42 +33,71 @@ def default_root() -> Path:
     return Path(named) if named else places.cache() / "work"
 
 
+class Place:
+    """A run's directory. It is locked as long as the run lives, so that only dead ones' are swept."""
+
+    def __init__(self, root: Path) -> None:
+        self.path, self._lock = _made(root)
+
+    def mend(self) -> None:
+        """Makes it again where an engine has taken it away, or the right to use it. Raises OSError."""
+        with suppress(OSError):
+            if not self.path.is_symlink():
+                self.path.chmod(_MODE)
+            if os.path.samestat(os.fstat(self._lock.fileno()), (self.path / LOCK).lstat()):
+                return
+        remove(self.path)
+        made, self._lock = _made(self.path.parent)
+        made.rename(self.path)
+
+    def close(self) -> str | None:
+        """Removes it; why it is still there, if it is."""
+        left = remove(self.path)
+        self._lock.close()
+        return left
+
+
+def _made(root: Path) -> tuple[Path, IO[str]]:
+    root.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
+    lock = (made / LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    made.chmod(_MODE)
+    # Named so that a sweep sees it only now that it is locked.
+    return made.rename(root / made.name.replace("dyno-new-", PREFIX)), lock
+
+
 @contextmanager
-def directory(root: Path) -> Iterator[Path]:
-    """A new directory under `root`, removed at the end; first removes those of runs that were killed.
-
-    A run holds a lock on its directory as long as it lives, so that only dead ones' are swept.
-    """
-    # Those who are told of it have working directories of their own.
-    named, root = root, root.absolute()
+def directory(root: Path, tell: Callable[[str], object]) -> Iterator[Place]:
+    """A new directory under `root`, removed at the end; first removes those of runs that were killed. What can't be
+    removed is told."""
+    named = root
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        sweep(root)
-        made = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
-        lock = (made / LOCK).open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        # Named so that a sweep sees it only now that it is locked.
-        path = made.rename(root / made.name.replace("dyno-new-", PREFIX))
-        if os.geteuid() == 0:
-            # A server that root starts runs as another user, who has to come by.
-            path.chmod(0o711)
+        # Those who are told of it have working directories of their own.
+        root = root.absolute()
+        sweep(root, tell)
+        place = Place(root)
+    except FileExistsError:
+        raise UsageError(f"can't use {named} as the work directory: it is none; --work names another") from None
     except OSError as error:
-        raise UsageError(f"can't use {named} as the work directory: {error.strerror}") from None
-    with lock:
-        try:
-            yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
+        raise UsageError(f"can't use {named} as the work directory: {error.strerror}; --work names another") from None
+    try:
+        yield place
+    finally:
+        if left := place.close():
+            tell(harmless(left, keep=""))
 
 
-def sweep(root: Path) -> list[Path]:
+def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
     """Removes the directories whose run is dead, ends the servers that were left in them, and removes the control
-    groups that are recorded there; returns them."""
+    groups that are recorded there; returns them. What can't be removed is told."""
     swept = list(dead(root))
     for path in swept:
+        unmount(path)
         strays.clear(path)
         confine.clear(path)
-        shutil.rmtree(path, ignore_errors=True)
+        if left := remove(path):
+            tell(harmless(left, keep=""))
     return swept
 
 
@@ -83,5 +116,5 @@ def left_behind(root: Path) -> dict[str, list[str]]:
     servers: list[str] = []
     for process in (process for path in directories for process in strays.recorded(path)):
         with suppress(psutil.Error):
-            servers.append(f"{process.name()} {process.pid}")
-    return {"directories": [str(path) for path in directories], "servers": servers}
+            servers.append(harmless(f"{process.name()} {process.pid}", keep=""))
+    return {"directories": [harmless(str(path), keep="") for path in directories], "servers": servers}

@@ -15,7 +15,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from dyno import registry
+from dyno import declared, registry
+from dyno.declared import said
 from dyno.engine import Server
 from dyno.host.process import die_with_parent
 from dyno.model import Refused, Tier
@@ -30,7 +31,7 @@ def main() -> None:
     try:
         told = _commit(job)
     except Refused as refused:
-        told = {"refused": str(refused)}
+        told = {"refused": said(refused)}
     Path(sys.argv[1]).write_text(json.dumps(told))
 
 
@@ -56,8 +57,11 @@ def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
     phase = next(phase for phase in suite.phases if phase.name == proof.phase)
     with closing(suite.workload(job)) as workload:
         workload.prepare(phase)
-        engine = workload.engine()
-        told = {"version": engine.version(), "settings": dict(engine.settings())}
+        engine, who = workload.engine(), f"engine {job.spec.name}"
+        told = {
+            "version": declared.text(engine.version(), f"{who}: version"),
+            "settings": declared.values(engine.settings(), f"{who}: settings"),
+        }
         with workload.connect() as port:
             work = next(workload.work(phase, port, 0, 1, 0))
             assert isinstance(work, Operations) and len(work.arguments) > commits

@@ -17,12 +17,13 @@ from typing import Any
 
 from dyno import registry
 from dyno.engine import EngineSpec
+from dyno.harmless import harmless
 from dyno.host.process import die_with_parent, nothing_left
 from dyno.model import Cell, Tier, UsageError, Value
-from dyno.passwords import concealed
+from dyno.passwords import concealed_argument
 from dyno.run import plan
 from dyno.run.asked import Asked
-from dyno.run.rows import split_engine
+from dyno.run.rows import split_engines
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
 from dyno.settings import nearest, unknown
@@ -92,12 +93,10 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
         every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
-    for text in dict.fromkeys(engines):
-        name, given = split_engine(text)
-        registry.engine(name)
+    for text, name, given in split_engines(dict.fromkeys(engines)):
         if name not in able:
             raise UsageError(f"engine {name} has no port of a suite that proves tiers; {nearest(name, able)}")
-        found += _claims(*able[name], text, given, tier)
+        found += _claims(*able[name], str(text), given, tier)
     return found
 
 
@@ -120,7 +119,7 @@ def _claims(
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refuse(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
-            yield Claim(spec, concealed(text), each, None, lacking)
+            yield Claim(spec, concealed_argument(text), each, None, lacking)
             continue
         assert suite.proof is not None
         params = {name: [value] for name, value in suite.proof.params.items()}
@@ -168,7 +167,7 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         return _declared(claim, why, FAILED)
     told = json.loads(answer.read_text())
     if "refused" in told:
-        return _declared(claim, told["refused"])
+        return _declared(claim, harmless(told["refused"]))
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home)
     verdict, why = judged(claim.tier, seen)
@@ -176,8 +175,13 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
     declared = claim.spec.tiers[claim.tier]
-    read = {name: value for name, value in told["settings"].items() if name in declared and value is not None}
-    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, told["version"], seen)
+    read = {
+        name: harmless(value, keep="") if isinstance(value, str) else value
+        for name, value in told["settings"].items()
+        if name in declared and value is not None
+    }
+    version = harmless(told["version"], keep="")
+    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, version, seen)
 
 
 def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
@@ -200,7 +204,7 @@ def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> s
             return f"not done after {TIMEOUT_SECONDS} s"
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        return f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}"
+        return harmless(f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}")
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 

@@ -37,7 +37,8 @@ class Foreign:
 
 def setting(*schemes: str) -> Setting:
     """The option that names a user's own server: an address of one of these schemes, or nothing."""
-    return Setting(URL, _address(*schemes), "", f"your own server, {schemes[0]}://user:password@host/…", address=True)
+    help = f"your own server, {schemes[0]}://user:password@host/…; or env:NAME or file:PATH, where that stands"
+    return Setting(URL, _address(*schemes), "", help, address=True)
 
 
 def _address(*schemes: str) -> Callable[[str], Value]:
@@ -49,8 +50,9 @@ def _address(*schemes: str) -> Callable[[str], Value]:
             # Raises for what is no port; of several hosts, which MongoDB has, each has one.
             for host in found.netloc.rpartition("@")[2].split(","):
                 urlsplit(f"//{host}").port  # noqa: B018
-        except ValueError as error:
-            raise ValueError(f"{error}; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
+        except ValueError:
+            # Which may quote a part of the password.
+            raise ValueError("is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
         if found.scheme not in schemes:
             raise ValueError(f"wants an address that begins with {' or '.join(f'{s}://' for s in schemes)}")
         return text

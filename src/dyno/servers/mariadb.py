@@ -33,6 +33,8 @@ SETTINGS: Mapping[str, str] = {
     # Else it would read into its cache, at a start, what it had there before: no phase would be cold.
     "innodb-buffer-pool-dump-at-shutdown": "OFF",
     "innodb-buffer-pool-load-at-startup": "OFF",
+    # MySQL's default is to have it, and MariaDB's is not.
+    "performance-schema": "OFF",
 }
 NO_BINARY_LOG = "--skip-log-bin"
 """MySQL's default is to have one, and to write each commit to both logs; MariaDB's is not."""
@@ -41,6 +43,15 @@ ONLY: Mapping[str, Mapping[str, str]] = {
     # Another protocol, at a port and a socket of its own; and a directory that must be there, though nothing uses it.
     MYSQL: {"mysqlx": "OFF", "secure-file-priv": "NULL"},
 }
+LOG: Mapping[str, Mapping[str, str]] = {
+    # As much as every server's log may have here: the default is 96 MiB, and what is full must be written to the
+    # tables before anything goes on.
+    MARIADB: {"innodb-log-file-size": "1G"},
+    # MySQL has had it since 8.0.30, and takes an earlier name for it.
+    MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
+}
+OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
+"""What is not for others to change: see `MariaDB`."""
 SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
 """What makes MariaDB's system tables. Those of the help, of `sys` and of maps are left out: nobody asks them here."""
 
@@ -85,6 +96,7 @@ class MariaDB(Served):
         given = {
             **SETTINGS,
             **ONLY[found.kind],
+            **LOG[found.kind],
             **settings,
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",

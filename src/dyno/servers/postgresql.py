@@ -1,7 +1,8 @@
 """PostgreSQL: a cluster of its own, reached by a socket in its directory, that nobody else may enter.
 
 The settings that decide its speed stand here: what a tier or an option changes is given, the rest is the server's
-default. PostgreSQL Global Development Group, PostgreSQL documentation, "Server Configuration".
+default but for what is said beside it. PostgreSQL Global Development Group, PostgreSQL documentation, "Server
+Configuration".
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ USER, DATABASE, PORT = "dyno", "postgres", 5432
 CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
+SETTINGS: Mapping[str, str] = {
+    # Compiling pays for queries that take seconds: of a plan whose costs are guessed high, it takes longer than the
+    # query.
+    "jit": "off",
+    # As much as every server's log may have here. Its default too, in all versions until now.
+    "max_wal_size": "1GB",
+    # Else one falls into some phase of a trial, every 5 minutes.
+    "checkpoint_timeout": "30min",
+}
+OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynamic_shared_memory_type", "port")
+"""What is not for others to change: see `PostgreSQL`."""
 
 
 def places() -> list[Path]:
@@ -40,6 +52,7 @@ class PostgreSQL(Served):
         self._user = unprivileged("postgres")
         self._home, self.data = home, home / "data"
         given = {
+            **SETTINGS,
             **settings,
             "listen_addresses": "",
             # Relative to its data directory.

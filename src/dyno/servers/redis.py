@@ -27,9 +27,13 @@ GIVEN = {
     "unixsocketperm": "700",
     # No snapshots, which would be taken while Dyno measures.
     "save": "",
+    # As much as every server's log may have here, before it is written anew: the default is 64 MiB.
+    "auto-aof-rewrite-min-size": "1gb",
     # A transaction waits whole until EXEC, and Valkey counts it as a part of this buffer; the default is 1 GiB.
     "client-query-buffer-limit": "64gb",
 }
+OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
+"""What is not for others to change: see `Redis`."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from pathlib import Path
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines import lmdb, memory
 from dyno.model import Refused, Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.ports.overlay import Pending
 from dyno.settings import Setting, choice, integer, yes_no
 
@@ -52,7 +53,7 @@ class Store(memory.Memory):
         return self.armed and late > 0 and late % int(self.options["every"]) == 0
 
 
-class Reads:
+class Reads(KVReader):
     """Reads of the store; `fault` stands for every read that is due to go wrong."""
 
     def __init__(self, engine: Store) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines import lmdb, memory, sqlite
 from dyno.model import Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.ports.overlay import Pending
 from dyno.servers.process import Process
 from dyno.settings import Setting, choice, integer
@@ -200,7 +201,7 @@ class Served(memory.Memory):
         super().close()
 
 
-class ServedReads:
+class ServedReads(KVReader):
     def __init__(self, engine: Served) -> None:
         self._ask, self._store = engine.ask, engine.store
 

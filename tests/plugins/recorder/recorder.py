@@ -25,6 +25,7 @@ from dyno.engine import PortSpec
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
 from dyno.model import Caveat, Tier, Value
+from dyno.ports.ordered_kv import KVReader
 from dyno.ports.overlay import Pending
 from dyno.settings import Setting, integer
 from dyno.suites.records.encoders import ENCODERS
@@ -56,7 +57,7 @@ class Store(memory.Memory):
         found = sorted(path.name for path in home.iterdir())
         # Stores that are still there, this one's directory not looked at.
         others = [str(path.parent) for path in Path(os.environ["DYNO_WORK"]).rglob(MARKER) if path.parent != home]
-        write("open", name=name, home=str(home), options=dict(options), found=found, others=others)
+        write("open", name=name, home=str(home), options=dict(options), found=found, others=others, where=id(None))
         (home / MARKER).touch()
 
     def close(self) -> None:
@@ -71,7 +72,7 @@ class Store(memory.Memory):
         return ()
 
 
-class Reads:
+class Reads(KVReader):
     def __init__(self, engine: Store) -> None:
         self._store, self._pause = engine.store, engine.pause
 

@@ -19,7 +19,6 @@ from dyno.settings import Setting, choice
 from dyno.suite import Failure
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
-from dyno.suites.records.port import EachReader
 
 
 class Claims:
@@ -131,7 +130,7 @@ class Records(LayeredRecords):
             yield Reader(reader, self._how)
 
     def reader(self) -> Any:
-        return EachReader(self.reading)
+        return Reader(super().reader(), self._how)
 
     def replace(self, records: Iterable[Any]) -> Any:
         return [self._how(old) if old else old for old in super().replace(records)]

@@ -7,11 +7,12 @@ strings by their bytes. No engine, no server and no tier may be put here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any
 
+from dyno.suites.records.keys import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
@@ -25,13 +26,6 @@ Session = Any
 """pymongo's, which is in a transaction; None where there is none."""
 
 
-def identity(name: str, location: str) -> str:
-    """The `_id` of a key: NUL parts the two, and in the name NUL and what follows it are told apart from that."""
-    if "\0" in name or "\1" in name:
-        name = name.replace("\1", "\1\2").replace("\0", "\1\1")
-    return f"{name}\0{location}"
-
-
 def document(record: Record, indexed: bool) -> dict[str, str]:
     made = {"_id": identity(record["name"], record["location"]), **record}
     return made | {name: function(record) for name, function in INDEXES.items()} if indexed else made
@@ -42,7 +36,7 @@ def record(found: dict[str, str]) -> Record:
     return {"name": found["name"], "location": found["location"], "stub": found["stub"]}
 
 
-class DocumentReader:
+class DocumentReader(Reader):
     """Reads in the session's transaction, or each for itself."""
 
     def __init__(self, collection: Any, session: Session = None) -> None:
@@ -51,6 +45,10 @@ class DocumentReader:
     def get(self, key: Key) -> Record | None:
         found: Record | None = self._collection.find_one({"_id": identity(*key)}, FIELDS, session=self._session)
         return found
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        there = _there(self._collection, keys, self._session)
+        return [there.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         find_one, session = self._collection.find_one, self._session
@@ -134,7 +132,7 @@ class DocumentRecords:
         from pymongo import ReplaceOne
 
         keys = [(new["name"], new["location"]) for new in batch]
-        there = self._there(keys, session)
+        there = _there(self._collection, keys, session)
         latest: dict[Key, Record] = dict(there)
         olds: list[Record | None] = []
         for key, new in zip(keys, batch, strict=True):
@@ -147,11 +145,6 @@ class DocumentRecords:
             self._collection.bulk_write([ReplaceOne({"_id": new["_id"]}, new) for new in some], session=session)
         return olds
 
-    def _there(self, keys: list[Key], session: Session) -> dict[Key, Record]:
-        wanted = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
-        found = self._collection.find(wanted, FIELDS, batch_size=BATCH + 1, session=session)
-        return {(one["name"], one["location"]): one for one in found}
-
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         first, every = _ahead(keys)
         if len(first) == 1:
@@ -160,7 +153,7 @@ class DocumentRecords:
         if first:
             with self._transaction() as session:
                 for batch in batches(every, BATCH):
-                    there = self._there(batch, session)
+                    there = _there(self._collection, batch, session)
                     gone = [identity(*key) for key in there]
                     self._collection.delete_many({"_id": {"$in": gone}}, session=session)
                     # Only the first mention of a key finds it.
@@ -169,6 +162,13 @@ class DocumentRecords:
 
     def close(self) -> None:
         """The connection is the engine's."""
+
+
+def _there(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
+    """Those of these keys that there are, in one answer."""
+    wanted = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
+    found = collection.find(wanted, FIELDS, batch_size=len(keys) + 1, session=session)
+    return {(one["name"], one["location"]): one for one in found}
 
 
 def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:

@@ -14,9 +14,9 @@ from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
-from dyno.servers import foreign, namespace
+from dyno.servers import foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.mariadb import INSTALL, MARIADB, MYSQL, MariaDB, missing
+from dyno.servers.mariadb import INSTALL, MARIADB, MYSQL, OURS, MariaDB, missing
 from dyno.settings import Setting, choice, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -39,6 +39,8 @@ FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
 """At a commit, by the value of innodb_flush_log_at_trx_commit."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
 NO_FLUSH = ("nosync", "littlesync")
+NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog", "innodb-buffer-pool-size")
+"""Beside the tiers' own: what would take a tier back, or an option of Dyno's."""
 
 
 class InnoDB:
@@ -59,11 +61,11 @@ class InnoDB:
 
     def _prepare(self) -> None:
         execute = self._connection.execute
+        if why := weaker(self._tier, self._variables()):
+            raise Refused(f"the server has {why}, so that it can't give tier {self._tier.value}")
         if self._server.own:
             execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
             return
-        if why := weaker(self._tier, self._variables()):
-            raise Refused(f"the server has {why}, so that it can't give tier {self._tier.value}")
         try:
             names = [name for (name,) in execute("SHOW DATABASES").fetchall()]
             for name in namespace.abandoned(names):
@@ -95,16 +97,24 @@ class InnoDB:
 
     def settings(self) -> Mapping[str, Value | None]:
         found = self._variables()
-        told: dict[str, Value | None] = {name: found[name] for name in SHOWN if name in found}
+        names = (*SHOWN, *(name.replace("-", "_") for name in given.given(self._options)))
+        told: dict[str, Value | None] = {name: found[name] for name in names if name in found}
         (_, cipher) = self._connection.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'").fetchone()
         told |= {"client": self._options["client"], "transport": "socket" if self._server.own else "url"}
         return {**told, "tls": cipher or "no"}
+
+    def upkeep(self) -> None:
+        """Statistics of its tables. Without them the server guesses, until it makes some in the background."""
+        for (name,) in self._connection.execute(f"SHOW TABLES FROM {self._database}").fetchall():
+            self._connection.execute(f"ANALYZE TABLE {self._database}.{name}").fetchall()
 
     def files(self) -> Iterable[Path]:
         """Of its tables and indexes: the logs are beside them, and of a size that depends on other things."""
         return (self._server.data / self._database).iterdir() if self._server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
+        if self._options[given.SET]:
+            yield given.CAVEAT
         kind, _ = self._named()
         if kind != self._wanted:
             yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")
@@ -145,7 +155,8 @@ def server(wanted: str) -> Callable[[Path, Tier, Mapping[str, Value], int], Serv
         if options[URL]:
             return Foreign(str(options[URL]))
         settings = {name: str(value) for name, value in TIERS[tier].items()}
-        return MariaDB(wanted, home, {**settings, "innodb_buffer_pool_size": f"{options['cache_mib']}M"}, clients)
+        settings["innodb_buffer_pool_size"] = f"{options['cache_mib']}M"
+        return MariaDB(wanted, home, {**settings, **given.given(options)}, clients)
 
     return serve
 
@@ -172,5 +183,6 @@ def options(*schemes: str) -> tuple[Setting, ...]:
     return (
         foreign.setting(*schemes),
         Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
-        Setting("cache_mib", integer(5), 64, "buffer pool of a server of Dyno's own, in MiB"),
+        Setting("cache_mib", integer(5), 256, "buffer pool of a server of Dyno's own, in MiB"),
+        given.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS)),
     )

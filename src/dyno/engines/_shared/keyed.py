@@ -8,12 +8,12 @@ record. Every transaction is one MULTI and EXEC, every read of one record one ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.layer import pack
+from dyno.suites.records.keys import pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 
@@ -31,21 +31,30 @@ return redis.call('GET', ARGV[2] .. string.sub(found, #ARGV[1] + 1))
 """
 
 
-class KeyedReader:
+class KeyedReader(Reader):
     """Each read sees what is there when it is done: there is no transaction to read in."""
 
-    def __init__(self, client: Any, prefix: bytes, found: Any) -> None:
+    def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
         self._execute, self._prefix, self._find = client.execute, prefix, found
+        self._pipeline = client.pipeline if pipelined else None
 
     def get(self, key: Key) -> Record | None:
-        value = self._execute(b"GET", self._prefix + pack(*key))
+        value = self._execute(b"GET", pack(self._prefix, key))
         return None if value is None else _MSGPACK.decode(value)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        packed = [pack(self._prefix, key) for key in keys]
+        if self._pipeline is None:
+            values = self._execute(b"MGET", *packed)
+        else:
+            values = self._pipeline([(b"GET", key) for key in packed])
+        return [None if value is None else _MSGPACK.decode(value) for value in values]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
 
         def find(value: str) -> Record | None:
-            found = execute(b"EVALSHA", script, 1, entries, pack(value), prefix)
+            found = execute(b"EVALSHA", script, 1, entries, pack(b"", (value,)), prefix)
             return None if found is None else _MSGPACK.decode(found)
 
         return find
@@ -55,7 +64,7 @@ class KeyedReader:
         execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
 
         def scan(key: Key) -> list[Record]:
-            keys = execute(b"ZRANGE", order, b"[" + pack(*key), b"+", b"BYLEX", b"LIMIT", 0, count)
+            keys = execute(b"ZRANGE", order, pack(b"[", key), b"+", b"BYLEX", b"LIMIT", 0, count)
             values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
             # One that another client deleted in between is no more.
             return [_MSGPACK.decode(value) for value in values if value is not None]
@@ -71,7 +80,8 @@ class KeyedRecords:
         self._prefix = prefix = engine.prefix
         self._order = _order(prefix)
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
-        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND))
+        pipelined = engine.options["many"] == "pipeline"
+        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND), pipelined)
         # Commands for each batch: one that answers for its records, the change, and one for each sorted set.
         self._commands = 3 + len(self._indexes)
 
@@ -96,7 +106,7 @@ class KeyedRecords:
 
     def _members(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
         for name, value in self._indexes:
-            yield name, [pack(value(record)) + key for record, key in zip(records, packed, strict=True)]
+            yield name, [pack(b"", (value(record),)) + key for record, key in zip(records, packed, strict=True)]
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         earlier: list[list[Record | None]] = []
@@ -124,7 +134,7 @@ class KeyedRecords:
 
         def commands() -> Iterator[tuple[Any, ...]]:
             for batch in batches(keys, BATCH):
-                packed = [pack(*key) for key in batch]
+                packed = [pack(b"", key) for key in batch]
                 earlier.append(_earlier(packed))
                 if len(batch) > 1:
                     yield (b"ZMSCORE", self._order, *packed)
@@ -160,7 +170,7 @@ def _index(prefix: bytes, name: str) -> bytes:
 
 
 def _packed(record: Record) -> bytes:
-    return pack(record["name"], record["location"])
+    return pack(b"", (record["name"], record["location"]))
 
 
 def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:

@@ -14,9 +14,9 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import foreign, namespace
+from dyno.servers import foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.redis import Program, Redis
+from dyno.servers.redis import OURS, Program, Redis
 from dyno.settings import Setting, choice
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -118,7 +118,8 @@ class Keyspace:
         return f"{server} ({', '.join(f'{named.get(name, name)} {version(name)}' for name in by)})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        told: dict[str, Value | None] = {name: self._config(name) for name in SHOWN}
+        names = dict.fromkeys((*SHOWN, *given.given(self.options)))
+        told: dict[str, Value | None] = {name: self._config(name) for name in names}
         told["mem_allocator"] = self._client.info("memory").get("mem_allocator")
         # redis-py takes its parser where it is installed, which it is here.
         return {**told, "client": self.options["client"], "parser": "hiredis", "transport": self._transport()}
@@ -132,6 +133,8 @@ class Keyspace:
             yield from self._server.log.iterdir()
 
     def caveats(self) -> Iterable[Caveat]:
+        if self.options[given.SET]:
+            yield given.CAVEAT
         if self._server.own and self._tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
@@ -194,7 +197,8 @@ def declared(
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         if options[URL]:
             return Foreign(str(options[URL]))
-        return Redis(program, home, {setting: str(value) for setting, value in TIERS[tier].items()})
+        settings = {setting: str(value) for setting, value in TIERS[tier].items()}
+        return Redis(program, home, {**settings, **given.given(options)})
 
     return EngineSpec(
         name=name,
@@ -209,6 +213,8 @@ def declared(
         options=(
             foreign.setting(*dict.fromkeys((name, "redis", "rediss", "unix"))),
             Setting("client", choice(*CLIENTS), CLIENTS[0], CLIENT_HELP),
+            Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
+            given.setting("settings", (*ENOUGH[Tier.POWER], *OURS)),
         ),
         refuse=_refused,
         server=serve,
@@ -226,4 +232,4 @@ CLIENT_HELP = "single: redis-py on one connection, without its pool; hiredis: a 
 def _refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["client"] == "hiredis" and str(options[URL]).startswith("rediss://"):
         return "client=hiredis does not encrypt, which rediss:// asks for: take client=redis-py"
-    return None
+    return given.refused(tier, options)

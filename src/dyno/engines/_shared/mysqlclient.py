@@ -32,6 +32,9 @@ class Client(Protocol):
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
         """Returns what has `fetchone`, `fetchall` and `rowcount`, until the next statement. %s stands for a value."""
 
+    def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
+        """Calls a procedure: the first row that it gives."""
+
     def close(self) -> None: ...
 
     @property
@@ -52,6 +55,13 @@ class Cursor:
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
         self._run(statement, values)
         return self._cursor
+
+    def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
+        self._run(statement, values)
+        row: tuple[str, ...] | None = self._cursor.fetchone()
+        while self._cursor.nextset():
+            pass
+        return row
 
     def close(self) -> None:
         self._connection.close()
@@ -98,6 +108,13 @@ class Thin:
             told = self._statements[statement] = statement.encode()
         self._query(told % tuple(self._quoted(*values)) if values else told)
         return self
+
+    def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
+        row: tuple[str, ...] | None = self.execute(statement, values).fetchone()
+        while self._connection.more_results():
+            self._connection.next_result()
+            self._free()
+        return row
 
     @property
     def rowcount(self) -> int:

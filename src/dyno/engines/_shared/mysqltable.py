@@ -22,6 +22,17 @@ SCAN = (
 start. This means the same, and is a range of the key."""
 INSERT = f"INSERT INTO records ({FIELDS}) VALUES"
 REPLACE = "ON DUPLICATE KEY UPDATE stub = VALUES(stub)"
+PUT = """
+CREATE PROCEDURE put_record(a {text}, b {text}, c {long})
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    START TRANSACTION;
+    SELECT name, location, stub FROM records WHERE name = a AND location = b;
+    INSERT INTO records (name, location, stub) VALUES (a, b, c) ON DUPLICATE KEY UPDATE stub = c;
+    COMMIT;
+END"""
+"""A replacement that gives the old record: in one round trip, where the four statements would take one each."""
+MADE = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
 BINARY = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
 """The order of the bytes in UTF-8, blanks at the end included: MariaDB's name for it, and MySQL's."""
 ESCAPED_BYTES = 8
@@ -52,25 +63,23 @@ class Table:
     def __init__(self, engine: Any, indexed: bool) -> None:
         self._connection = engine.connect()
         self._execute = execute = self._connection.execute
-        self.reader = Reader(execute, STATEMENTS)
+        self.reader = Reader(execute, STATEMENTS, many=self.get_many)
         (packet,) = execute("SELECT @@max_allowed_packet").fetchone()
         self._characters = int(packet) // ESCAPED_BYTES
-        execute(f"CREATE TABLE IF NOT EXISTS records ({', '.join(self._columns(indexed))}) ENGINE=InnoDB")
+        order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"
+        text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
+        columns = ", ".join(_columns(text, long, indexed))
+        execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
+        # Not all versions that there are know IF NOT EXISTS of it. Nobody else is at it when the store is made.
+        if execute(MADE).fetchone()[0] == 0:
+            execute(PUT.format(text=text, long=long))
 
-    def _columns(self, indexed: bool) -> Iterator[str]:
+    def _collation(self) -> str:
         found = dict(self._execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
         collation = next((name for name in BINARY if name in found), None)
         if collation is None:
             raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
-        text = f"VARCHAR(255) CHARACTER SET utf8mb4 COLLATE {collation}"
-        yield f"name {text} NOT NULL"
-        yield f"location {text} NOT NULL"
-        yield f"stub LONGTEXT CHARACTER SET utf8mb4 COLLATE {collation} NOT NULL"
-        yield "PRIMARY KEY (name, location)"
-        # Not stored but in the index: MariaDB has no index on an expression.
-        for index in INDEXES if indexed else ():
-            yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
-            yield f"INDEX by_{index} ({index})"
+        return collation
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction(self._execute)
@@ -99,6 +108,10 @@ class Table:
         if some:
             yield some
 
+    def replace_one(self, new: Record) -> Record | None:
+        row = self._connection.call("CALL put_record(%s, %s, %s)", _values([new]))
+        return None if row is None else record(row)
+
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute(f"SELECT {FIELDS} FROM records WHERE {_among(keys)}", _flat(keys))
         return {(row[0], row[1]): record(row) for row in rows.fetchall()}
@@ -112,6 +125,17 @@ class Table:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _columns(text: str, long: str, indexed: bool) -> Iterator[str]:
+    yield f"name {text} NOT NULL"
+    yield f"location {text} NOT NULL"
+    yield f"stub {long} NOT NULL"
+    yield "PRIMARY KEY (name, location)"
+    # Not stored but in the index: MariaDB has no index on an expression.
+    for index in INDEXES if indexed else ():
+        yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
+        yield f"INDEX by_{index} ({index})"
 
 
 def _rows(count: int, columns: int) -> str:

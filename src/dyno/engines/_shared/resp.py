@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Protocol
@@ -30,6 +30,9 @@ class Client(Protocol):
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
         """MULTI, the commands, EXEC: the answers in order. Nothing is done where `commands` raises."""
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """The commands, sent together: the answers in order. They are no transaction."""
 
     def close(self) -> None: ...
 
@@ -79,7 +82,13 @@ class Library:
         self.execute = client.execute_command
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        with self._client.pipeline(transaction=True) as pipeline:
+        return self._together(commands, transaction=True)
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        return self._together(commands, transaction=False)
+
+    def _together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
+        with self._client.pipeline(transaction=transaction) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
             return list(pipeline.execute())
@@ -148,6 +157,11 @@ class Thin:
         for answer in answers:
             self._checked(answer)
         return list(answers)
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        self._send(b"".join(map(self._pack, commands)))
+        answers = [self._answer() for _ in commands]
+        return list(map(self._checked, answers))
 
     def _discard(self, sent: int) -> None:
         if sent:

@@ -1,80 +1,146 @@
-"""DuckDB through the port `records`."""
+"""DuckDB through the port `records`.
+
+DuckDB looks a row up by an index of one column only, never by one of several: its documentation says so. So the key,
+which is two, is kept as one string beside them, and is the table's only key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from dyno.engines.duckdb.opener import DuckDB
-from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
-from dyno.suites.records.table import batches
+from dyno.suites.records.keys import identity
+from dyno.suites.records.port import INDEXES, Key, Reader, Record
+from dyno.suites.records.sql import FIELDS, record, transaction
+from dyno.suites.records.table import batches, in_steps
 
-# DuckDB takes a list per column far faster than a row per statement: this many rows a list.
+# Rows that are handed over together: many are far faster than a statement for each.
 BATCH = 20_000
+VERBS = {"insert": "INSERT", "upsert": "INSERT OR REPLACE"}
+"""What a statement says for what an appender does."""
 
-
-STATEMENTS = Statements()
+RECORDS = f"SELECT {FIELDS} FROM records"
 # The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
-STATEMENTS.scan = (
-    f"SELECT {FIELDS} FROM records WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
-)
-KEYS = "(SELECT unnest($1) AS k_name, unnest($2) AS k_location)"
-GET_MANY = f"SELECT {FIELDS} FROM records JOIN {KEYS} ON name = k_name AND location = k_location"
-DELETE_MANY = f"DELETE FROM records USING {KEYS} WHERE name = k_name AND location = k_location"
+SCAN = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
+WANTED = "(SELECT unnest($1) AS wanted)"
+GET_MANY = f"{RECORDS} JOIN {WANTED} ON key = wanted"
+DELETE_MANY = f"DELETE FROM records USING {WANTED} WHERE key = wanted"
+
+
+class TableReader(Reader):
+    """Reads on one cursor, in whatever transaction it is in, by statements that are parsed once."""
+
+    def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
+        self._cursor, self._many = cursor, many
+        self._get = parsed(cursor, f"{RECORDS} WHERE key = ?")
+
+    def get(self, key: Key) -> Record | None:
+        row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
+        return None if row is None else record(row)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        if len(keys) == 1:
+            return super().get_many(keys)
+        return list(map(self._many(list(keys)).get, keys))
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        execute, statement = self._cursor.execute, parsed(self._cursor, f"{RECORDS} WHERE {index} = ?")
+
+        def find(value: str) -> Record | None:
+            row = execute(statement, (value,)).fetchone()
+            return None if row is None else record(row)
+
+        return find
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        execute, statement = self._cursor.execute, parsed(self._cursor, SCAN)
+
+        def scan(key: Key) -> list[Record]:
+            return [record(row) for row in execute(statement, (*key, count)).fetchall()]
+
+        return scan
 
 
 class Table:
-    """See `dyno.suites.records.table.Table`: many records are lists of columns."""
+    """See `dyno.suites.records.table.Table`."""
 
     batch = BATCH
 
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
         self._cursor = cursor = engine.db.cursor()
         self._indexes = tuple(INDEXES.items()) if indexed else ()
-        self.reader = SqlReader(cursor.execute, STATEMENTS)
         names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
-        self._one = f"INTO records VALUES ({', '.join('?' * len(names))})"
-        self._many = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names)))}"
         columns = ", ".join(f"{name} VARCHAR NOT NULL" for name in names)
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS records (key VARCHAR PRIMARY KEY, {columns})")
         for name, _ in self._indexes:
             cursor.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
+        self.reader = TableReader(cursor, self.get_many)
+        values = ", ".join("?" * (len(names) + 1))
+        self._one = {way: parsed(cursor, f"{verb} INTO records VALUES ({values})") for way, verb in VERBS.items()}
+        self._lists = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names) + 1))}"
+        self._delete = parsed(cursor, "DELETE FROM records WHERE key = ?")
+        # DuckDB's own way to load, which its Python client has from 2.0 on.
+        self._appender = getattr(cursor, "appender", None)
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction(self._cursor.execute)
 
-    def _write(self, verb: str, records: list[Record]) -> None:
-        values = [[record[field] for record in records] for field in ("name", "location", "stub")]
-        values += [[function(record) for record in records] for _, function in self._indexes]
-        if len(records) == 1:
-            self._cursor.execute(f"{verb} {self._one}", [column[0] for column in values])
+    def _row(self, record: Record) -> tuple[str, ...]:
+        name, location = record["name"], record["location"]
+        return (
+            identity(name, location),
+            name,
+            location,
+            record["stub"],
+            *(value(record) for _, value in self._indexes),
+        )
+
+    def _write(self, way: str, records: list[Record]) -> None:
+        rows = list(map(self._row, records))
+        if len(rows) == 1:
+            self._cursor.execute(self._one[way], rows[0])
+        elif self._appender is None:
+            self._cursor.execute(f"{VERBS[way]} {self._lists}", list(map(list, zip(*rows, strict=True))))
         else:
-            self._cursor.execute(f"{verb} {self._many}", values)
+            appender = self._appender("records", action=way)
+            appender.append_rows(rows)
+            appender.flush()
 
     def insert_one(self, record: Record) -> None:
-        self._write("INSERT", [record])
+        self._write("insert", [record])
 
     def insert_many(self, records: Iterable[Record]) -> None:
         for batch in batches(records, BATCH):
-            self._write("INSERT", batch)
+            self._write("insert", batch)
 
     def store(self, records: list[Record]) -> None:
-        self._write("INSERT OR REPLACE", records)
+        self._write("upsert", records)
+
+    def replace_one(self, new: Record) -> Record | None:
+        return in_steps(self, new)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = self._cursor.execute(GET_MANY, _columns(keys)).fetchall()
+        rows = self._cursor.execute(GET_MANY, _wanted(keys)).fetchall()
         return {(row[0], row[1]): record(row) for row in rows}
 
     def delete_one(self, key: Key) -> bool:
-        return bool(self._cursor.execute(STATEMENTS.delete, key).fetchone()[0])
+        return bool(self._cursor.execute(self._delete, (identity(*key),)).fetchone()[0])
 
     def delete_many(self, keys: list[Key]) -> None:
-        self._cursor.execute(DELETE_MANY, _columns(keys))
+        self._cursor.execute(DELETE_MANY, _wanted(keys))
 
     def close(self) -> None:
         self._cursor.close()
 
 
-def _columns(keys: list[Key]) -> list[list[str]]:
-    return [[name for name, _ in keys], [location for _, location in keys]]
+def parsed(cursor: Any, statement: str) -> Any:
+    """The statement, not to be parsed again. DuckDB plans it each time, as it does one that is prepared by PREPARE,
+    which would take its values as text."""
+    (found,) = cursor.extract_statements(statement)
+    return found
+
+
+def _wanted(keys: list[Key]) -> list[list[str]]:
+    return [[identity(*key) for key in keys]]

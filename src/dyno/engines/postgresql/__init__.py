@@ -6,9 +6,9 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.model import Tier
-from dyno.servers import foreign
+from dyno.servers import foreign, given
 from dyno.servers.foreign import URL
-from dyno.servers.postgresql import missing
+from dyno.servers.postgresql import OURS, missing
 from dyno.settings import Setting, choice, integer
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
@@ -26,10 +26,14 @@ ENGINE = EngineSpec(
     options=(
         foreign.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
-        Setting("cache_mib", integer(1), 64, "shared buffers of a server of Dyno's own, in MiB"),
+        Setting("cache_mib", integer(1), 256, "shared buffers of a server of Dyno's own, in MiB"),
+        Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
+        given.setting("settings", (*TIERS[Tier.POWER], "shared_buffers", *OURS)),
     ),
+    refuse=given.refused,
     server=serve,
     remove=remove,
+    upkeep=Postgres.upkeep,
     needs=lambda options: None if options[URL] else missing(),
     clients="processes",
     by_default=False,

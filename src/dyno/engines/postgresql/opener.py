@@ -10,7 +10,7 @@ from typing import Any
 from dyno.engine import Server
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
-from dyno.servers import namespace
+from dyno.servers import given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 
@@ -21,7 +21,10 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
     Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
 }
-SHOWN = (*TIERS[Tier.POWER], "wal_sync_method", "shared_buffers", "max_wal_size", "max_connections")
+SHOWN = (
+    *(*TIERS[Tier.POWER], "wal_sync_method", "wal_level", "wal_compression", "max_wal_size", "checkpoint_timeout"),
+    *("shared_buffers", "huge_pages", "jit", "autovacuum", "max_connections"),
+)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
 
 
@@ -29,7 +32,8 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     if options[URL]:
         return Foreign(str(options[URL]))
     settings = {name: str(value) for name, value in TIERS[tier].items()}
-    return PostgreSQL(home, {**settings, "shared_buffers": f"{options['cache_mib']}MB"}, clients)
+    settings["shared_buffers"] = f"{options['cache_mib']}MB"
+    return PostgreSQL(home, {**settings, **given.given(options)}, clients)
 
 
 class Postgres:
@@ -78,7 +82,8 @@ class Postgres:
         return f"PostgreSQL {server} (psycopg {version('psycopg')}, libpq {library})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        told: dict[str, Value | None] = {name: self.show(name) for name in SHOWN}
+        names = dict.fromkeys((*SHOWN, *given.given(self.options)))
+        told: dict[str, Value | None] = {name: self.show(name) for name in names}
         return {**told, "client": self.options["client"], "transport": "socket" if self._server.own else "url"}
 
     def files(self) -> Iterable[Path]:
@@ -91,7 +96,16 @@ class Postgres:
             # Further segments of 1 GiB, the map of free space and the map of visibility.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
+    def upkeep(self) -> None:
+        """Statistics of its tables, and which of their pages everybody sees all of: as `pgbench` has it before it
+        measures. Without them the planner guesses, until autovacuum comes round, which is once a minute."""
+        tables = self.connection.execute(f"SELECT relname {RELATIONS} AND relkind = 'r'", (self._schema,)).fetchall()
+        for (name,) in tables:
+            self.connection.execute(f"VACUUM (ANALYZE) {name}")
+
     def caveats(self) -> Iterable[Caveat]:
+        if self.options[given.SET]:
+            yield given.CAVEAT
         if self._server.own:
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,6 +16,14 @@ INSERT = f"INSERT INTO records ({FIELDS})"
 REPLACE = "ON CONFLICT (name, location) DO UPDATE SET stub = excluded.stub"
 KEYS = "SELECT * FROM unnest(%s::text[], %s::text[])"
 ROWS = "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
+# All its parts see the store as it was before the statement.
+REPLACE_ONE = (
+    f"WITH old AS (SELECT {FIELDS} FROM records WHERE name = %s AND location = %s),"
+    f" new AS ({INSERT} VALUES (%s, %s, %s) {REPLACE}) SELECT {FIELDS} FROM old"
+)
+SENT_TOGETHER = 100
+"""Statements of a pipeline of libpq's own calls, which wait while the server waits to be read from: so many are small
+enough for the socket's buffer."""
 
 
 class Thin:
@@ -26,6 +34,28 @@ class Thin:
         self._names: dict[str, bytes] = {}
 
     def execute(self, statement: str, values: Iterable[str | int] = ()) -> Result:
+        name, pgconn = self._prepared(statement), self._connection.pgconn
+        return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
+
+    def pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
+        """The statement once for each of `values`, sent together."""
+        name, pgconn, found = self._prepared(statement), self._connection.pgconn, []
+        pgconn.enter_pipeline_mode()
+        for at in range(0, len(values), SENT_TOGETHER):
+            some = values[at : at + SENT_TOGETHER]
+            for each in some:
+                pgconn.send_query_prepared(name, [value.encode() for value in each])
+            pgconn.pipeline_sync()
+            for _ in some:
+                found.append(pgconn.get_result())
+                # NULL: there is no further one of the statement.
+                pgconn.get_result()
+            # That of the synchronization.
+            pgconn.get_result()
+        pgconn.exit_pipeline_mode()
+        return [Result(_checked(each, pgconn)) for each in found]
+
+    def _prepared(self, statement: str) -> bytes:
         pgconn = self._connection.pgconn
         name = self._names.get(statement)
         if name is None:
@@ -34,7 +64,7 @@ class Thin:
             for number in range(1, statement.count("%s") + 1):
                 numbered = numbered.replace("%s", f"${number}", 1)
             _checked(pgconn.prepare(name, numbered.encode()), pgconn)
-        return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
+        return name
 
 
 class Result:
@@ -62,7 +92,8 @@ class Result:
 
 def _checked(result: Any, pgconn: Any) -> Any:
     if result.status not in (1, 2):
-        raise RuntimeError(pgconn.error_message.decode(errors="replace").strip())
+        # In a pipeline the connection tells none.
+        raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())
     return result
 
 
@@ -74,11 +105,13 @@ class Table:
     def __init__(self, engine: Postgres, indexed: bool) -> None:
         self._connection = connection = engine.connect()
         self._cursor = connection.cursor()
+        self._execute: Callable[..., Any] = self._prepared
+        self._together: Callable[..., Iterable[Any]] = self._pipelined
         if engine.options["client"] == "pq":
-            self._execute = Thin(connection).execute
-        else:
-            self._execute = self._prepared
-        self.reader = SqlReader(self._execute, STATEMENTS, INDEXED)
+            thin = Thin(connection)
+            self._execute, self._together = thin.execute, thin.pipelined
+        many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
+        self.reader = SqlReader(self._execute, STATEMENTS, INDEXED, many)
         # By bytes, as the port wants it, whatever the order that the database was made with.
         columns = ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in FIELDS.split(", "))
         connection.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
@@ -87,6 +120,18 @@ class Table:
 
     def _prepared(self, statement: str, values: Any = ()) -> Any:
         return self._cursor.execute(statement, values, prepare=True)
+
+    def _pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
+        """The statement once for each of `values`, sent together: psycopg prepares it, and pipelines it."""
+        cursor = self._cursor
+        cursor.executemany(statement, values, returning=True)
+        yield cursor
+        while cursor.nextset():
+            yield cursor
+
+    def _get_together(self, keys: list[Key]) -> dict[Key, Record]:
+        rows = [found.fetchone() for found in self._together(STATEMENTS.get, keys)]
+        return {(row[0], row[1]): record(row) for row in rows if row is not None}
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction(self._execute)
@@ -106,6 +151,11 @@ class Table:
         else:
             columns = [list(column) for column in zip(*map(_values, records), strict=True)]
             self._prepared(f"{INSERT} {ROWS} {REPLACE}", columns)
+
+    def replace_one(self, new: Record) -> Record | None:
+        values = _values(new)
+        row = self._execute(REPLACE_ONE, (*values[:2], *values)).fetchone()
+        return None if row is None else record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._prepared(f"SELECT {FIELDS} FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))

@@ -25,7 +25,7 @@ ENGINE = EngineSpec(
             "",
             "journal mode; by default the tier's own (wal, or memory for volatile)",
         ),
-        Setting("cache_mib", integer(1), 64, "page cache of each connection, in MiB"),
+        Setting("cache_mib", integer(1), 256, "page cache of each connection, in MiB"),
         Setting("page_size", page_size, 4096, "page size, in bytes"),
         Setting("mmap_mib", integer(0), 0, "how much of the file to map, in MiB (SQLite's default: none)"),
     ),

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from dyno import __version__
+from dyno.harmless import harmless
 from dyno.report import charts as every
 from dyno.report import heading, sweeps, units, wide, words
 from dyno.report.charts.chart import Chart
@@ -38,7 +39,7 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     alike = len({run.path.name for run in runs}) < len(runs)
     shown = [
-        _shown(at, run, str(run.path) if alike else run.path.name, charts)
+        _shown(at, run, harmless(str(run.path) if alike else run.path.name, keep=""), charts)
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
     charts = list({chart.name: chart for one in shown for chart in one["charts"]}.values())

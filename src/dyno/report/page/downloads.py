@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dyno.harmless import harmless
 from dyno.report import data
 from dyno.results import Run, lines, parsed
 
@@ -46,7 +47,7 @@ def compact(found: Any) -> str:
 
 def results(run: Run, at: int) -> Iterator[Download]:
     """What `dyno show` gives of the run that is the page's `at`th."""
-    stem = run.path.stem
+    stem = _named(run.path.stem)
     yield Download(f"csv-{at}", pack(data.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
     as_json = pack(compact(data.as_data(run)))
     yield Download(f"json-{at}", as_json, f"{stem}-results.json", "The results as JSON", "application/json")
@@ -54,7 +55,8 @@ def results(run: Run, at: int) -> Iterator[Download]:
 
 def whole(run: Run, at: int) -> Download:
     """The run file, byte for byte."""
-    return Download(f"raw-{at}", pack(run.path.read_bytes()), run.path.name, "The run file", "application/json")
+    name = _named(run.path.name)
+    return Download(f"raw-{at}", pack(run.path.read_bytes()), name, "The run file", "application/json")
 
 
 def part(run: Run, at: int) -> Download:
@@ -64,9 +66,14 @@ def part(run: Run, at: int) -> Download:
         for sample in found["samples"] if found.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
         kept.append(f"{compact(found)}\n")
-    name = f"{run.path.stem}-without-histograms.json"
+    name = f"{_named(run.path.stem)}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
-        f" {MOST_BYTES / 1e6:g} MB; {run.path.name} has them."
+        f" {MOST_BYTES / 1e6:g} MB; {_named(run.path.name)} has them."
     )
     return Download(f"raw-{at}", pack("".join(kept)), name, "The run file in part", "application/json", remark)
+
+
+def _named(name: str) -> str:
+    """A file's name need not be text."""
+    return harmless(name, keep="")

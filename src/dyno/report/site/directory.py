@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import tempfile
@@ -58,10 +59,10 @@ def check(directory: Path) -> None:
 
 def _made(directory: Path) -> list[str]:
     """The files that the build before made."""
-    if not directory.exists():
+    if not os.path.lexists(directory):
         return []
     if not directory.is_dir():
-        raise UsageError(f"{directory} is a file; -o names a directory")
+        raise UsageError(f"{directory} is there and no directory; -o names one")
     try:
         names = json.loads((directory / MARKER).read_text(encoding="utf-8"))["files"]
         if all(

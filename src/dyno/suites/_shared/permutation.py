@@ -88,6 +88,28 @@ class Shuffled(Sequence[int]):
         return self._piece[place - self._start]
 
 
+class Grouped(Sequence[Sequence[int]]):
+    """Numbers in groups of so many, the last one smaller: lists, which are made when they are asked for."""
+
+    def __init__(self, numbers: Sequence[int], size: int) -> None:
+        self._numbers, self._size = numbers, size
+
+    def __len__(self) -> int:
+        return -(-len(self._numbers) // self._size)
+
+    @overload
+    def __getitem__(self, at: int) -> Sequence[int]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Sequence[int]]: ...
+
+    def __getitem__(self, at: int | slice) -> Sequence[int] | list[Sequence[int]]:
+        if isinstance(at, int):
+            start = range(0, len(self._numbers), self._size)[at]
+            return self._numbers[start : start + self._size]
+        return [self[place] for place in range(len(self))[at]]
+
+
 def _hashed(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:
     """64 bits of each, less the highest two, so that a sum with a place does not overflow."""
     mixed = values * np.uint64(0x9E3779B97F4A7C15) + key

@@ -69,18 +69,16 @@ class BatchReader:
     """Records out of a key-value reader."""
 
     def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
-        self._seek, self._decompress = kv.seek, packer.decompress
+        self._first, self._seek, self._decompress = kv.first, kv.seek, packer.decompress
         self.get, self.iterate = (self._get_single, self._each) if size == 1 else (self._get, self._every)
 
     def _get(self, key: bytes) -> Record | None:
-        for _, value in self._seek(key):
-            return _pick(self._decompress(value), key)
-        return None
+        entry = self._first(key)
+        return None if entry is None else _pick(self._decompress(entry[1]), key)
 
     def _get_single(self, key: bytes) -> Record | None:
-        for found, value in self._seek(key):
-            return _record(self._decompress(value)) if found == key else None
-        return None
+        entry = self._first(key)
+        return None if entry is None or entry[0] != key else _record(self._decompress(entry[1]))
 
     def _every(self, start: bytes) -> list[Record]:
         """All records of the batches from `start` on, in key order."""

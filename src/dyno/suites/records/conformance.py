@@ -66,6 +66,23 @@ def order(opened: Opened, tier: Tier) -> None:
             expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
 
 
+def many(opened: Opened, tier: Tier) -> None:
+    """Records that are asked for together come in that order, as often as they are asked for, and None for others."""
+    with opened("many", True) as port:
+        expect(port.reader().get_many([key("a"), key("b")]), [None, None], "get_many from an empty store")
+        port.insert(record(f"n{number:03}") for number in range(0, 500, 2))
+        names = [f"n{number * 7 % 500:03}" for number in range(300)]
+        wanted = [record(name) if int(name[1:]) % 2 == 0 else None for name in names]
+        expect(port.reader().get_many([key(name) for name in names]), wanted, "get_many, every other absent")
+        with port.reading() as reader:
+            expect(
+                reader.get_many([key("n002"), key("n001"), key("n002")]),
+                [record("n002"), None, record("n002")],
+                "get_many, one key twice",
+            )
+            expect(reader.get_many([key("n004")]), [record("n004")], "get_many of one")
+
+
 def overwrite(opened: Opened, tier: Tier) -> None:
     """A replacement returns the old record and leaves one new one, in the store and in the indexes."""
     with opened("overwrite", True) as port:
@@ -180,5 +197,6 @@ def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names:
 
 
 CHECKS: dict[str, Check] = {
-    check.__name__: check for check in (absence, order, overwrite, delete, atomicity, noindices, persistence, model)
+    check.__name__: check
+    for check in (absence, order, many, overwrite, delete, atomicity, noindices, persistence, model)
 }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgpack
+import msgspec
 
 from dyno.suites.records.port import Record
 
@@ -34,7 +34,7 @@ _json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 ENCODERS = {
     encoder.name: encoder
     for encoder in (
-        Encoder("msgpack", msgpack.packb, msgpack.unpackb),
+        Encoder("msgpack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
         Encoder("json", lambda record: _json(record).encode(), json.loads),
         Encoder("raw", _join, _split),
     )

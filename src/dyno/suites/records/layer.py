@@ -2,65 +2,100 @@
 
 Every engine that implements `ordered-kv` is measured through this one layer, so what differs is the engine.
 A record's key is b'r' and its tuple. An index entry's key is the index's letter and the tuple of the indexed
-value and the record's key, its value is empty: two records may share an indexed value. A lookup by index seeks
+value and the record's key, its value is empty: two records may share an indexed value. A lookup by index looks for
 the entry, takes the key out of it, and gets the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
-from dyno.ports.ordered_kv import KVReader, KVWriter, OrderedKV
+from dyno.ports.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
 from dyno.suites.records.encoders import Encoder
-from dyno.suites.records.port import INDEXES, EachReader, Key, Reader, Record
+from dyno.suites.records.keys import pack
+from dyno.suites.records.port import INDEXES, Key, Reader, Record
 
 RECORD = b"r"
 _AFTER_RECORDS = b"s"
 _LETTER = {"rev_name": b"n", "rev_location": b"l"}
 
+Get = Callable[[bytes], "bytes | None"]
+Decode = Callable[[bytes], Record]
 
-def pack(*parts: str) -> bytes:
-    """Strings as bytes whose order is the order of the tuple: each ends with NUL, a NUL inside is NUL 0xff."""
-    return b"".join([part.encode().replace(b"\0", b"\0\xff") + b"\0" for part in parts])
+
+def _get(get: Get, decode: Decode, key: Key) -> Record | None:
+    value = get(pack(RECORD, key))
+    return None if value is None else decode(value)
+
+
+def _find(
+    first: Callable[[bytes], Entry | None], get: Get, decode: Decode, letter: bytes, value: str
+) -> Record | None:
+    prefix = pack(letter, (value,))
+    entry = first(prefix)
+    if entry is None or not entry[0].startswith(prefix):
+        return None
+    found = get(RECORD + entry[0][len(prefix) :])
+    return None if found is None else decode(found)
+
+
+def _scan(stretch: Callable[[bytes, int], list[Entry]], decode: Decode, count: int, key: Key) -> list[Record]:
+    entries = stretch(pack(RECORD, key), count)
+    # They are in order: what is no record any more is at the end.
+    while entries and entries[-1][0] >= _AFTER_RECORDS:
+        entries.pop()
+    return [decode(value) for _, value in entries]
 
 
 class LayeredReader:
     """Decoded records out of a key-value reader."""
 
     def __init__(self, kv: KVReader, encoder: Encoder) -> None:
-        self._get, self._seek, self._decode = kv.get, kv.seek, encoder.decode
+        self._kv, self._decode = kv, encoder.decode
+        # Calls of C's own, with nothing of Python's between.
+        self.get: Callable[[Key], Record | None] = partial(_get, kv.get, encoder.decode)
 
-    def get(self, key: Key) -> Record | None:
-        value = self._get(RECORD + pack(*key))
-        return None if value is None else self._decode(value)
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return list(map(self.get, keys))
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        letter, seek, get, decode = _LETTER[index], self._seek, self._get, self._decode
+        return partial(_find, self._kv.first, self._kv.get, self._decode, _LETTER[index])
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        return partial(_scan, self._kv.stretch, self._decode, count)
+
+
+class SingleReader:
+    """The same, each read as the engine's users do a single one."""
+
+    def __init__(self, single: Callable[[], AbstractContextManager[KVReader]], encoder: Encoder) -> None:
+        self._single, self._decode = single, encoder.decode
+
+    def get(self, key: Key) -> Record | None:
+        with self._single() as kv:
+            return _get(kv.get, self._decode, key)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        with self._single() as kv:
+            return [_get(kv.get, self._decode, key) for key in keys]
+
+    def finder(self, index: str) -> Callable[[str], Record | None]:
+        single, decode, letter = self._single, self._decode, _LETTER[index]
 
         def find(value: str) -> Record | None:
-            prefix = letter + pack(value)
-            for entry, _ in seek(prefix):
-                if not entry.startswith(prefix):
-                    return None
-                found = get(RECORD + entry[len(prefix) :])
-                return None if found is None else decode(found)
-            return None
+            with single() as kv:
+                return _find(kv.first, kv.get, decode, letter, value)
 
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        seek, decode = self._seek, self._decode
+        single, decode = self._single, self._decode
 
         def scan(key: Key) -> list[Record]:
-            found: list[Record] = []
-            for entry, value in seek(RECORD + pack(*key)):
-                if entry >= _AFTER_RECORDS:
-                    break
-                found.append(decode(value))
-                if len(found) == count:
-                    break
-            return found
+            with single() as kv:
+                return _scan(kv.stretch, decode, count, key)
 
         return scan
 
@@ -78,54 +113,55 @@ class LayeredRecords:
             yield LayeredReader(reader, self._encoder)
 
     def reader(self) -> Reader:
-        return EachReader(self.reading)
+        return SingleReader(self._kv.single, self._encoder)
 
     def insert(self, records: Iterable[Record]) -> None:
         encode, indexes = self._encoder.encode, self._indexes
         with self._kv.writing() as writer:
             put = writer.put
             for record in records:
-                packed = pack(record["name"], record["location"])
-                put(RECORD + packed, encode(record))
+                name, location = record["name"], record["location"]
+                put(pack(RECORD, (name, location)), encode(record))
                 for letter, function in indexes:
-                    put(letter + pack(function(record)) + packed, b"")
+                    put(pack(letter, (function(record), name, location)), b"")
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         olds: list[Record | None] = []
         with self._kv.writing() as writer:
             for record in records:
-                packed = pack(record["name"], record["location"])
-                value = writer.get(RECORD + packed)
+                key = record["name"], record["location"]
+                at = pack(RECORD, key)
+                value = writer.get(at)
                 old = None if value is None else self._encoder.decode(value)
-                writer.put(RECORD + packed, self._encoder.encode(record))
-                self._reindex(writer, packed, old, record)
+                writer.put(at, self._encoder.encode(record))
+                self._reindex(writer, key, old, record)
                 olds.append(old)
         return olds
 
-    def _reindex(self, writer: KVWriter, packed: bytes, old: Record | None, new: Record) -> None:
+    def _reindex(self, writer: KVWriter, key: Key, old: Record | None, new: Record) -> None:
         for letter, function in self._indexes:
             entry = function(new)
             if old is not None:
                 stale = function(old)
                 if stale == entry:
                     continue
-                writer.delete(letter + pack(stale) + packed)
-            writer.put(letter + pack(entry) + packed, b"")
+                writer.delete(pack(letter, (stale, *key)))
+            writer.put(pack(letter, (entry, *key)), b"")
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         found: list[bool] = []
         with self._kv.writing() as writer:
             for key in keys:
-                packed = pack(*key)
-                value = writer.get(RECORD + packed)
+                at = pack(RECORD, key)
+                value = writer.get(at)
                 found.append(value is not None)
                 if value is None:
                     continue
-                writer.delete(RECORD + packed)
+                writer.delete(at)
                 if self._indexes:
                     old = self._encoder.decode(value)
                     for letter, function in self._indexes:
-                        writer.delete(letter + pack(function(old)) + packed)
+                        writer.delete(pack(letter, (function(old), *key)))
         return found
 
     def close(self) -> None:

@@ -66,6 +66,7 @@ PARAMS = (
     Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
     Setting("encoder", choice(*ENCODERS), "msgpack", "how a key-value engine's records become bytes"),
     Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1"),
+    Setting("batch", integer(1, 10_000), 1, "keys that an operation of rand-key asks for at once"),
     Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20"),
     Setting(
         "distribution",

@@ -6,7 +6,7 @@ each record, its name reversed and its location reversed. No engine and no measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -28,10 +28,16 @@ INDEXES: dict[str, Callable[[Record], str]] = {
 
 
 class Reader(Protocol):
-    """Reads inside one read transaction, where the engine has them."""
+    """Reads inside one read transaction, where the engine has them. A class that inherits from it has the usual
+    answer of the method that has one."""
 
     def get(self, key: Key) -> Record | None:
         """The record of that key, decoded; None where there is none."""
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        """The records of these keys, in their order, the way the engine's users ask for many at once; None for each
+        that is not there. Usually one after the other."""
+        return [self.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         """A callable that looks one record up by that index: 'rev_name' or 'rev_location'."""
@@ -67,28 +73,3 @@ class Records(Protocol):
 
     def close(self) -> None:
         """Gives back what this instance holds (a connection, a cursor)."""
-
-
-class EachReader:
-    """A `Reader` for `Records.reader`: opens a read transaction around every single read."""
-
-    def __init__(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
-        self._reading = reading
-
-    def get(self, key: Key) -> Record | None:
-        with self._reading() as reader:
-            return reader.get(key)
-
-    def finder(self, index: str) -> Callable[[str], Record | None]:
-        def find(value: str) -> Record | None:
-            with self._reading() as reader:
-                return reader.finder(index)(value)
-
-        return find
-
-    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        def scan(key: Key) -> list[Record]:
-            with self._reading() as reader:
-                return reader.scanner(count)(key)
-
-        return scan

@@ -5,12 +5,12 @@ For clients whose `execute(statement, values)` returns something with `fetchone`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from dyno.suites.records.port import Key, Record
+from dyno.suites.records.port import Key, Reader, Record
 
 FIELDS = "name, location, stub"
 
@@ -35,18 +35,29 @@ def record(row: tuple[str, str, str]) -> Record:
     return {"name": row[0], "location": row[1], "stub": row[2]}
 
 
-class SqlReader:
+class SqlReader(Reader):
     """Reads on one connection, in whatever transaction it is in. `indexed` has the column or expression of each
-    index that is not a column of its name."""
+    index that is not a column of its name; `many` finds those of some keys that there are, where there is a way for
+    that."""
 
     def __init__(
-        self, execute: Callable[..., Any], statements: Statements, indexed: Mapping[str, str] = MappingProxyType({})
+        self,
+        execute: Callable[..., Any],
+        statements: Statements,
+        indexed: Mapping[str, str] = MappingProxyType({}),
+        many: Callable[[list[Key]], dict[Key, Record]] | None = None,
     ) -> None:
-        self._execute, self._statements, self._indexed = execute, statements, indexed
+        self._execute, self._statements, self._indexed, self._many = execute, statements, indexed, many
 
     def get(self, key: Key) -> Record | None:
         row = self._execute(self._statements.get, key).fetchone()
         return None if row is None else record(row)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        if self._many is None:
+            return super().get_many(keys)
+        found = self._many(list(dict.fromkeys(keys)))
+        return [found.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         execute, statement = self._execute, self._statements.find(self._indexed.get(index, index))

@@ -7,7 +7,6 @@ Nothing here is timed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -52,21 +51,33 @@ def _walk(work: Work, reader: Reader, phase: str) -> int:
     order = work.dataset.order
     present = order[work.model.versions[order] != ABSENT][:WALKED].tolist()
     walked = 0
-    for got, number in zip_longest(islice(_all(reader), WALKED), present):
-        expected = None if number is None else work.current(number)
-        if not same(got, expected):
-            raise Wrong(f"after {phase}, record {walked:,} in key order: {difference(got, expected)}")
-        walked += 1
+    for found in _pages(reader):
+        page = found[: WALKED - walked]
+        numbers = present[walked : walked + len(page)]
+        for number, got, right in zip(numbers, page, work.right(numbers, page), strict=False):
+            if not right:
+                raise _out_of_place(phase, walked, got, work.current(number))
+            walked += 1
+        if len(numbers) < len(page):
+            raise _out_of_place(phase, walked, page[len(numbers)], None)
+        if walked == WALKED:
+            break
+    if walked < len(present):
+        raise _out_of_place(phase, walked, None, work.current(present[walked]))
     return walked
 
 
-def _all(reader: Reader) -> Iterator[Record]:
-    """Every record in key order, in pages."""
+def _out_of_place(phase: str, place: int, got: Any, expected: Any) -> Wrong:
+    return Wrong(f"after {phase}, record {place:,} in key order: {difference(got, expected)}")
+
+
+def _pages(reader: Reader) -> Iterator[list[Record]]:
+    """Every record in key order."""
     scan = reader.scanner(PAGE)
     start, seen = ("", ""), 0
     while True:
         page = scan(start)
-        yield from page[seen:]
+        yield page[seen:]
         if len(page) < PAGE:
             return
         # A scan includes the key that it starts from.

@@ -3,20 +3,21 @@ true afterwards. The phases' operations are in `work`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 
 from dyno.engine import Engine
-from dyno.model import Phase
+from dyno.model import Caveat, Phase
 from dyno.suite import Job
 from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.keys import NATIVE
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.params import mix_of
 from dyno.suites.records.port import PORT, Records
@@ -53,11 +54,12 @@ class RecordsWorkload(OnStore):
             mix=mix,
             distribution=mix.distribution if distribution == "mix" else distribution,
             txn=params["txn"],
+            batch=int(params["batch"]),
             operations=operations,
             judged=not job.spec.floor,
         )
         self._dataset, self._model = self._work.dataset, self._work.model
-        self._indexed = False
+        self._indexed = self._written = False
 
     def checks(self) -> Mapping[str, conformance.Check]:
         return {name: conformance.CHECKS[name] for name in BRIEF}
@@ -69,6 +71,10 @@ class RecordsWorkload(OnStore):
     def connect(self) -> Iterator[Records]:
         with closing(open_port(self._job, self.engine(), self._indexed)) as port:
             yield port
+
+    def caveats(self) -> Iterable[Caveat]:
+        if PORT not in self._job.spec.ports and not NATIVE:
+            yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
     def prepare(self, phase: Phase) -> None:
         recipe = RECIPES[phase.name]
@@ -82,6 +88,15 @@ class RecordsWorkload(OnStore):
             self._model.versions[: self._dataset.records] = 0
         else:
             self._load_missing()
+        self._keep_up(recipe.empty)
+        self._written |= phase.writes
+
+    def _keep_up(self, empty: bool) -> None:
+        """What the engine's administrator does before a store is used that was loaded or changed."""
+        upkeep = self._job.spec.upkeep
+        if upkeep is not None and self._written and not empty:
+            upkeep(self.engine())
+            self._written = False
 
     def _new_store(self, name: str, indexed: bool) -> None:
         self.release()
@@ -95,6 +110,7 @@ class RecordsWorkload(OnStore):
         """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""
         base = self._model.versions[: self._dataset.records]
         missing = np.flatnonzero(base == ABSENT)
+        self._written |= len(missing) > 0
         with self.connect() as port:
             for start in range(0, len(missing), LOAD_BATCH):
                 batch = missing[start : start + LOAD_BATCH].tolist()

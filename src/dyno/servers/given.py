@@ -1,0 +1,56 @@
+"""The option `set`: settings that a user gives to a server of Dyno's own, beside those that Dyno gives it.
+
+Which of them a server has, and what they mean, may not be put here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from dyno.model import Caveat, Tier, Value
+from dyno.servers.foreign import URL
+from dyno.settings import Setting
+
+SET = "set"
+CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with them is not proven")
+
+
+def setting(what: str, ours: Iterable[str]) -> Setting:
+    """The option, for settings that are called `what`. Those in `ours` are not the user's to give."""
+    kept = {_plain(name) for name in ours}
+
+    def parse(text: str) -> Value:
+        for name in pairs(text):
+            if _plain(name) in kept:
+                raise ValueError(f"{name} is not to be set here: the tier, another option or Dyno decides it")
+        return text
+
+    return Setting(SET, parse, "", f"{what} of a server of Dyno's own: NAME=VALUE, with blanks between several")
+
+
+def pairs(text: str) -> dict[str, str]:
+    """The settings by name. Raises ValueError with what would be right."""
+    found = {}
+    for word in shlex.split(text):
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise ValueError("wants NAME=VALUE, with blanks between several")
+        found[name] = value
+    return found
+
+
+def given(options: Mapping[str, Value]) -> dict[str, str]:
+    """What was given, by name."""
+    return pairs(str(options[SET]))
+
+
+def refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    """Why it can't be given with these options; None where it can. See `dyno.engine.EngineSpec.refuse`."""
+    if options[SET] and options[URL]:
+        return "set changes a server of Dyno's own, and url names one of yours: leave one of them out"
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

@@ -1,0 +1,50 @@
+"""Every engine says how its expert would run it: what is set, why, what an expert would set, and what that changes.
+
+A figure is a ratio with its interval, or the reason why there is none; and somebody is named who says so.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pages import read, rows, sections
+
+from dyno import registry
+from dyno.engine import EngineSpec
+
+HEADING = "As its expert would run it"
+COLUMNS = "| What | Set to | Why | What an expert would set | Ratio |"
+FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
+RATIO = re.compile(rf"{FIGURE} \({FIGURE}–{FIGURE}\)|not measured: \S")
+YEAR = re.compile(r"\b20\d\d\b")
+
+
+def measured() -> list[EngineSpec]:
+    """Every engine of Dyno's own that stores something."""
+    return [
+        spec
+        for spec in registry.engines()
+        if not spec.floor and spec.tiers and spec.opener.__module__.startswith("dyno.engines.")
+    ]
+
+
+@pytest.mark.parametrize("spec", measured(), ids=lambda spec: spec.name)
+def test_an_engine_says_how_its_expert_would_run_it(spec: EngineSpec) -> None:
+    found = sections(sections(read("engines.md"))[spec.name], 3)
+    assert HEADING in found, f"docs/engines.md, {spec.name}: no '### {HEADING}'"
+    text = found[HEADING]
+    assert COLUMNS in text, f"docs/engines.md, {spec.name}: no table {COLUMNS}"
+    table = rows(text)
+    assert table
+    for row in table:
+        assert len(row) == 5 and all(row), f"{spec.name}: {row}"
+        assert RATIO.match(row[4]), f"{spec.name}, {row[0]}: neither a ratio with its interval nor why not: {row[4]}"
+    # Below the table.
+    assert YEAR.search(text.rpartition("|\n")[2]), f"docs/engines.md, {spec.name}: no source with its year"
+
+
+def test_null_engines_and_what_is_planted_have_no_expert() -> None:
+    names = {spec.name for spec in measured()}
+    assert {"lmdb", "leveldb", "rocksdb", "sqlite", "duckdb", "memory", "postgresql"} <= names
+    assert not names & {"null", "nullkv", "synthetic"}

@@ -1,0 +1,201 @@
+"""What engines, suites and tools say is either fit to be kept and shown, or the trial ends by it, with one line that
+names who said it and the field; and no text does harm to who reads it, in any form in which Dyno shows it.
+
+The engines and suites are those of `tests/plugins/gossip`. All of a kind are in one run, with one that says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import TESTS, Ended, Shell, is_one_line, small
+
+PLUGINS = [TESTS / "plugins" / "gossip"]
+WANTED = r"and has to be text, a finite number, yes or no, or None"
+NUMBER = r"and has to be a whole number from 0 up"
+VALID = None
+Cells = dict[tuple[str, str], dict[str, Any]]
+
+ENGINES = {
+    "settings=nan": rf"settings: cache is nan \(float\), {WANTED}",
+    "settings=infinite": rf"settings: cache is -inf \(float\), {WANTED}",
+    "settings=nested": rf"settings: cache is \{{'deeper': .*\(dict\), {WANTED}",
+    "settings=nested-deeply": rf"settings: cache is .* \(dict\), {WANTED}",
+    "settings=object": rf"settings: cache is <object .* \(object\), {WANTED}",
+    "settings=list": rf"settings: cache is \[1, 2\] \(list\), {WANTED}",
+    "settings=large": "settings: cache is a whole number of more than 64 bits",
+    "settings=many": "settings: there are more than 1,000",
+    "settings=no-name": r"settings: 1 \(int\) is no name, which is text of 1 to 200 characters",
+    "settings=pairs": r"settings is \[\('cache', 1\)\] \(list\), and has to be values by name",
+    "version=none": "version is None, and has to be text",
+    "version=bytes": r"version is b'1.0' \(bytes\), and has to be text",
+    "caveats=text": r"caveats: 'slow' \(str\) is no Caveat",
+    "caveats=number": r"caveats: the text of code is 7 \(int\), and has to be text",
+    "caveats=code": r"caveats: the code 'a \[/red\] \| code' \(str\) is none: it has to be of letters, digits, .*",
+    "caveats=no-code": r"caveats: the code \['a'\] \(list\) is none: .*",
+    "caveats=many": "caveats: there are more than 100",
+    "raises=harmful": VALID,
+    "raises=long": VALID,
+    "caveats=harmful+settings=harmful+version=harmful": VALID,
+}
+FAILING = {
+    "fails=harmful": r"error in insert-blind-noindices: OSError: \\x1b\[31mred.*",
+    "fails=long": r"error in .*: OSError: x{3991}\.\.\. \(9,996,009 characters more\)",
+    "fails=unspeakable": r"error in .*: Unspeakable: \(it can't say what it is: RuntimeError\)",
+    "refuses=harmful": r"refused in conformance: \\x1b\[31mred.*",
+    "fails=harmful+prints=harmful": r"error in .*",
+}
+REPORTS = {
+    "good": VALID,
+    "harmful": VALID,
+    "too-long": r"void: its figures can't be true: 3\.6e\+03 s were measured, and only \S+ s went by",
+    "too-many": r"void: its figures can't be true: 500,000,000,000,000,000 ops do not fit into 1e-06 s",
+    "too-busy": r"void: its figures can't be true: the client used 3\.6e\+03 s of CPU time, and \d+ cores have \S+ s",
+    "negative": rf"error in tool: the report of phase tool: operations is -10 \(int\), {NUMBER}",
+    "fraction": rf"error in tool: the report of phase tool: items is 2\.5 \(float\), {NUMBER}",
+    "nan-fact": rf"error in tool: phase tool: facts: ratio is nan \(float\), {WANTED}",
+    "object-fact": rf"error in tool: phase tool: facts: ratio is <object .* \(object\), {WANTED}",
+    "no-tool": "error in tool: the report of phase tool: tool is None, and has to be text",
+}
+
+
+def ran(tmp: Path, suite: str, engines: str, *words: object) -> Shell:
+    shell = Shell(tmp, tmp / "work", PLUGINS)
+    ended = shell.dyno("run", suite, "-e", engines, *words, "--retries", 0, "-o", shell.file)
+    assert ended.err == f"Written to {shell.file}\n"
+    assert ended.status == 1
+    harmless(ended)
+    return shell
+
+
+@pytest.fixture(scope="module")
+def talked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    engines = ",".join(f"talker:{how}" for how in (*ENGINES, *FAILING))
+    words = small(samples=1, phases="insert-blind-noindices,rand-key")
+    yield ran(tmp_path_factory.mktemp("talked"), "records", f"memory,{engines}", *words)
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    yield ran(tmp_path_factory.mktemp("reported"), "fibs", ",".join(f"fibber:report={how}" for how in REPORTS))
+
+
+@pytest.fixture(scope="module")
+def rows(talked: Shell) -> Cells:
+    return talked.cells()
+
+
+@pytest.fixture(scope="module")
+def reports(reported: Shell) -> Cells:
+    return reported.cells()
+
+
+def harmless(ended: Ended) -> None:
+    """What it printed does nothing to a terminal, and can be encoded."""
+    for text in (ended.out, ended.err):
+        assert [each for each in set(text) if not each.isprintable() and each not in "\n\t\r\N{NO-BREAK SPACE}"] == []
+    assert "Traceback" not in ended.err
+
+
+def judged(told: dict[str, Any], why: str | None) -> None:
+    assert told["valid"] is (why is VALID), told["why"]
+    assert why is VALID or re.fullmatch(why, told["why"]), told["why"]
+
+
+@pytest.mark.parametrize("how", ENGINES)
+def test_what_an_engine_declares_is_fit_or_ends_its_trial(rows: Cells, how: str) -> None:
+    why = ENGINES[how]
+    judged(rows[f"talker:{how}", "rand-key"], why and f"error in insert-blind-noindices: engine talker: {why}")
+
+
+@pytest.mark.parametrize("how", FAILING)
+def test_how_an_engine_fails_is_told_in_harmless_words(rows: Cells, how: str) -> None:
+    judged(rows[f"talker:{how}", "rand-key"], FAILING[how])
+
+
+@pytest.mark.parametrize("how", REPORTS)
+def test_what_a_tool_reports_is_possible_or_counts_for_nothing(reports: Cells, how: str) -> None:
+    judged(reports[f"fibber:report={how}", "tool"], REPORTS[how])
+
+
+def test_those_beside_them_are_measured(talked: Shell, rows: Cells) -> None:
+    for name in ("memory", "null"):
+        assert all(cell["valid"] for (engine, _), cell in rows.items() if engine == name)
+    assert talked.shown()["complete"] is True
+
+
+def test_what_is_kept_is_what_was_said_with_escapes(talked: Shell, reported: Shell) -> None:
+    attempts = {str(sorted(a["settings"])): a for a in talked.attempts("talker") if a["settings"]}
+    (attempt,) = attempts.values()
+    (harmful,) = (name for name in attempt["settings"] if name.startswith("\\x1b[31mred"))
+    assert attempt["settings"][harmful] == attempt["version"] == attempt["caveats"][0]["text"] == harmful
+    assert attempt["settings"]["two"] == "two\\nlines"
+    assert attempt["settings"]["fine"] == "ä" * 4000 + "... (9,996,000 characters more)"
+    assert "\\udc80\\ud800" in harmful
+    told = next(a for a in reported.attempts() if a["facts"])
+    (sample,) = told["samples"]
+    assert {*told["facts"].values(), *sample["facts"], sample["reported_by"], sample["first_error"]} == {harmful}
+
+
+SHOWN = ("show", "show --samples --csv", "show --markdown", "report", "compare")
+
+
+@pytest.mark.parametrize("how", SHOWN)
+def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> None:
+    command, *flags = how.split()
+    for shell in (talked, reported):
+        ended = shell.dyno(command, shell.file, *flags)
+        # Nothing is there to be compared in a run of one block.
+        assert ended.status in (0, 2 if command == "compare" else 0), ended.err
+        harmless(ended)
+
+
+def test_a_site_of_both_is_made(talked: Shell, reported: Shell) -> None:
+    ended = talked.dyno("site", talked.file, reported.file, "-o", talked.home / "site")
+    assert ended.status == 0, ended.err
+    harmless(ended)
+
+
+# -- declarations ---------------------------------------------------------------------------------------------------
+
+UNFIT = "is not one line of text that can be shown"
+
+
+def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None:
+    shell.plugins = PLUGINS
+    ended = shell.dyno("list")
+    assert ended.status == 0, ended.err
+    harmless(ended)
+    told = ended.out
+    assert re.search(rf"engine harmful-title \(gossip:HARMFUL_TITLE\): title: \\x1b\[31mred.* {UNFIT}", told)
+    assert re.search(rf"engine harmful-gap .*: ports: ordered-kv: gaps: reason: .* {UNFIT}", told)
+    assert re.search(rf"suite harmful-suite .*: phases: title: .* {UNFIT}", told)
+    assert "engine harmful-exit (gossip_exits:ENGINE) can't be imported: SystemExit: 0" in told
+    assert re.search(r"engine harmful-import .* can't be imported: ImportError: \\x1b\[31mred", told)
+    # The others are there.
+    assert "talker" in told and "fibber" in told
+
+
+@pytest.mark.parametrize("name", ["harmful-title", "harmful-needs", "harmful-import"])
+def test_an_engine_whose_declaration_does_harm_is_refused_in_one_line(shell: Shell, name: str) -> None:
+    shell.plugins = PLUGINS
+    ended = shell.dyno("run", "records", "-e", f"memory,{name}", "-o", shell.file)
+    assert (ended.status, ended.out) == (2, "")
+    assert is_one_line(ended.err) and name in ended.err
+    harmless(ended)
+
+
+def test_the_proof_of_tiers_shows_no_harm(shell: Shell) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("nothing is traced without strace")
+    shell.plugins = PLUGINS
+    engines = "talker:settings=nan,talker:version=harmful,talker:refuses=harmful"
+    ended = shell.dyno("selftest", "--tiers", "-e", engines)
+    assert ended.status == 1, ended.err
+    assert "Unfit: engine talker: settings: cache is nan (float)" in " ".join(ended.out.split())
+    harmless(ended)

@@ -1,0 +1,434 @@
+"""Bad places: outputs that can't be written or can't say all characters, directories that are not there, full disks.
+
+Each is one line that says what is wrong, and nothing that was measured is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, small, wait_for
+
+RUN = ("run", "records", "-e", "memory", *small())
+DYNO = " ".join(COMMAND)
+FULL = "dyno: can't write to standard output: No space left on device\n"
+CLOSED = "dyno: can't write to standard output: it is closed\n"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    home = tmp_path_factory.mktemp("ran")
+    shell = Shell(home, home / "work")
+    chosen = small(samples=3, param_value_size="100,1000")
+    assert shell.dyno("run", "records", "-e", "memory,sqlite", *chosen, "-o", shell.file).status == 0
+    return shell.file.read_bytes()
+
+
+@pytest.fixture
+def shell(shell: Shell, ran: bytes) -> Shell:
+    """With a run file."""
+    shell.file.write_bytes(ran)
+    return shell
+
+
+def bash(shell: Shell, line: str) -> Ended:
+    """A line of a shell, in which `dyno` is the command."""
+    return shell.sh("bash", "-c", re.sub(r"(?<![^ ])dyno(?= )", DYNO, line))
+
+
+def assert_one_line(ended: Ended, said: str, status: int = 2) -> None:
+    assert ended.status == status, ended
+    assert ended.out == ""
+    assert is_one_line(ended.err), ended
+    assert ended.err.startswith(f"dyno: {said}"), ended
+
+
+def assert_kept(shell: Shell, name: str) -> None:
+    """A whole run is in the file of that name, and nothing else is left of it."""
+    shown = shell.dyno("show", name, "--json")
+    assert shown.status == 0, shown
+    assert '"complete": true' in shown.out
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
+# -- characters -------------------------------------------------------------------------------------------------
+
+ASCII = {"PYTHONIOENCODING": "ascii"}
+ENCODINGS = (ASCII, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"})
+
+
+def said(shell: Shell, words: tuple[str, ...], environment: dict[str, str]) -> bytes:
+    ended = subprocess.run(
+        [*COMMAND, *words],
+        cwd=shell.home,
+        env=shell.environment() | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert ended.stderr == b""
+    assert ended.returncode in (0, 1)
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "r.json", "--by-phase"),
+        ("show", "r.json", "--markdown"),
+        ("compare", "r.json", "r.json"),
+        ("list", "engines"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_lines_up(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    whole, out = said(shell, words, {"PYTHONIOENCODING": "utf-8"}).decode(), said(shell, words, ASCII).decode("ascii")
+    pairs = list(zip(whole.splitlines(), out.splitlines(), strict=True))
+    assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "") and "\\" not in out
+    wider = re.compile("[…→±]")
+    assert [(a, b) for a, b in pairs if len(a) != len(b) and not wider.search(a)] == []
+    # Each word stands where it stood, but for what grew wider.
+    for a, b in pairs:
+        if not wider.search(a):
+            assert [m.start() for m in re.finditer(r"\S+", a)] == [m.start() for m in re.finditer(r"\S+", b)]
+
+
+@pytest.mark.parametrize("environment", ENCODINGS, ids=str)
+def test_in_every_encoding_a_table_has_units_and_bars(shell: Shell, environment: dict[str, str]) -> None:
+    out = said(shell, ("show", "r.json"), environment).decode("latin-1")
+    (head, *_) = (line for line in out.splitlines() if line.startswith("engine "))
+    rows = [line for line in out.splitlines() if "value_size=" in line and "#" in line]
+    end = head.index("p99") + len("p99")
+    assert len(rows) == 4
+    assert all(re.search(r"\d [unmµ]?s$", row[:end]) for row in rows), out
+
+
+def test_doctor_and_a_run_say_what_they_can(shell: Shell) -> None:
+    assert " us" in said(shell, ("doctor",), ASCII).decode("ascii")
+    shell.given = ASCII
+    ended = shell.dyno(*RUN, "-o", "new.json")
+    assert (ended.status, ended.err) == (0, "Written to new.json\n")
+
+
+def test_a_file_whose_name_is_no_text_is_named(shell: Shell) -> None:
+    name = os.fsdecode(b"caf\xe9\n.json")
+    assert_one_line(shell.dyno("show", name), "can't read caf\\udce9\\n.json: No such file or directory")
+    (shell.home / name).write_bytes(shell.file.read_bytes())
+    report = shell.dyno("report", name)
+    assert (report.status, report.out) == (0, ""), report
+
+
+# -- standard output and standard error -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["show r.json", "--version", "show r.json --csv -o -"])
+def test_an_output_that_can_not_be_written_is_one_line(shell: Shell, words: str) -> None:
+    assert bash(shell, f"dyno {words} >/dev/full") == (2, "", FULL)
+    assert bash(shell, f"dyno {words} >&-") == (2, "", CLOSED)
+
+
+def test_a_status_is_the_same_where_nobody_hears_the_error(shell: Shell) -> None:
+    for to in ("2>&-", "2>/dev/full", "<&- >&- 2>&-"):
+        assert bash(shell, f"dyno show nowhere.json {to}") == (2, "", ""), to
+    ended = bash(shell, "dyno show r.json 2>/dev/full")
+    assert (ended.status, bool(ended.out)) == (0, True)
+
+
+@pytest.mark.parametrize(("to", "err"), [(">/dev/full", FULL), (">&-", CLOSED), ("<&- >&- 2>&-", "")])
+def test_a_run_whose_table_can_not_be_printed_is_kept(shell: Shell, to: str, err: str) -> None:
+    ended = bash(shell, f"dyno {' '.join(RUN)} -o new.json {to}")
+    assert ended == (1, "", f"Written to new.json\n{err}" if err else "")
+    assert_kept(shell, "new.json")
+
+
+def test_what_a_run_says_does_not_get_into_its_table(shell: Shell) -> None:
+    ended = bash(shell, f"dyno {' '.join(RUN)} -o new.json 2>&-")
+    assert ended.status == 0
+    assert "Written" not in ended.out
+    assert ended.out == shell.dyno("show", "new.json").out
+
+
+def test_a_reader_that_goes_away_does_not_change_a_verdict(shell: Shell) -> None:
+    gate = "dyno check r.json --against r.json --strict --margin 0.001%"
+    assert bash(shell, gate).status == 1
+    assert bash(shell, f"set -o pipefail; {gate} | true") == (1, "", "")
+
+
+def test_an_output_that_does_not_wait_is_written_whole(shell: Shell) -> None:
+    whole = shell.dyno("show", "r.json", "--json", "--samples").out
+    assert len(whole) > 1 << 12
+    late = (
+        "import os, sys, time; os.set_blocking(0, False); print(flush=True, file=sys.stderr); time.sleep(1)\n"
+        "os.set_blocking(0, True); print(len(sys.stdin.buffer.read()))"
+    )
+    line = f"(sleep 0.3; for i in 1 2 3; do dyno show r.json --json --samples; done) | {sys.executable} -c '{late}'"
+    assert bash(shell, f"{line} 2>/dev/null").out == f"{3 * len(whole)}\n"
+
+
+# -- what -o names ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(shell: Shell) -> Path:
+    """The directory of the commands, with a loop, links, a pipe, a directory and a file."""
+    for name, target in (("loop", "loop"), ("loop.svg", "loop.svg"), ("away", "target"), ("link", "r.json")):
+        (shell.home / name).symlink_to(target)
+    (shell.home / "folder").mkdir()
+    (shell.home / "file").write_text("mine\n")
+    os.mkfifo(shell.home / "pipe")
+    return shell.home
+
+
+REFUSED = (
+    # Run files.
+    (RUN, "-", "-o -: a run file is appended to after every trial; name a file"),
+    (RUN, "/dev/null", "-o /dev/null: that is a device, and a run file is a regular file"),
+    ((*RUN, "--overwrite"), "pipe", "-o pipe: that is a pipe, and a run file is a regular file"),
+    ((*RUN, "--resume"), "folder", "-o folder: that is a directory, and a run file is a regular file"),
+    (RUN, "loop", "can't write loop: Too many levels of symbolic links"),
+    (RUN, "/proc/x", "can't write /proc/x: No such file or directory"),
+    (("replicate", "acid-2013"), "-", "-o -: a run file is appended to after every trial; name a file"),
+    # What is shown of them.
+    (("show", "r.json", "--parquet"), "-", "--parquet wants -o FILE"),
+    (("show", "r.json", "--csv"), "loop", "can't write loop: Too many levels of symbolic links"),
+    (("show", "r.json", "--csv"), "/dev/full", "can't write /dev/full: No space left on device"),
+    (("report", "r.json"), "folder/no/x", "can't write folder/no/x: No such file or directory"),
+    (("report", "r.json", "--open"), "-", "--open wants a file"),
+    (("report", "r.json", "--overwrite"), "link", "-o link: that is a run file, which is not replaced"),
+    (("plot", "r.json", "--chart", "latency"), "loop.svg", "can't write loop.svg: Too many levels of symbolic links"),
+    (("plot", "r.json"), "-", "-o - is one picture and wants --chart NAME"),
+    (("plot", "r.json"), "loop/", "can't make loop/: it is there and no directory"),
+    (("site", "r.json"), "-", "-o -: a site is a directory"),
+    (("site", "r.json"), "away", "away is there and no directory"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "why"), REFUSED, ids=lambda value: value[0] if isinstance(value, tuple) else value[:12]
+)
+def test_a_place_that_can_not_take_it_is_said_and_left_as_it_was(
+    shell: Shell, places: Path, words: tuple[str, ...], path: str, why: str
+) -> None:
+    before = sorted(places.rglob("*"))
+    assert_one_line(shell.dyno(*words, "-o", path), why)
+    assert sorted(places.rglob("*")) == before
+    assert shell.left() == []
+
+
+def test_a_disk_is_not_written_over(shell: Shell) -> None:
+    disk = shell.home / "disk"
+    try:
+        # Of a number that the kernel keeps for nobody.
+        os.mknod(disk, stat.S_IFBLK | 0o600, os.makedev(240, 0))
+    except PermissionError:
+        pytest.skip("only root may make one")
+    assert_one_line(shell.dyno("show", "r.json", "--csv", "-o", disk), f"can't write {disk}: it is a block device")
+
+
+def test_links_are_followed(shell: Shell, places: Path, ran: bytes) -> None:
+    assert shell.dyno(*RUN, "-o", "away").status == 0
+    assert shell.dyno(*RUN, "-o", "link", "--overwrite").status == 0
+    assert (places / "away").is_symlink() and (places / "link").is_symlink()
+    assert shell.file.read_bytes() != ran
+    for name in ("target", "r.json"):
+        assert_kept(shell, name)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("show", "r.json", "--csv"), "x.csv"),
+        (("report", "r.json"), "x.html"),
+        (("plot", "r.json", "--chart", "latency"), "x.svg"),
+    ],
+)
+def test_a_dash_is_standard_output(shell: Shell, words: tuple[str, ...], name: str) -> None:
+    assert shell.dyno(*words, "-o", name).status == 0
+    # Byte for byte, whatever the terminal's encoding.
+    assert said(shell, (*words, "-o", "-"), ASCII) == (shell.home / name).read_bytes()
+    assert not (shell.home / "-").exists()
+
+
+def test_devices_and_pipes_take_what_is_shown(shell: Shell, places: Path) -> None:
+    assert shell.dyno("report", "r.json", "-o", "/dev/null") == (0, "", "Written to /dev/null\n")
+    ended = bash(shell, "cat pipe & dyno show r.json --csv -o pipe; wait")
+    assert (ended.out, ended.err) == (shell.dyno("show", "r.json", "--csv").out, "Written to pipe\n")
+    assert shell.dyno("show", "r.json", "-o", "-") == shell.dyno("show", "r.json")
+    assert shell.dyno("show", "r.json", "--csv", "-o", "./-").status == 0
+    appended = bash(shell, "echo begun >out; dyno show r.json --csv -o /dev/stdout >>out")
+    assert (appended.status, appended.err) == (0, "")
+    assert (places / "out").read_bytes() == b"begun\n" + (places / "-").read_bytes()
+
+
+# -- in the middle of a run -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a file system in memory with these options, or changes them."""
+    disk = place / "disk"
+
+    def mount(options: str) -> Path:
+        there = ["-o", f"remount,{options}", str(disk)]
+        words = there if disk.is_mount() else ["-t", "tmpfs", "-o", options, "none", str(disk)]
+        disk.mkdir(exist_ok=True)
+        if os.geteuid() or subprocess.run(["mount", *words], capture_output=True).returncode:
+            pytest.skip("only root may mount, and not everywhere")
+        return disk
+
+    yield mount
+    if disk.is_mount():
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
+    shell: Shell, small_disk: Callable[[str], Path]
+) -> None:
+    file = small_disk("size=12k") / "r.json"
+    words = ("run", "records", "-e", "memory", *small(samples=5), "-o", file)
+    stopped = shell.dyno(*words)
+    assert (stopped.status, stopped.out) == (1, "")
+    told = re.fullmatch(
+        f"dyno: the run stopped: {file}: No space left on device; (\\d+) of \\d+ trials are kept in {file};"
+        f" the same command with -o {file} --resume goes on from there\n",
+        stopped.err,
+    )
+    assert told and int(told[1]) > 1, stopped
+    small_disk("size=1m")
+    assert shell.dyno("show", file).status == 0
+    assert shell.dyno(*words, "--resume").status == 0
+    assert_kept(shell, str(file))
+
+
+def test_a_run_file_that_can_not_be_continued_is_said_before_anything_is_measured(
+    shell: Shell, small_disk: Callable[[str], Path]
+) -> None:
+    file = small_disk("size=1m") / "r.json"
+    assert shell.dyno(*RUN, "-o", file, "--blocks", 1).status == 0
+    small_disk("ro")
+    assert_one_line(shell.dyno(*RUN, "-o", file, "--resume"), f"can't write {file}: Read-only file system")
+    assert_one_line(shell.dyno(*RUN, "-o", file, "--overwrite"), f"can't write {file}: Read-only file system")
+
+
+def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callable[[str], Path]) -> None:
+    disk = small_disk("nr_inodes=4")
+    ended = shell.dyno(*RUN, "-o", "new.json", "--work", disk)
+    assert_one_line(ended, str(disk))
+    assert ended.err.endswith("No space left on device; nothing was measured\n")
+    assert list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("blocks", [1, 8])
+def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
+    """8 KiB have room for the header and some trials, 1 KiB for neither."""
+    ended = bash(shell, f"ulimit -f {blocks}; dyno {' '.join(RUN)} --samples 5 -o new.json")
+    if blocks == 1:
+        assert_one_line(ended, "can't write new.json: File too large")
+        assert not (shell.home / "new.json").exists()
+        assert bash(shell, "ulimit -f 1; dyno show r.json --json >out").status == 2
+    else:
+        assert ended.status == 1
+        assert "dyno: the run stopped: new.json: File too large; " in ended.err
+        assert shell.dyno(*RUN, "--samples", "5", "-o", "new.json", "--resume").status == 0
+        assert_kept(shell, "new.json")
+
+
+def test_a_run_file_is_replaced_only_by_one_that_could_be_written(shell: Shell, ran: bytes) -> None:
+    ended = bash(shell, f"ulimit -f 1; dyno {' '.join(RUN)} -o r.json --overwrite")
+    assert_one_line(ended, "can't write r.json: File too large")
+    assert shell.file.read_bytes() == ran
+    assert [path.name for path in shell.home.iterdir()] == ["r.json"]
+
+
+def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(shell: Shell) -> None:
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
+    with shell.started("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json") as run:
+        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
+        (shell.home / "new.json").unlink()
+        (shell.home / "open").touch()
+        _, err = run.communicate(timeout=PATIENCE)
+    assert (run.returncode, err) == (2, "dyno: new.json: No such file or directory; nothing was measured\n")
+    assert not (shell.home / "new.json").exists()
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
+def test_too_few_open_files_are_one_line(shell: Shell) -> None:
+    ended = bash(shell, f"ulimit -n 8; dyno {' '.join(RUN)} -o new.json")
+    assert (ended.status, ended.out) == (2, "")
+    assert is_one_line(ended.err)
+    assert ended.err.endswith("Too many open files; nothing was measured\n")
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
+# -- where commands are called ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["loop", "away", "file", "file/x", "/proc/x"])
+def test_a_work_directory_that_is_none_is_said(shell: Shell, places: Path, name: str) -> None:
+    assert_one_line(shell.dyno(*RUN, "-o", "new.json", "--work", name), f"can't use {name} as the work directory: ")
+    ended = shell.dyno("doctor", "--work", name)
+    assert ended.status == 2 and is_one_line(ended.err), ended
+
+
+def test_a_directory_that_is_gone_is_said(shell: Shell) -> None:
+    """The one that commands are called in."""
+    gone = f"mkdir d && cd d && rmdir ../d && DYNO_WORK={shell.work}"
+    assert_one_line(bash(shell, f"{gone} dyno {' '.join(RUN)}"), "can't write records-")
+    assert_one_line(bash(shell, f"{gone} dyno report {shell.file} -o x.html"), "can't write x.html: No such file")
+    assert_one_line(
+        bash(shell, f"{gone} dyno {' '.join(RUN)} -o {shell.home}/n.json --work w"), "can't use w as the "
+    )
+    assert bash(shell, f"{gone} dyno show {shell.file}").status == 0
+
+
+def test_nothing_is_needed_of_the_environment(shell: Shell) -> None:
+    line = f"env -u PATH -u HOME -u LANG TERM= TMPDIR=/nowhere XDG_CACHE_HOME=/{'x' * 300}"
+    assert bash(shell, f"{line} dyno {' '.join(RUN)} -o new.json").status == 0
+    assert bash(shell, f"{line} dyno list").err == ""
+    assert bash(shell, f"{line} dyno doctor").err == ""
+    ended = bash(shell, f"{line} DYNO_WORK= dyno {' '.join(RUN)} -o other.json")
+    assert_one_line(ended, "can't use /xxx")
+    assert ended.err.endswith("File name too long; --work names another\n")
+
+
+@pytest.mark.parametrize(
+    ("columns", "environment"),
+    [
+        (0, {}),
+        (1, {}),
+        (100, {"COLUMNS": "0"}),
+        (100, {"COLUMNS": "1"}),
+        (100, {"COLUMNS": "100000"}),
+        (80, {"TERM": "dumb"}),
+    ],
+)
+def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, environment: dict[str, str]) -> None:
+    run = [(*RUN, "-o", "r.json", "--overwrite")] if columns == 0 else []
+    for words in (("show", "r.json"), *run):
+        child = pexpect.spawn(
+            COMMAND[0],
+            [*COMMAND[1:], *words],
+            cwd=str(shell.home),
+            env={**shell.environment(), "TERM": "xterm", **environment},
+            dimensions=(40, columns),
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+        # Whole words, and not a letter on each line.
+        assert "memory" in child.before and "rand-key" in child.before

@@ -1,0 +1,167 @@
+"""What is secret in the address of a user's own server reaches nobody: no file, no output, no list of processes, and
+no process that does not need it, be the address said itself, in a variable or in a file.
+
+By the engine of `tests/plugins/indiscreet`, which tells all it knows. What real servers' client libraries tell is in
+`test_real_server.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import FAULTY, TESTS, Ended, Shell, is_one_line, small, wait_for
+
+SECRETS = ("Tr1cky", "w0rd", "s3ss10n", "c3rt", "fr4gment")
+ADDRESS = (
+    "indiscreet://me:Tr1cky%2Fw0rd@db.example:1/own?authSource=admin&authMechanismProperties=AWS_SESSION_TOKEN:s3ss10n"
+    "&tlsCertificateKeyFilePassword=c3rt&tls=true#fr4gment"
+)
+SHOWN = (
+    "indiscreet://me:***@db.example:1/own?authSource=admin&authMechanismProperties=***"
+    "&tlsCertificateKeyFilePassword=***&tls=true#***"
+)
+ROW = f"indiscreet:url={SHOWN}"
+RUN = small(samples=1, retries=0)
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    shell.plugins = [TESTS / "plugins" / "indiscreet", FAULTY]
+    return shell
+
+
+def run(shell: Shell, url: str, *words: object, where: str = "") -> Ended:
+    engine = f"indiscreet:url={url}{f'+where={where}' if where else ''}"
+    return shell.dyno("run", "records", "-e", engine, *RUN, "-o", shell.file, *words)
+
+
+def told(shell: Shell, *ended: Ended) -> list[str]:
+    """The secrets that are in what was said or in any file in the directory of the commands."""
+    files = "".join(path.read_text(errors="replace") for path in shell.home.rglob("*.*") if path.is_file())
+    whole = files + "".join(each.out + each.err for each in ended)
+    return [secret for secret in SECRETS if secret.lower() in whole.lower()]
+
+
+def forms(shell: Shell) -> list[Ended]:
+    """The run in every form, as files too."""
+    shown = [
+        shell.dyno("show", shell.file, *flags) for flags in ((), ("--json",), ("--samples", "--csv"), ("--markdown",))
+    ]
+    return [*shown, shell.dyno("report", shell.file), shell.dyno("compare", shell.file, shell.file)]
+
+
+@pytest.mark.parametrize(("where", "status"), [("itself", 0), ("operation", 0), ("error", 3), ("refusal", 3)])
+def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
+    shell: Shell, where: str, status: int
+) -> None:
+    ended = run(shell, ADDRESS, where=where)
+    assert ended.status == status, ended
+    (attempt,) = shell.attempts("indiscreet")
+    said = json.dumps(attempt)
+    # It was told, where it is told, and more than that is not hidden.
+    assert said.count("***") > 5
+    assert "authSource=admin" in said and "db.example:1/own" in said and "tls=true" in said
+    row = f"indiscreet:url={SHOWN}+where={where}"
+    found = forms(shell) if where == "itself" else [shell.dyno("show", shell.file, "--json")]
+    assert all(row in each.out for each in found if each.out.startswith("{"))
+    assert told(shell, ended, *found) == []
+
+
+# -- where an address stands ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(shell: Shell) -> Path:
+    """A file with the address, out of the directory that is looked through."""
+    file = shell.work.parent / "address"
+    file.touch(0o600)
+    file.write_text(f"{ADDRESS}\n")
+    return file
+
+
+def test_an_address_in_a_variable_or_a_file_gives_the_same_row_and_goes_on_as_the_same_run(
+    shell: Shell, kept: Path
+) -> None:
+    shell.given = {"OWN_ADDRESS": ADDRESS, "OTHER": "seen"}
+    plan = shell.home / "plan.toml"
+    plan.write_text('suite = "records"\nengine = [{name = "indiscreet", url = "env:OWN_ADDRESS"}]\n')
+    named = [
+        run(shell, "env:OWN_ADDRESS", "--samples", 4, "--blocks", 1),
+        run(shell, f"file:{kept}", "--samples", 4, "--blocks", 1, "--resume"),
+        shell.dyno("run", plan, *RUN, "-o", shell.file, "--samples", 4, "--blocks", 1, "--resume"),
+    ]
+    assert [ended.status for ended in named] == [0, 0, 0], named
+    assert told(shell, *named) == []
+    last = run(shell, ADDRESS, "--samples", 4, "--resume")
+    assert last.status == 0, last
+    assert {engine for engine, _ in shell.cells() if engine.startswith("indiscreet")} == {ROW}
+    environments = [attempt["settings"]["environment"].split() for attempt in shell.attempts("indiscreet")]
+    assert len(environments) == 4
+    assert ["OWN_ADDRESS" in names for names in environments] == [False, True, False, True]
+    assert all("OTHER" in names for names in environments)
+
+
+def test_two_rows_may_name_one_variable(shell: Shell) -> None:
+    shell.given = {"OWN_ADDRESS": ADDRESS}
+    engines = "indiscreet:url=env:OWN_ADDRESS,indiscreet:url=env:OWN_ADDRESS+where=operation"
+    ended = shell.dyno("run", "records", "-e", engines, *RUN, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert [a["settings"]["environment"].count("OWN_ADDRESS") for a in shell.attempts() if a["settings"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("env:NOT_SET", "option url: the environment variable NOT_SET is not set"),
+        ("env:WRONG", "wants an address that begins with indiscreet://"),
+        ("env:NOT_ONE", "is no address; in a password / ? # : @ are written"),
+        ("file:open", "others may read open, which has an address: chmod 600 open"),
+        (f"{ADDRESS},c3rt@x", "a comma of its own is written %2C"),
+        ("indiscreet://me:a+Tr1cky@h", "a + in an address is written %2B"),
+        (f"{ADDRESS}+Tr1cky", "options are written indiscreet:option=value"),
+        ("host=h password=Tr1cky", "wants an address that begins with indiscreet://"),
+        (f"{ADDRESS} w0rd", "Got unexpected extra argument"),
+    ],
+)
+def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell: Shell, url: str, said: str) -> None:
+    (shell.home / "open").touch()
+    shell.given = {"WRONG": ADDRESS.replace("indiscreet", "mysql"), "NOT_ONE": ADDRESS.replace("me:", "me:c3rt/")}
+    ended = run(shell, url, *([f"{ADDRESS} w0rd"] if "extra" in said else []))
+    assert (ended.status, ended.out) == (2, ""), ended
+    assert is_one_line(ended.err)
+    assert said in ended.err
+    assert told(shell, ended) == []
+    assert not shell.file.exists()
+
+
+# -- the list of processes --------------------------------------------------------------------------------------
+
+
+def lines(shell: Shell) -> dict[int, bytes]:
+    found = {}
+    for pid in shell.alive():
+        try:
+            found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def test_a_process_list_has_nothing_that_is_secret(shell: Shell) -> None:
+    shell.given = {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
+    words = ("run", "records", "-e", f"waiter,indiscreet:url={ADDRESS}", *RUN, "-o", shell.file)
+    with shell.started(*words) as process:
+        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), process.poll()
+        found = lines(shell)
+    assert any(f"url={SHOWN.split('***')[0]}****".encode() in line for line in found.values()), found
+    assert [line for line in found.values() if any(secret.encode() in line for secret in SECRETS)] == []
+
+
+def test_help_says_how_an_address_is_not_shown(shell: Shell) -> None:
+    asked: list[Any] = [("run", "--help"), ("list", "engines")]
+    for words in asked:
+        out = " ".join(shell.dyno(*words).out.split())
+        assert "env:NAME" in out and "file:PATH" in out, words

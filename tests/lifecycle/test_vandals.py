@@ -1,0 +1,169 @@
+"""Whatever an engine does to the run's processes, clocks, pipe and directories, no figure is believed that can't be
+true, and the run goes on with the other engines.
+
+The engines are those of `tests/plugins/vandals`. All of them are in one run, with one that does nothing wrong.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, small
+
+PLUGINS = [TESTS / "plugins" / "vandals"]
+FOREIGN = "error in rand-key: something other than Dyno wrote on the pipe of the results"
+CLOSED = "error in rand-key: something other than Dyno closed the pipe of the results"
+VALID = None
+
+
+def case(engine: str, why: str | None, skipped: object = False) -> Any:
+    return pytest.param(engine, why, id=engine.replace(":how=", " "))
+
+
+ASKEW = (
+    r"error in rand-key: its clocks do not go as Dyno's own, so that no time of it counts: one is \d+\.\d\d s {} .*"
+)
+CASES = (
+    # Well-formed lines, on the pipe that nobody else has: none is taken for the worker's.
+    case("forger:how=sample", FOREIGN),
+    case("forger:how=sealed", FOREIGN),
+    case("forger:how=engine", FOREIGN),
+    case("forger:how=nested", FOREIGN),
+    case("forger:how=bytes", FOREIGN),
+    case("forger:how=flood", FOREIGN),
+    case("forger:how=close", CLOSED),
+    # Clocks: those of Python's that Dyno has bound before don't matter, and those in their place are found out.
+    case("slowed", VALID),
+    case("hurried", VALID),
+    case("slowed:how=everywhere", ASKEW.format("behind")),
+    case("hurried:how=everywhere", ASKEW.format("ahead")),
+    # What the run is made of: what is lost is the trial at the most.
+    case("vandal:how=run-directory", VALID),
+    case("vandal:how=rights", VALID),
+    case("vandal:how=link", VALID),
+    case("vandal:how=change-directory", VALID),
+    case("vandal:how=stop-forker", VALID),
+    case("vandal:how=kill-forker", VALID),
+    case("vandal:how=limits", VALID),
+    case("vandal:how=real-time-signal", r"crash in rand-key: killed by signal \d+"),
+    case("vandal:how=descriptors", rf"crash in rand-key: exited with status 1 before it was done|{CLOSED}"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    home = tmp_path_factory.mktemp("vandals")
+    canary = home / "canary"
+    canary.mkdir()
+    (canary / "file").write_text("alive")
+    shell = Shell(home, home / "work", PLUGINS, {"VANDALS_CANARY": str(canary)})
+    engines = ",".join(str(found.values[0]) for found in CASES)
+    plan = small(samples=1, retries=0, param_records=500, phases="insert-blind-noindices,rand-key", timeout=60)
+    ended = shell.dyno("run", "records", "-e", f"memory,{engines}", *plan, "-o", shell.file)
+    assert "Traceback" not in ended.err, ended.err
+    assert ended.status == 1
+    yield shell
+    shell.kill_strays()
+
+
+@pytest.fixture(scope="module")
+def cells(run: Shell) -> dict[tuple[str, str], dict[str, Any]]:
+    return run.cells()
+
+
+@pytest.mark.parametrize(("engine", "why"), CASES)
+def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], engine: str, why: str | None) -> None:
+    told = cells[engine, "rand-key"]
+    assert told["valid"] is (why is VALID), told["why"]
+    if why is not VALID:
+        assert re.fullmatch(why, told["why"]), told["why"]
+        assert told["throughput"] is None
+
+
+def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[str, Any]]) -> None:
+    for name in ("memory", *(cell["engine"] for cell in cells.values() if cell["floor"])):
+        assert cells[name, "rand-key"]["valid"], (name, cells[name, "rand-key"]["why"])
+        assert {attempt["outcome"] for attempt in run.attempts(name)} == {"ok"}
+    assert run.shown()["complete"] is True
+
+
+def test_what_was_measured_before_a_false_line_counts_and_before_a_false_clock_does_not(
+    cells: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    assert cells["forger:how=sample", "insert-blind-noindices"]["valid"]
+    assert not cells["slowed:how=everywhere", "insert-blind-noindices"]["valid"]
+
+
+def test_nothing_is_left_and_nothing_else_is_harmed(run: Shell) -> None:
+    assert run.strays() == []
+    assert run.left() == []
+    assert (run.given["VANDALS_CANARY"], Path(run.given["VANDALS_CANARY"], "file").read_text())[1] == "alive"
+
+
+@pytest.mark.parametrize("loop", ["auto", "python"])
+@pytest.mark.parametrize("pace", ["", "--rate 500"], ids=["closed loop", "open loop"])
+@pytest.mark.parametrize("clients", [1, 2])
+def test_no_figure_is_higher_by_a_clock_that_was_slowed(shell: Shell, clients: int, pace: str, loop: str) -> None:
+    """A get takes 2 ms by any clock that nobody has changed: in less time so many can't have passed."""
+    shell.plugins = PLUGINS
+    words = (*small(samples=1, retries=0, clients=clients, loop=loop), *pace.split(), "-o", shell.file)
+    ended = shell.dyno("run", "records", "-e", "slowed-threads:get_ms=2", *words)
+    assert ended.status == 0, ended.err
+    ((sample,),) = (attempt["samples"] for attempt in shell.attempts("slowed-threads"))
+    assert sample["operations"] == 300
+    assert sample["elapsed_ns"] >= 300 / clients * 2_000_000
+    assert sample["wall_ns"] >= sample["elapsed_ns"]
+
+
+# -- what can't be removed ------------------------------------------------------------------------------------------
+
+
+def ran(shell: Shell, engine: str) -> Any:
+    shell.plugins = PLUGINS
+    canary = shell.home / "canary"
+    canary.mkdir()
+    (canary / "file").write_text("alive")
+    shell.given = {"VANDALS_CANARY": str(canary)}
+    ended = shell.dyno("run", "records", "-e", f"{engine},memory", *small(retries=0), "-o", shell.file)
+    assert (canary / "file").read_text() == "alive"
+    return ended
+
+
+def may_set_flags(place: Path) -> bool:
+    file = place / "tried"
+    file.touch()
+    try:
+        with file.open("rb") as opened:
+            fcntl.ioctl(opened, 0x40086602, struct.pack("i4x", 0x10))
+            fcntl.ioctl(opened, 0x40086602, struct.pack("i4x", 0))
+    except OSError:
+        return False
+    finally:
+        file.unlink()
+    return True
+
+
+def test_immutable_files_are_removed(shell: Shell, place: Path) -> None:
+    if not may_set_flags(place):
+        pytest.skip("no file can be made immutable here")
+    ended = ran(shell, "vandal:how=immutable")
+    assert (ended.status, ended.err) == (0, f"Written to {shell.file}\n")
+    assert shell.left() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may mount")
+def test_what_was_mounted_is_unmounted_and_not_emptied(shell: Shell) -> None:
+    ended = ran(shell, "vandal:how=mounts")
+    if ended.status and "can't mount" in str(shell.cells()["vandal:how=mounts", "rand-key"]["why"]):
+        pytest.skip("nothing may be mounted here")
+    assert (ended.status, ended.err) == (0, f"Written to {shell.file}\n")
+    assert shell.left() == []
+    assert str(shell.work) not in Path("/proc/mounts").read_text()

@@ -1,0 +1,100 @@
+"""What is secret in an address is hidden, however it is written and wherever it stands, and what is not is shown."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyno.passwords import HIDDEN, LEAST, concealed, concealed_argument, secrets, without
+
+SHOWN = (
+    ("postgresql://u:p%40w@h:5432/db", "postgresql://u:***@h:5432/db"),
+    ("redis://:pw@h/0", "redis://:***@h/0"),
+    ("unix://:pw@/run/redis.sock?db=0", "unix://:***@/run/redis.sock?db=0"),
+    ("postgresql://u%3Apw@h/db", "postgresql://u%3A***@h/db"),
+    ("postgresql://us/er:pw@h/db", "postgresql://us/er:***@h/db"),
+    ("postgresql://u:p:w@h", "postgresql://u:***@h"),
+    ("postgresql://u:p@w@h", "postgresql://u:***@h"),
+    ("postgresql://u:p w@h", "postgresql://u:***@h"),
+    ("postgresql://u:a/b?c@h/db", "postgresql://u:***"),
+    ("postgresql://u:secret", "postgresql://u:***"),
+    ("mongodb://h1:27017,h2:word/db", "mongodb://h1:27017,h2:***"),
+    # Nothing is secret in these.
+    ("postgresql://h:5432/db", "postgresql://h:5432/db"),
+    ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
+    ("mongodb://u@h1:1,h2:2/db?replicaSet=rs&w=1", "mongodb://u@h1:1,h2:2/db?replicaSet=rs&w=1"),
+    ("postgresql:///db?host=/run&SSLmode=require", "postgresql:///db?host=/run&SSLmode=require"),
+    # After the question mark: what is not known to be harmless.
+    ("postgresql://h/db?sslmode=require&sslpassword=x&passfile=/p", "postgresql://h/db?sslmode=require&sslpassword=***&passfile=***"),
+    ("mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:x,A:b&tls=true", "mongodb://h/?authMechanismProperties=***&tls=true"),
+    ("mongodb://h/?tlsCertificateKeyFilePassword=x", "mongodb://h/?tlsCertificateKeyFilePassword=***"),
+    ("redis://h/0?pass%77ord=x&db=1", "redis://h/0?pass%77ord=***&db=1"),
+    ("mongodb://h/?tls=true;password=x", "mongodb://h/?tls=true;password=***"),
+    ("redis://h/0?password=x;tls=true", "redis://h/0?password=***"),
+    ("redis://h/0?word", "redis://h/0?***"),
+    ("redis://h:6379/0?password=x@y", "redis://h:***"),
+    ("redis://h/0?db=1#word", "redis://h/0?db=1#***"),
+    # Without a scheme.
+    ("host=h password='a b' user=u", "host=h password=*** user=u"),
+    ("host=h PASSWORD = x port=1", "host=h PASSWORD = *** port=1"),
+    # Several in one argument.
+    ("a:url=x://u:p@h,b:url=y://v:q@i?db=1", "a:url=x://u:***@h,b:url=y://v:***@i?db=1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("address", "shown"), SHOWN)
+def test_what_is_secret_in_an_address_is_hidden_and_the_rest_is_shown(address: str, shown: str) -> None:
+    assert concealed_argument(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("can't connect to mysql://u:p@h:3306: refused", "can't connect to mysql://u:***@h:3306: refused"),
+        ("can't connect to mysql://h:3306: refused", "can't connect to mysql://h:3306: refused"),
+        ("'redis://h/?password=x' is wrong", "'redis://h/?password=***' is wrong"),
+        ("see https://example.org/page#install.", "see https://example.org/page#install."),
+        ("wants one that begins with postgresql:// or postgres://", None),
+        ("the query ?sslmode=a&sslpassword=x&b of it", "the query ?sslmode=a&sslpassword=***&b of it"),
+        ("AWS_SESSION_TOKEN:x is no token", "AWS_SESSION_TOKEN:*** is no token"),
+        ("wrong password: access denied; token = is missing", "wrong password: access denied; token = *** missing"),
+    ],
+)
+def test_any_text_is_searched_for_addresses_and_passwords(text: str, shown: str | None) -> None:
+    assert concealed(text) == (text if shown is None else shown)
+
+
+# Not what an address has anyway, and long enough to be searched for.
+PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) > LEAST)
+
+
+@given(PASSWORDS)
+def test_no_password_is_shown_and_all_that_tells_it_is_found(password: str) -> None:
+    encoded = quote(password, safe="")
+    address = f"postgresql://user:{encoded}@host/name?sslpassword={encoded}&sslmode=require"
+    assert concealed_argument(address) == "postgresql://user:***@host/name?sslpassword=***&sslmode=require"
+    lower = re.sub("%..", lambda found: found[0].lower(), encoded)
+    for told in (password, encoded, lower, quote(password), repr(password), f"{password.encode()}"):
+        assert without(f"({told})", secrets(address)).strip("b()\"'") == HIDDEN, told
+
+
+def test_a_secret_is_found_in_pieces_and_a_word_is_no_part_of_another() -> None:
+    hidden = secrets("postgresql://postgres:postgres@h/?sslpassword=Tr1cky%2Fw0rd")
+    assert without("invalid port: Tr1cky", hidden) == "invalid port: ***"
+    assert without("postgresql as postgres, w0rd", hidden) == "postgresql as ***, ***"
+
+
+@pytest.mark.parametrize("value", ["true", "no", "on", "1", "", "ab"])
+def test_a_value_that_stands_in_any_text_is_hidden_and_not_searched_for(value: str) -> None:
+    address = f"redis://h/?unknown={value}"
+    assert concealed_argument(address) == f"redis://h/?unknown={HIDDEN if value else ''}"
+    assert secrets(address) == ()
+
+
+def test_an_address_may_be_of_any_length() -> None:
+    address = f"redis://{'u:' * 5_000}@{'h' * 50_000}?{'a=b&' * 5_000}{'@' * 5_000}"
+    assert len(concealed_argument(address)) < 10_000

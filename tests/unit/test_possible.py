@@ -1,0 +1,79 @@
+"""Guards that a sample is not believed which tells of more than can have been; what can have been is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dyno.model import Sample
+from dyno.run.possible import impossible
+
+MS, S = 10**6, 10**9
+USED = {"user_ns": 900 * MS, "system_ns": 50 * MS}
+GOOD = Sample(
+    phase="p",
+    unit="op",
+    operations=1_000,
+    items=1_000,
+    elapsed_ns=S,
+    busy_ns=900 * MS,
+    errors=0,
+    ended_by="count",
+    checked=1_000,
+    wall_ns=1_100 * MS,
+    client=USED,
+)
+
+
+def why(cores: int = 2, **changed: Any) -> str | None:
+    """Of a sample of two seconds, in a trial of three."""
+    return impossible(replace(GOOD, **changed), 2 * S, 3 * S, cores)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"clients": 4, "busy_ns": 4 * S},
+        {"wall_ns": None, "client": None},
+        {"bulk": True, "operations": 1, "items": 10**9, "bytes": 10**12},
+        # As fast as nothing can be.
+        {"operations": 20_000_000, "items": 20_000_000},
+        {"client": {"user_ns": 2 * S, "system_ns": 2 * S}},
+        # Of a server, since the trial began.
+        {"server": {"user_ns": 6 * S, "system_ns": None}},
+        # Rounded to whole seconds.
+        {"reported_by": "tool", "elapsed_ns": 2 * S, "busy_ns": 2 * S},
+        {"items": 0, "operations": 1, "elapsed_ns": 0, "busy_ns": 0},
+        # Pages that were dropped.
+        {"written_bytes": -4096},
+    ],
+)
+def test_what_can_be_is_believed(changed: dict[str, Any]) -> None:
+    assert why(**changed) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"wall_ns": 3 * S}, "it took 3 s, and only 2 s went by"),
+        ({"elapsed_ns": 2 * S}, "2 s were measured, and only 1.1 s went by"),
+        ({"wall_ns": None, "elapsed_ns": 3 * S}, "3 s were measured, and only 2 s went by"),
+        ({"busy_ns": 1_200 * MS}, "1.2 s were the engine's, of 1 s"),
+        ({"clients": 2, "busy_ns": 3 * S}, "3 s were the engine's, of 2 s"),
+        ({"operations": 2 * S}, "2,000,000,000 operations do not fit into 1 s"),
+        ({"items": 5 * 10**23}, "500,000,000,000,000,000,000,000 ops do not fit into 1 s"),
+        ({"bulk": True, "operations": 1, "items": 10**14}, "100,000,000,000,000 ops do not fit into 1 s"),
+        ({"elapsed_ns": 0, "busy_ns": 0}, "1,000 operations do not fit into 0 s"),
+        ({"client": {"user_ns": 5 * S, "system_ns": 0}}, "the client used 5 s of CPU time, and 2 cores have 4 s"),
+        ({"server": {"user_ns": 7 * S}}, "the server used 7 s of CPU time, and 2 cores have 6 s"),
+        ({"operations": -1}, "operations is -1"),
+        ({"elapsed_ns": -S}, "elapsed_ns is -1000000000"),
+        ({"bytes": -1}, "bytes is -1"),
+        ({"reported_by": "tool", "elapsed_ns": 4 * S}, "4 s were measured, and only 1.1 s went by"),
+    ],
+)
+def test_what_can_not_be_is_not_believed(changed: dict[str, Any], told: str) -> None:
+    assert why(**changed) == told

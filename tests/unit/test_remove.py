@@ -1,0 +1,161 @@
+"""Guards that a directory of Dyno's goes, whatever was done to it, that nothing outside of it goes with it, and that
+it is said in one line what would help where it can't go.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dyno.host import remove as module
+from dyno.host.remove import remove
+from dyno.run.work import LOCK, Place, dead, directory
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+
+
+def tree(place: Path) -> Path:
+    made = place / "made"
+    (made / "inner" / "most").mkdir(parents=True)
+    (made / "inner" / "most" / "file").write_text("x")
+    (made / "link").symlink_to(place / "outside")
+    return made
+
+
+def test_a_directory_is_removed_and_what_it_links_to_is_not(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").touch()
+    assert remove(tree(tmp_path)) is None
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "outside"]
+
+
+def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
+    assert remove(tmp_path / "nothing") is None
+
+
+def test_a_link_or_a_file_in_its_place_is_removed_alone(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "file").touch()
+    assert remove(tmp_path / "link") is None and remove(tmp_path / "file") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+
+
+def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
+    made = tree(tmp_path)
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        if ROOT:
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    child = os.fork()
+    if child == 0:
+        # As a user who is refused what is root's by right.
+        with suppress(BaseException):
+            os.chdir(tmp_path)
+            if ROOT:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            for path in (made / "inner" / "most", made / "inner", made):
+                Path(path.relative_to(tmp_path)).chmod(0)
+            os._exit(0 if remove(Path("made")) is None else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not made.exists()
+
+
+def test_where_something_stays_mounted_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tree(tmp_path)
+    monkeypatch.setattr(module, "unmount", lambda path: [path / "inner"])
+    told = remove(made)
+    assert told == (
+        f"{made} can't be removed: a file system is mounted at {made}/inner; unmount it and remove the directory"
+    )
+    assert (made / "inner" / "most" / "file").exists()
+
+
+def test_what_can_not_be_removed_is_named_with_the_command_that_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tree(tmp_path)
+
+    def refuse(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(1, "Operation not permitted", str(made / "inner"))
+
+    monkeypatch.setattr(module.shutil, "rmtree", refuse)
+    remedy = f"{'' if ROOT else 'as root, '}chattr -R -ia {made} && rm -r {made}"
+    assert remove(made) == f"{made} can't be removed (Operation not permitted: {made}/inner); {remedy}"
+
+
+@pytest.mark.skipif(not ROOT or sys.platform != "linux", reason="only root may mount")
+def test_names_of_mounts_may_have_anything_in_them(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    place = tmp_path / "made" / "a b\tc\nd\\e\x85f\u2028g"
+    place.mkdir(parents=True)
+    if subprocess.run(["mount", "--bind", outside, place], capture_output=True).returncode:
+        pytest.skip("nothing may be mounted here")
+    assert remove(tmp_path / "made") is None
+    assert (outside / "file").exists() and not (tmp_path / "made").exists()
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+# -- a run's directory ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[tuple[Path, Place]]:
+    told: list[str] = []
+    with directory(tmp_path / "work", told.append) as place:
+        yield tmp_path / "work", place
+    assert (told, list((tmp_path / "work").glob("*"))) == ([], [])
+
+
+def is_ours(work: Path, place: Place) -> bool:
+    """It is there, and no other run would sweep it."""
+    return place.path.is_dir() and (place.path / LOCK).exists() and list(dead(work)) == []
+
+
+def test_a_directory_that_is_there_is_left_as_it_is(run: tuple[Path, Place]) -> None:
+    (run[1].path / "kept").touch()
+    run[1].mend()
+    assert is_ours(*run) and (run[1].path / "kept").exists()
+
+
+def test_one_that_was_taken_away_is_made_again_under_its_name_and_locked(run: tuple[Path, Place]) -> None:
+    path = run[1].path
+    assert remove(path) is None
+    run[1].mend()
+    assert is_ours(*run) and run[1].path == path
+
+
+def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, Place], tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    remove(run[1].path)
+    run[1].path.symlink_to(outside)
+    run[1].mend()
+    assert is_ours(*run) and not run[1].path.is_symlink()
+    assert outside.stat().st_mode & 0o777 == 0o700
+    remove(run[1].path)
+    run[1].path.mkdir()
+    run[1].mend()
+    assert is_ours(*run)
+
+
+def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, told = tmp_path / "dyno-run-old\x1b", list[str]()
+    left.mkdir()
+    (left / LOCK).touch()
+    monkeypatch.setattr("dyno.run.work.remove", lambda path: f"{path} can't be removed" if path == left else None)
+    with directory(tmp_path, told.append):
+        pass
+    assert told == [f"{tmp_path}/dyno-run-old\\x1b can't be removed"]
