@@ -22,7 +22,7 @@ except ImportError:
     _record = None  # type: ignore[assignment]
 
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
-MOST = 2.0**63
+MOST, FULL = 2.0**63, "it counts more than there is room for"
 HEADER_BYTES = 8
 PLAIN, UNPACKED_BYTES = 10_000, 1 << 20
 """A text of so many characters is unpacked without a look, to ten MB at most; a longer one if it has no more bytes
@@ -96,15 +96,17 @@ def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: f
 def merged(encoded: Iterable[str | None]) -> NDArray[np.int64]:
     """The counters of all the histograms together. Raises ValueError for what is not one of ours."""
     counts = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
-    for text in encoded:
-        if text is not None:
-            try:
+    try:
+        for text in encoded:
+            if text is not None:
                 counts += _decoded(text)
-            # The library raises another exception for each way in which text is no histogram.
-            except Exception as error:
-                raise ValueError(f"not a histogram: {error}") from None
-    if counts.min() < 0 or counts.sum(dtype=np.float64) >= MOST:
-        raise ValueError("not a histogram: it counts less than nothing, or more than there is room for")
+                if counts.min() < 0:
+                    raise ValueError(FULL)
+        if counts.sum(dtype=np.float64) >= MOST:
+            raise ValueError(FULL)
+    # The library raises another exception for each way in which text is no histogram.
+    except Exception as error:
+        raise ValueError(f"not a histogram: {error}") from None
     return counts
 
 

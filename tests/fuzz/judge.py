@@ -219,7 +219,8 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
 
 
 def _figures(words: Sequence[str], out: str) -> str | None:
-    if "--json" in words and "--help" not in words:
+    # With -o there is nothing but what is said of it.
+    if "--json" in words and not any(word.startswith(("-o", "--output", "--help")) for word in words):
         return _json(out)
     if found := NO_NUMBER.search(out):
         return f"no number: {out[max(found.start() - 60, 0) : found.end() + 20]!r}"

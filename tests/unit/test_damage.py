@@ -21,6 +21,7 @@ from dyno.histogram import percentiles
 from dyno.model import Cell, UsageError
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
+from dyno.run.parent import _kept
 from dyno.run.planfile import MOST_BYTES as MOST_PLAN_BYTES
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
@@ -374,6 +375,15 @@ def test_a_line_that_could_not_be_read_is_not_written(
     assert file.read_bytes() == before
     results.append(file, attempt)
     assert results.load(file).attempts == (attempt,)
+
+
+def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[Path, Attempt]) -> None:
+    file, attempt = written
+    bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
+    ended = _kept(file, replace(attempt, **bad))
+    assert results.load(file).attempts == (ended,)
+    assert (ended.outcome, ended.samples) == ("error", ())
+    assert ended.why and ended.why.startswith("its results can't be kept: ")
 
 
 def test_nor_is_a_header(file: Path) -> None:

@@ -24,8 +24,10 @@ OPENING = b'{"kind":"run"'
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
 """Of a run file, and of a line of it."""
 HISTOGRAMS = frozenset({"histogram", "by_kind", "by_part", "response", "late"})
-SEVERAL_LINES = frozenset({"why", "output", "first_error", "void"})
+SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
 """Texts that may have line breaks."""
+_OF_ALL = HISTOGRAMS | {"absent"}
+"""Names of tables, too, whose keys are others' names."""
 DIGITS = 20
 """Of a whole number: more than 64 bits have."""
 
@@ -119,7 +121,6 @@ def cleaned(found: Any, name: str = "") -> Any:
         return [cleaned(value, name) for value in found]
     if isinstance(found, dict):
         return {
-            harmless(key, MOST, ""): cleaned(value, name if name in HISTOGRAMS else key)
-            for key, value in found.items()
+            harmless(key, MOST, ""): cleaned(value, name if name in _OF_ALL else key) for key, value in found.items()
         }
     return found

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from dyno.model import Cell, UsageError
 from dyno.reading import MIB, begins
 from dyno.results import read
-from dyno.results.parse import MOST_LINE, OPENING, lines, parsed
+from dyno.results.parse import MOST_LINE, OPENING, parsed
 from dyno.results.read import SCHEMA
 from dyno.results.run import Attempt
 
@@ -75,7 +75,8 @@ def append(path: Path, attempt: Attempt) -> None:
     """Adds one attempt, flushed to the device. Raises OSError; and UsageError, adding nothing, for one that could not
     be read again."""
     line = _encoded(path, {"kind": "trial", **_plain(attempt)})
-    cells, phases = _plan(path, next(lines(path), b""))
+    with path.open("rb") as file:
+        cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
     try:
         read.attempt(parsed(line), cells, phases)
     except ValueError as error:

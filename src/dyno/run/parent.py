@@ -168,7 +168,7 @@ def _kept(path: Path, attempt: Attempt) -> Attempt:
     """Adds it to the run file; in its place, that it can't be kept, where that is so."""
     try:
         results.append(path, attempt)
-    except (UsageError, TypeError, ValueError, RecursionError) as error:
+    except UsageError as error:
         why = harmless(f"its results can't be kept: {error}", keep="")
         attempt = replace(
             attempt,
@@ -178,8 +178,11 @@ def _kept(path: Path, attempt: Attempt) -> Attempt:
             version=None,
             settings=None,
             caveats=(),
-            facts={},
+            resources={},
+            loop=None,
             absent={},
+            facts={},
+            spent_ns={},
         )
         results.append(path, attempt)
     return attempt
