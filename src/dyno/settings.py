@@ -12,6 +12,7 @@ from typing import Any
 from dyno import addresses
 from dyno.harmless import harmless
 from dyno.model import UsageError, Value
+from dyno.passwords import concealed_argument
 from dyno.values import MOST
 
 SHOWN = 80
@@ -56,7 +57,7 @@ def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
         if number < low or (high is not None and number > high):
             raise ValueError(f"wants {wanted}")
         if number > MOST:
-            raise ValueError(f"wants {wanted}, of 63 bits")
+            raise ValueError(f"wants {wanted}, of 64 bits")
         return number
 
     return parse
@@ -96,7 +97,8 @@ def yes_no(text: str) -> Value:
 
 def shown(text: object) -> str:
     """What somebody gave, for a message of one line."""
-    return harmless(str(text), SHOWN, "")
+    # Hidden before it is cut: half of an address can't be told from any other text.
+    return harmless(concealed_argument(str(text)), SHOWN, "")
 
 
 def nearest(word: str, names: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from dyno.settings import Setting, integer, percent, unknown
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
-UNPACED, MOST_RATE = "max", 1e9
+UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
 
 
 def _rate(text: str) -> Value:
@@ -33,8 +33,8 @@ def _rate(text: str) -> Value:
         rate = math.inf if text == UNPACED else float(text)
     except ValueError:
         rate = 0.0
-    if text != UNPACED and not 0 < rate <= MOST_RATE:
-        raise ValueError(f"wants operations a second, up to {MOST_RATE:,.0f}, or {UNPACED}")
+    if text != UNPACED and not LEAST_RATE <= rate <= MOST_RATE:
+        raise ValueError(f"wants operations a second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
     if text == UNPACED:
         return text
     return int(rate) if rate.is_integer() else rate

@@ -98,7 +98,7 @@ def _check(where: str, value: Any) -> None:
         if len(value) > MOST_TEXT:
             raise UsageError(f"{where}: a text of {len(value):,} characters, of {MOST_TEXT:,} at most")
     elif isinstance(value, int) and abs(value) > MOST:
-        raise UsageError(f"{where}: {_told(value)} is not a number of 63 bits")
+        raise UsageError(f"{where}: {_told(value)} is a number of more than 64 bits")
 
 
 def _told(value: Any) -> str:
