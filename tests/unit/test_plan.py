@@ -678,7 +678,7 @@ OUT_OF_RANGE = {
     "memory = 1e20": "memory is out of range: it wants less than 8 EiB",
     "memory = nan": "memory is out of range: it wants less than 8 EiB",
     "seed = 9223372036854775808": "{file}: seed: 9223372036854775808 is a number of more than 64 bits",
-    f"seed = 0x{'f' * 6000}": "{file}: seed: what was given, a int, is a number of more than 64 bits",
+    f"seed = 0x{'f' * 6000}": "{file}: seed: what was given is a number of more than 64 bits",
     f"seed = {'9' * 5000}": "{file} is not TOML: ",
     f"param = {{ records = {'[' * 5000}{']' * 5000} }}": "{file}: nested too deeply",
     "param = { records = [1979-05-27] }": "{file}: param: datetime.date(1979, 5, 27) is neither a text nor a number",

@@ -106,7 +106,7 @@ def _told(value: Any) -> str:
         return shown(repr(value))
     except (RecursionError, ValueError):
         # Nested too deeply, or a number of thousands of digits.
-        return f"what was given, a {type(value).__name__},"
+        return "what was given"
 
 
 def size(name: str, gib: float) -> int:
