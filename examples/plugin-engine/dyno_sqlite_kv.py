@@ -114,6 +114,6 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("sqlite3",),
-    options=(Setting("cache_mib", integer(1), 64, "page cache of each connection, in MiB"),),
+    options=(Setting("cache_mib", integer(1), 256, "page cache of each connection, in MiB"),),
     clients="processes",
 )

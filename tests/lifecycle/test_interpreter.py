@@ -55,12 +55,14 @@ def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: 
     assert shell.dyno("install", "elder") == (0, "elder: ready\n", "")
 
     ended = shell.dyno(*run)
-    assert ended.status == 0, ended.err
+    assert ended.status == 0, ended.out + ended.err
     here = "{}.{}.{}".format(*sys.version_info)
     theirs = {line["loop"]["python"] for line in shell.attempts("elder")}
     assert all(version.startswith(f"{elder}.") for version in theirs) and len(theirs) == 1
     assert {line["loop"]["python"] for line in shell.attempts("sqlite")} == {here}
     assert {line["outcome"] for line in shell.attempts()} == {"ok"}
+    (row,) = (line for line in ended.out.splitlines() if line.startswith("elder "))
+    assert f"Python {min(theirs)}" in row, "the row says where it was measured"
     (measured,) = (line for line in ended.out.splitlines() if line.startswith("Measured by "))
     assert f" in Python {theirs.pop()} (" in measured and f"Python {here}" not in measured
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,14 @@ def committed(p50_ns: int, **changed: Any) -> list[Attempt]:
 
 EIGHT = {"cpu": {"available_cores": 8, "quota_cores": None}}
 
+HERE = {"python": {"version": "3.12.1"}}
+
+
+def measured_in(version: str) -> list[Attempt]:
+    loop = {"name": "python", "clock": "monotonic", "python": version, "operation_ns": 900.0}
+    return [replace(attempt, loop=loop) for attempt in sound()]
+
+
 # One run for each doubt, which raises that one alone.
 RAISED: dict[str, Callable[[], Run]] = {
     "few": lambda: a_run(*sound(2), samples=2),
@@ -70,6 +79,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
     "unsettled": lambda: a_run(*worst(settled=False)),
+    "interpreter": lambda: a_run(*measured_in("3.10.13"), host=HERE),
     "steal": lambda: strained(steal_percent=50.0),
     "swap": lambda: strained(swapped_in_bytes=10 * MIB),
     "throttled": lambda: strained(throttled_ns=SECOND // 2),
@@ -105,6 +115,13 @@ def test_a_row_without_a_number_has_none_to_distrust(outcome: str) -> None:
     strain = {"steal_percent": 90.0}
     void = [an_attempt(b, a_sample(void="lost", **restless), strain=strain, outcome=outcome) for b in range(3)]
     assert codes(a_run(*void)) == set()
+
+
+def test_an_engine_in_another_python_says_so_in_its_row() -> None:
+    text = "measured by the python loop in Python 3.10.13, and not in Python 3.12.1 as Dyno itself runs"
+    assert said(a_run(*measured_in("3.10.13"), host=HERE), "interpreter") == ("Python 3.10.13", text)
+    assert codes(a_run(*measured_in("3.12.1"), host=HERE)) == set()
+    assert codes(a_run(*measured_in("3.10.13"))) == set(), "where nothing tells what is usual"
 
 
 # -- trials -------------------------------------------------------------------------------------------------------

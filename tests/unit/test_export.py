@@ -419,7 +419,7 @@ def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--parquet",), "--parquet wants -o FILE, the file to write"),
+        (("--parquet",), "--parquet wants -o FILE, the file to write: it is not for a terminal or a pipe"),
         (("--csv", "--parquet", "-o", "x"), "--json, --csv, --markdown and --parquet exclude each other"),
         (("--samples",), "--samples wants --json, --csv or --parquet"),
         (("--samples", "--markdown"), "--samples wants --json, --csv or --parquet"),

@@ -181,7 +181,7 @@ def test_a_remark_spoils_nothing() -> None:
 def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: str) -> Any:
     monkeypatch.setattr("dyno.host.facts.pressure", lambda seconds: facts["pressure"])
     monkeypatch.setattr("dyno.host.facts.facts", lambda work: facts)
-    return CliRunner().invoke(command.command, arguments)
+    return CliRunner().invoke(command.command, arguments, standalone_mode=False)
 
 
 def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -189,12 +189,12 @@ def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     told = json.loads(result.stdout)
     assert told["facts"]["clock"]["cost_ns"] == 250
     assert [f["code"] for f in told["findings"]] == ["slow-clock"]
-    assert result.exit_code == 0
+    assert result.return_value == 0
 
 
 def test_doctor_fails_on_what_makes_figures_false(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = doctor(monkeypatch, planted({"filesystem.fsync_ns": 5}), "--work", str(tmp_path / "to" / "be"))
-    assert result.exit_code == 1
+    assert result.return_value == 1
     assert "1 thing would spoil a measurement" in result.stdout
     assert list(tmp_path.iterdir()) == []
 

@@ -172,7 +172,7 @@ def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shel
         pytest.skip("the work directory is in memory")
     (events,) = lives(shell, "recorder-lmdb", phases="rand-key,rand-key-cold,scan-cold").values()
     # It had read all of it when it was closed, and is opened with nothing in the cache.
-    assert told(events) == ["get", "close", "open", "get", "close", "open", "seek", "close"]
+    assert told(events) == ["get", "close", "open", "get", "close", "open", "stretch", "close"]
     opened = [event for event in events if event["call"] == "open"]
     assert [event["files"] > 0 for event in opened] == [True, True]
     assert [event["resident_percent"] for event in opened] == [pytest.approx(0, abs=1)] * 2

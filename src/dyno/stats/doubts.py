@@ -47,6 +47,7 @@ MEANINGS = {
     f" over {STOOD_PERCENT:g} % of the time",
     "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the response time's p99",
     "unsettled": "unsettled: the engine was still at work when its size was taken",
+    "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop that is there",
     **STRAINS,
 }
 
@@ -74,6 +75,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
         _machine,
         _flush,
         _rest,
+        _interpreter,
         _strain,
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
@@ -257,6 +259,17 @@ def _rest(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if restless:
         text = f"in {restless} of {len(row.samples)} trials the engine had not come to rest when its size was taken"
         yield Doubt("unsettled", "unsettled", text)
+
+
+def _interpreter(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Where an engine has an interpreter of its own, as a trial's loop tells it."""
+    usual = (run.header.get("host", {}).get("python") or {}).get("version")
+    loops = [attempt.loop for attempt in row.attempts if attempt.loop is not None]
+    others = {loop["python"]: loop["name"] for loop in loops if loop.get("python", usual) != usual}
+    if row.valid and usual is not None and others:
+        version, name = next(iter(others.items()))
+        text = f"measured by the {name} loop in Python {version}, and not in Python {usual} as Dyno itself runs"
+        yield Doubt("interpreter", f"Python {version}", text)
 
 
 def _strain(row: CellSummary, run: Run) -> Iterator[Doubt]:

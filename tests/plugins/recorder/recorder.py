@@ -25,7 +25,7 @@ from dyno.engine import PortSpec
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
 from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import KVReader
+from dyno.ports.ordered_kv import Entry, KVReader
 from dyno.ports.overlay import Pending
 from dyno.settings import Setting, integer
 from dyno.suites.records.encoders import ENCODERS
@@ -201,9 +201,9 @@ class FileReader(lmdb.Reader):
         write("get", key=key.hex())
         return self._get(key)
 
-    def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        write("seek", key=key.hex())
-        return super().seek(key)
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        write("stretch", key=key.hex())
+        return super().stretch(key, count)
 
 
 class FileKeys(lmdb.Keys):
