@@ -64,7 +64,8 @@ def judged(make: Callable[[int], Case], seeds: Sequence[int], processes: int) ->
         alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, told, strict=True)}
         found: list[Ended] = []
         while alive:
-            pid, status = os.wait()
+            # Of these alone: the tests may have other children.
+            pid, status = os.waitpid(next(iter(alive)), 0)
             share, path = alive.pop(pid)
             if status:
                 found.append(_died(path, status))

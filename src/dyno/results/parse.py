@@ -18,7 +18,7 @@ import msgspec
 from dyno.harmless import MOST, harmless
 from dyno.model import UsageError
 from dyno.reading import MIB, opened
-from dyno.values import MOST_HISTOGRAM
+from dyno.values import MOST_HISTOGRAM, MOST_TEXT
 
 OPENING = b'{"kind":"run"'
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
@@ -116,11 +116,14 @@ def cleaned(found: Any, name: str = "") -> Any:
     if isinstance(found, str):
         if name in HISTOGRAMS:
             return harmless(found, MOST_HISTOGRAM + 1)
-        return harmless(found, MOST, "\n\t" if name in SEVERAL_LINES else "")
+        return _fit(found, "\n\t" if name in SEVERAL_LINES else "")
     if isinstance(found, list):
         return [cleaned(value, name) for value in found]
     if isinstance(found, dict):
-        return {
-            harmless(key, MOST, ""): cleaned(value, name if name in _OF_ALL else key) for key, value in found.items()
-        }
+        return {_fit(key): cleaned(value, name if name in _OF_ALL else key) for key, value in found.items()}
     return found
+
+
+def _fit(text: str, keep: str = "") -> str:
+    # Not to what was kept of one that was cut where it entered: the mark is a part of it.
+    return harmless(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)
