@@ -36,6 +36,7 @@ class Plan(_Asked, total=False):
     retries: Count
     until: Annotated[float, Meta(gt=0, le=1)] | None
     within: Amount | None
+    awake: bool
 
 
 class _Named(TypedDict):
@@ -160,6 +161,12 @@ class Pressure(TypedDict, total=False):
     swapped_out_bytes: Count | None
 
 
+class Wakeups(TypedDict, total=False):
+    cost_ns: Amount | None
+    apart: Mapping[Text, Amount | None] | None
+    free: Mapping[Text, Amount | None] | None
+
+
 class Host(TypedDict, total=False):
     cpu: Cpu | None
     memory: Memory | None
@@ -171,6 +178,7 @@ class Host(TypedDict, total=False):
     steal_percent: Percent | None
     psi: Mapping[Text, Mapping[Text, Percent | None]] | None
     pressure: Pressure | None
+    wakeups: Wakeups | None
 
 
 class End(TypedDict):
