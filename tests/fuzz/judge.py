@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from gzip import decompress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -220,8 +221,9 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
 
 
 def _figures(words: Sequence[str], out: str) -> str | None:
-    # With -o there is nothing but what is said of it.
-    if "--json" in words and not any(word.startswith(("-o", "--output", "--help")) for word in words):
+    # With -o there is nothing but what is said of it; and after another flag it may be the value of that.
+    asked = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
+    if asked and not any(word.startswith(("-o", "--output", "--help")) for word in words):
         return _json(out)
     if found := NO_NUMBER.search(out):
         return f"no number: {out[max(found.start() - 60, 0) : found.end() + 20]!r}"
