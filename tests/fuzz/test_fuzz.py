@@ -7,6 +7,9 @@ that what failed can be made again: `python tests/fuzz/test_fuzz.py file 4711`.
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -90,14 +93,20 @@ def command(seed: int) -> Case:
     return Case(f"command {seed}", {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode()}, [made])
 
 
-def held(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> None:
-    bases()
-    found = judged(make, seeds, processes)
+def held(make: Callable[[int], Case], seeds: range, processes: int) -> None:
+    found = apart(make, seeds, processes)
     print("\n" + counts(found))
     wrong = [ended for ended in found if ended.wrong]
     shown = "\n".join(f"{one.case}: dyno {' '.join(map(str, one.words))[:200]}: {one.wrong}" for one in wrong[:40])
     assert not wrong, f"{len(wrong)} of {len(found)}:\n{shown}"
     assert len({ended.case for ended in found}) == len(seeds)
+
+
+def apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:
+    """By a process of its own, which has no threads when it forks: those of the tests may hold a lock."""
+    words = [make.__name__, "--from", str(seeds.start), "--to", str(seeds.stop), "--processes", str(processes)]
+    ended = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, check=True, text=True)
+    return [Ended(*json.loads(line)) for line in ended.stdout.splitlines()]
 
 
 def counts(found: Sequence[Ended]) -> str:
@@ -125,6 +134,15 @@ def test_very_many_of_each(make: Callable[[int], Case]) -> None:
 
 
 if __name__ == "__main__":
-    kinds = {"file": file, "plan": plan, "command": command}
-    for ended in judged(kinds[sys.argv[1]], [int(seed) for seed in sys.argv[2:]], 1):
-        print(ended)
+    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command)}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=kinds)
+    parser.add_argument("seeds", type=int, nargs="*")
+    parser.add_argument("--from", type=int, default=0, dest="start")
+    parser.add_argument("--to", type=int, default=0, dest="stop")
+    parser.add_argument("--processes", type=int, default=1)
+    asked = parser.parse_args()
+    bases()
+    every = [*asked.seeds, *range(asked.start, asked.stop)]
+    for ended in judged(kinds[asked.kind], every, asked.processes):
+        print(json.dumps([ended.case, list(ended.words), ended.status, ended.wrong]))
