@@ -4,6 +4,8 @@ inputs for as long as a flight lasts; and what a slice keeps when a flight's end
 
 from __future__ import annotations
 
+import mmap
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +22,14 @@ from dyno.measure.flight import (
     CACHED,
     GONE,
     GROWTH,
+    LEAD_NS,
     LEAST_NS,
     MOST,
     OPERATIONS,
     READY,
     STOP,
     Formation,
+    Meeting,
     Member,
     Single,
 )
@@ -76,6 +80,30 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
     # Each by its own reading of the clock, between two readings of it.
     assert max(starts) - min(starts) < 50 * MS
     assert all(there >= min(starts) - MS for _, there in found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
+    """It may wait itself, for a server that needs a core: CPU time that others take is what it lacks."""
+    clients, seconds = 24, 0.5
+    meeting = Meeting(clients, False)
+    took = np.frombuffer(mmap.mmap(-1, 8 * clients), dtype=np.float64)
+    waiting = []
+    for client in range(1, clients):
+        if not (pid := os.fork()):
+            begin = time.process_time()
+            meeting.wait(client)
+            took[client] = time.process_time() - begin
+            os._exit(0)
+        waiting.append(pid)
+    time.sleep(seconds)
+    meeting.wait(0)
+    for pid in waiting:
+        os.waitpid(pid, 0)
+    assert (took[1:] > 0).all()
+    assert took.sum() < 0.5 * seconds
+    # And who looks late is told of a start that is later still.
+    assert Formation(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
 
 
 def test_a_flights_time_is_that_of_the_last_for_all() -> None:

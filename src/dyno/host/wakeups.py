@@ -29,6 +29,9 @@ _TURNS = 2
 _LEAST = 20
 """Round trips without which there is no median."""
 APART, FREE = "apart", "free"
+_WORK_NS = 30_000
+"""For which each computes before it sends, as a server and its client do. A hypervisor lets a core that sleeps for less
+time than that wait awake, and what a server's cores do is slept through."""
 
 
 def wakeups(seconds: float) -> dict[str, Any] | None:
@@ -37,7 +40,7 @@ def wakeups(seconds: float) -> dict[str, Any] | None:
     cost_ns   of one wake-up: half of what a round trip takes longer where cores sleep, by medians; of both placements
               the larger. None where cores can't be kept awake for comparison
     apart     round trips between two cores, a process pinned to each: p50_ns and p99_ns, and with both cores kept
-              awake awake_p50_ns and awake_p99_ns. None where there is one core
+              awake awake_p50_ns and awake_p99_ns, without what either computes. None where there is one core
     free      the same where the kernel places both processes, on either of these cores
 
     None where it can't be measured.
@@ -109,6 +112,7 @@ def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
             here.close()
             os.sched_setaffinity(0, theirs)
             while told := os.read(there.fileno(), 1):
+                _compute()
                 os.write(there.fileno(), told)
         finally:
             os._exit(0)
@@ -116,16 +120,21 @@ def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
     before, end = os.sched_getaffinity(0), now() + int(seconds * 1e9)
     with here, there:
         os.sched_setaffinity(0, mine)
-        begin = now()
-        while begin < end:
+        while (begin := _compute()) < end:
             os.write(here.fileno(), b".")
             os.read(here.fileno(), 1)
-            over = now()
-            spans.append(over - begin)
-            begin = over
+            spans.append(max(now() - begin - _WORK_NS, 0))
         os.sched_setaffinity(0, before)
     ended([pid])
     return spans[_LEAST:]
+
+
+def _compute() -> int:
+    """Keeps its core busy for a while; returns when it was over."""
+    end = now() + _WORK_NS
+    while (moment := now()) < end:
+        pass
+    return moment
 
 
 def _figures(asleep: Sequence[int], awake: Sequence[int]) -> dict[str, int | None]:

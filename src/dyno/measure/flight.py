@@ -17,7 +17,7 @@ import numpy as np
 
 LEAD_NS = 200_000
 """From when the last client was ready to the start of all: the others have to wake up."""
-PATIENT_NS, NAP_SECONDS = 20_000_000, 50e-6
+PATIENT_NS, NAP_NS = 20_000_000, 50_000
 """How long who waits for others stays awake, and how long it then sleeps between two looks."""
 SPIN_NS = 200_000
 """A sleep wakes late: so long before the start a client is awake, and then looks at the clock."""
@@ -94,12 +94,16 @@ class Alone:
 class Meeting:
     """A barrier of processes that are forked after it is made: each looks whether the others have come.
 
-    Where there is a core for each it does not sleep meanwhile: one that slept has lost what it had in its caches.
+    Where there is a core for each it does not sleep meanwhile: one that slept has lost what it had in its caches. Where
+    there is none, the more of them there are the longer each sleeps: of 31 that look every 50 µs a kernel may let
+    nobody else have a core, such as the server that the last one waits for, for many seconds.
     """
 
     def __init__(self, clients: int, awake: bool) -> None:
         self._came = np.frombuffer(mmap.mmap(-1, 8 * (clients + 1)), dtype=np.int64)
         self._pause_ns = PATIENT_NS if awake else 0
+        self.nap_ns = NAP_NS if awake else NAP_NS * clients
+        """By how much later one may see that all are there."""
 
     def wait(self, client: int) -> None:
         """Raises BrokenBarrierError once somebody has aborted it."""
@@ -110,7 +114,7 @@ class Meeting:
             if came[0]:
                 raise threading.BrokenBarrierError
             if monotonic_ns() > sleep_from:
-                sleep(NAP_SECONDS)
+                sleep(self.nap_ns / 1e9)
 
     def abort(self) -> None:
         self._came[0] = 1
@@ -122,6 +126,7 @@ class Formation:
     def __init__(self, barrier: Any, clients: int, served: bool = False) -> None:
         self.barrier, self.clients, self.served = barrier, clients, served
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
+        self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Meeting) else 0)
         self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
         """Of each client: its state, when it was ready and when it was done (both on the clock that all processes
         have), its operations in the last flight and the most that it can have, and how many ns one took beforehand,
@@ -152,7 +157,7 @@ class Member:
         gathered()
         if (self._states == STOP).any() or not (self._states == READY).any():
             return None
-        self._start = int(self._ready.max()) + LEAD_NS
+        self._start = int(self._ready.max()) + self._formation.lead_ns
         while (left := self._start - monotonic_ns()) > SPIN_NS:
             sleep((left - SPIN_NS) / 1e9)
         return now() + self._start - monotonic_ns()

@@ -4,7 +4,7 @@ and of one piece. A histogram alone is decoded only when it is looked at."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,10 @@ from dyno.values import MOST_POINTS
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
+_ALIKE = ("outcome", "version", "settings", "caveats", "loop", "absent")
+_ALIKE_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
+_OFTEN_EMPTY = ("by_kind", "by_part", "facts")
+_EMPTY: Mapping[str, Any] = {}
 # Years that are dates in every zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
 
@@ -39,7 +43,7 @@ def load(path: Path) -> Run:
 def _loaded(path: Path) -> Run:
     found = lines(path)
     header, cells = opening(path, next(found, b""))
-    attempts, phases, ending = [], frozenset(header["plan"]["phases"]), None
+    attempts, phases, ending, once = [], frozenset(header["plan"]["phases"]), None, _keeper()
     for number, line in enumerate(found, 2):
         try:
             data = parsed(line)
@@ -48,10 +52,30 @@ def _loaded(path: Path) -> Run:
             # One that is followed by further lines ended a run that was gone on with.
             ending = typed(data, End)["why"] if data.get("kind") == "end" else None
             if data.get("kind") == "trial":
-                attempts.append(attempt(data, len(cells), phases))
+                attempts.append(_lean(attempt(data, len(cells), phases), once))
         except ValueError as error:
             raise damaged(path, error, number) from None
     return Run(path, header, cells, tuple(attempts), ending)
+
+
+def _keeper() -> Callable[[Any], Any]:
+    """Gives of values that are equal always the same one."""
+    known: dict[bytes, Any] = {}
+    encode = msgspec.json.Encoder().encode
+    return lambda value: known.setdefault(encode(value), value)
+
+
+def _lean(found: Attempt, once: Callable[[Any], Any]) -> Attempt:
+    """The same, without what many trials of an engine have alike: a run may have a hundred thousand of them."""
+    for name in _ALIKE:
+        object.__setattr__(found, name, once(getattr(found, name)))
+    for each in found.samples:
+        for name in _ALIKE_OF_SAMPLES:
+            object.__setattr__(each, name, once(getattr(each, name)))
+        for name in _OFTEN_EMPTY:
+            if not getattr(each, name):
+                object.__setattr__(each, name, _EMPTY)
+    return found
 
 
 def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:

@@ -10,17 +10,25 @@ from dyno.settings import Setting, integer
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
+THREADS = "worker threads; 0 for DuckDB's default (the number of cores)"
+
 ENGINE = EngineSpec(
     name="duckdb",
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
-    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
+    ports={
+        "records": PortSpec(
+            opener(Table),
+            caveats=(COLUMNS,),
+            # Of single records a second thread is only told of each statement: docs/engines.md has what that costs.
+            options=(Setting("threads", integer(0, 1024), 1, THREADS),),
+        )
+    },
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
     modules=("duckdb",),
     requires=("duckdb>=1.2",),
     options=(
-        Setting("threads", integer(0, 1024), 0, "worker threads; 0 for DuckDB's default (the number of cores)"),
         Setting(
             "memory_limit_mib",
             integer(0),
