@@ -168,13 +168,17 @@ def _counts() -> NDArray[np.int64]:
     return np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
 
+_TOLD = {**PERCENTILES, "max": 100.0}
+_UNKNOWN: dict[str, int | None] = dict.fromkeys(_TOLD)
+"""One for all: of a large run most rows have no response time."""
+
+
 def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
     """p50 to p999 and max, in ns, of all the histograms together; None for each where there are none."""
-    wanted = {**PERCENTILES, "max": 100.0}
     indices, counts = _filled(encoded)
     if not len(indices):
-        return dict.fromkeys(wanted)
-    return dict(zip(wanted, _quantiles(indices, counts, wanted.values()), strict=True))
+        return _UNKNOWN
+    return dict(zip(_TOLD, _quantiles(indices, counts, _TOLD.values()), strict=True))
 
 
 def curve(encoded: Iterable[str | None], at: Sequence[float]) -> list[tuple[float, int]]:

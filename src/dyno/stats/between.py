@@ -27,7 +27,7 @@ OF_THE_MOMENT = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Difference:
     where: str
     """'plan', 'machine', 'dyno', or an engine as it was asked for."""
@@ -37,7 +37,7 @@ class Difference:
     after: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """A row that has a number in both runs, as it is after, seen from before."""
 
@@ -49,7 +49,7 @@ class Change:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Between:
     paired: bool
     """Whether they were measured in turns."""

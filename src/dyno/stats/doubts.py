@@ -55,7 +55,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """`short` stands in the table's row; `text` is the whole sentence, figures included."""
 

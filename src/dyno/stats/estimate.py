@@ -36,7 +36,7 @@ CONFIDENCE = 0.95
 """Of the intervals of medians."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """A median and its interval, None where there are too few values for one."""
 
@@ -45,7 +45,7 @@ class Estimate:
     high: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Center:
     """What is known of the logarithm of a median, or of a ratio."""
 

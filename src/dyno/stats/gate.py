@@ -18,7 +18,7 @@ CHANCE = 0.01
 """Of failing although no row is slower by more than the margin."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judged:
     change: Change
     state: str

@@ -13,7 +13,7 @@ from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     name: str
     title: str

@@ -21,7 +21,7 @@ LEAST_STEPS = 5
 ends of a phase: that is one step either way, twice; 0.6 of a step as a standard deviation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CellSummary:
     """One row of the table: a cell and a phase."""
 
@@ -91,7 +91,7 @@ class CellSummary:
     """Every attempt at the cell, failed ones included."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Absence:
     """A phase that makes no sense for a cell's engine."""
 

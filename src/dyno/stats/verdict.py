@@ -23,7 +23,7 @@ MOST_MORE = 1_000
 FEWEST_BLOCKS = FEWEST_TRIALS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     kind: str
     """'faster', 'slower', 'alike' or 'unclear'."""
