@@ -30,8 +30,8 @@ _LEAST = 20
 """Round trips without which there is no median."""
 APART, FREE = "apart", "free"
 _WORK_NS = 30_000
-"""For which each computes before it sends, as a server and its client do. A hypervisor lets a core that sleeps for less
-time than that wait awake, and what a server's cores do is slept through."""
+"""For which each computes before it sends, as a server and its client do. A hypervisor lets a core that would sleep
+for less time than that wait awake: what is timed would not be what servers meet."""
 
 
 def wakeups(seconds: float) -> dict[str, Any] | None:

@@ -94,9 +94,9 @@ class Alone:
 class Meeting:
     """A barrier of processes that are forked after it is made: each looks whether the others have come.
 
-    Where there is a core for each it does not sleep meanwhile: one that slept has lost what it had in its caches. Where
-    there is none, the more of them there are the longer each sleeps: of 31 that look every 50 µs a kernel may let
-    nobody else have a core, such as the server that the last one waits for, for many seconds.
+    Where there is a core for each it does not sleep meanwhile: one that slept has lost what it had in its caches.
+    Where there is none, the more of them there are the longer each sleeps: where 31 look every 50 µs, a kernel may
+    let nobody else have a core for many seconds, such as the server that the last one waits for.
     """
 
     def __init__(self, clients: int, awake: bool) -> None:
