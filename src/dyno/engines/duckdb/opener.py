@@ -39,8 +39,9 @@ class DuckDB:
         self._path = home / "records.duckdb"
         self._tier = TIERS[tier]
         self.db: Any = duckdb.connect(":memory:" if tier is Tier.VOLATILE else str(self._path))
-        if options["threads"]:
-            self.db.execute(f"SET threads = {options['threads']}")
+        # Of a port: opened through none of them, it is DuckDB's own default.
+        if threads := options.get("threads"):
+            self.db.execute(f"SET threads = {threads}")
         if options["memory_limit_mib"]:
             self.db.execute(f"SET memory_limit = '{options['memory_limit_mib']}MiB'")
         if "fsync_mode" in self._tier:
