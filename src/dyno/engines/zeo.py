@@ -1,0 +1,78 @@
+"""ZEO: a server of ZODB's own in front of a FileStorage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import zodb
+from dyno.model import Caveat, Tier, Value
+from dyno.servers.zeo import ZEO
+from dyno.settings import Setting, integer
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # That of the server's FileStorage: each commit is flushed (fsync) before it is acknowledged.
+    Tier.POWER: {"fsync": "each commit"},
+}
+ANSWER_SECONDS = 5
+"""For which a client waits for a server that is not there, before an operation is an error."""
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    return ZEO(home)
+
+
+class Client:
+    """A storage of the server; each client that is a process has a cache of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        from ZEO import ClientStorage
+
+        self._options, self._server = options, server
+        self._name = server.storage(home)
+        storage = ClientStorage.ClientStorage(
+            str(server.address),
+            storage=self._name,
+            cache_size=int(options["cache_mib"]) << 20,
+            wait_timeout=ANSWER_SECONDS,
+            # Those that the server has: both are on this machine.
+            blob_dir=str(server.blobs(self._name)),
+            shared_blob_dir=True,
+        )
+        self.database = zodb.database(storage)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def forget(self) -> None:
+        self.database.storage._cache.clear()
+
+    def version(self) -> str:
+        return zodb.versions("ZEO")
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {**TIERS[Tier.POWER], "cache_mib": self._options["cache_mib"], "transport": "socket"}
+
+    def files(self) -> Iterable[Path]:
+        return zodb.files(self._server.file(self._name), self._server.blobs(self._name))
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+ENGINE = EngineSpec(
+    name="zeo",
+    title="ZEO, a server in front of ZODB's FileStorage",
+    opener=Client,
+    ports={"objects": PortSpec(zodb.Objects)},
+    tiers=TIERS,
+    default_tier=Tier.POWER,
+    modules=("ZODB", "ZEO"),
+    requires=(*zodb.REQUIRES, "ZEO>=6"),
+    options=(Setting("cache_mib", integer(1), 256, "cache of each client, in MiB (ZEO's default: 20)"),),
+    server=serve,
+    clients="processes",
+    by_default=False,
+)

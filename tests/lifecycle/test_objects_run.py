@@ -1,0 +1,82 @@
+"""The objects suite as a user runs it: with threads and with processes, on files and on servers; and what becomes of
+a run whose server dies in the middle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+from needed import require, unavailable
+from shell import Shell, wait_for
+
+from dyno import registry
+
+FEW = ("-p", "objects=30", "-p", "transactions=3", "-p", "blob_size=1000")
+ENGINES = (
+    "mappingstorage",
+    "filestorage",
+    "zeo",
+    "relstorage:backend=sqlite",
+    "relstorage:backend=postgresql",
+    "relstorage:backend=mariadb",
+)
+
+
+def need(engine: str) -> str:
+    """The engine's name; the test is skipped where it can't run with these options."""
+    name, _, option = engine.partition(":")
+    spec = registry.engine(name)
+    require(spec)
+    if lacking := spec.lacking(spec.resolve(dict([option.split("=")] if option else []))):
+        unavailable(f"engine {engine}: {lacking}")
+    return name
+
+
+def words(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell: Shell) -> None:
+    name = need(engine)
+    flags = ("--samples", 1, "--clients", clients, "--budget", 30)
+    ended = shell.dyno("run", "objects", "-e", engine, *FEW, *flags, "-o", shell.file)
+    assert ended.status == 0, ended
+    attempt: dict[str, Any]
+    (attempt,) = shell.attempts(name)
+    found = {sample["phase"]: sample for sample in attempt["samples"]}
+    absent = {"conflicts"} if clients == 1 else set()
+    if name == "mappingstorage":
+        absent |= {"read-device", "blob-write", "blob-read"}
+    assert found.keys() == {phase.name for phase in registry.suite("objects").phases} - absent
+    for phase, sample in found.items():
+        assert (sample["void"], sample["errors"]) == (None, 0), phase
+        assert sample["checked"] > 0, phase
+    if clients == 2:
+        assert found["conflicts"]["facts"]["transactions"] == 6
+    assert shell.strays() == []
+
+
+def test_a_server_that_dies_is_a_trial_that_failed_and_the_run_goes_on(shell: Shell) -> None:
+    need("zeo")
+    chosen = ("--phases", "write", "-p", "objects=100", "-p", "transactions=100000", "--samples", 2, "--budget", 4)
+    with shell.started("run", "objects", "-e", "zeo", *chosen, "-o", shell.file) as process:
+
+        def serving() -> list[int]:
+            return [pid for pid in shell.alive() if "ZEO.runzeo" in words(pid)]
+
+        # That of the trial, once its store is there: the checks before it have theirs in another place.
+        assert wait_for(lambda: serving() and list(shell.work.rglob("store/storage")))
+        os.kill(serving()[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=100)
+    outcomes = [attempt["outcome"] for attempt in shell.attempts("zeo")]
+    assert outcomes.count("ok") == 2 and len(outcomes) == 3, (outcomes, err)
+    assert shell.strays() == []
