@@ -56,7 +56,7 @@ class Oracle:
         self.database.close()
 
     def forget(self) -> None:
-        self.database.storage._cache.clear()
+        self.database.storage._cache.clear(load_persistent=False)
 
     def version(self) -> str:
         return zodb.versions("RelStorage")

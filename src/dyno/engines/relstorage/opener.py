@@ -90,7 +90,7 @@ class Relational:
         self.database.close()
 
     def forget(self) -> None:
-        self.database.storage._cache.clear()
+        self.database.storage._cache.clear(load_persistent=False)
 
     def version(self) -> str:
         name = driver(self._options)

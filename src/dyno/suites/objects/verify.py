@@ -5,10 +5,12 @@ that can be, by a storage that has just been opened.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable
 
 import numpy as np
 
+from dyno.host.process import die_with_parent
 from dyno.model import Wrong
 from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
 from dyno.suites.objects.transactions import Place, Transactions
@@ -24,7 +26,10 @@ def apart(look: Callable[[], int]) -> int:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
+    parent = os.getpid()
+
     def tell() -> None:
+        die_with_parent(parent)
         try:
             sender.send((look(), None))
         except Wrong as wrong:
