@@ -146,7 +146,6 @@ class Transactions:
                         item.count += 1
                 return Attempts(lost, started - begun, now() - started)
             except Exception as error:
-                # A conflict, or a lock that was not to be had in time.
                 if not self.retryable(error) or lost == MOST_ATTEMPTS:
                     raise
                 lost += 1
@@ -196,8 +195,10 @@ class Transactions:
         return self._writer.writing()
 
     def retryable(self, error: Exception) -> bool:
-        """Whether an application tries again after this error."""
-        return bool(self._writer.manager.isRetryableError(error))
+        """Whether an application tries again after this error: a conflict, or a lock that was not to be had."""
+        from transaction.interfaces import TransientError
+
+        return isinstance(error, TransientError)
 
     def counted(self, place: Place) -> list[int]:
         """How often each object of a container was changed."""
