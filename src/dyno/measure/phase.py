@@ -82,10 +82,12 @@ class _Counters:
     def moved(self) -> dict[str, int | None]:
         """To and from the device, by anybody, since then."""
         now, then = device(self._place), self._device
-        return {
+        moved = {
             "read_bytes": difference(then.read_bytes, now.read_bytes),
             "written_bytes": difference(then.written_bytes, now.written_bytes),
         }
+        # The counters of a device that came back begin again.
+        return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
 
 
 def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
