@@ -82,7 +82,7 @@ class Relational:
         if driver(self._options) != "PyMySQL":
             # A word of PyMySQL's. By a socket the other one uses no TLS.
             del address["ssl_disabled"]
-        return mended.adapter(wanted, {**address, "db": name})
+        return mended.adapter(wanted, {**address, "database": name})
 
     # -- see `dyno.engine.Engine` -----------------------------------------------------------------------------
 
@@ -129,8 +129,8 @@ class Relational:
             closing(connection.cursor()) as cursor,
         ):
             for name in wanted:
-                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SELECT @@{name}")
-                found[name] = str(cursor.fetchone()[0])
+                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SHOW GLOBAL VARIABLES LIKE '{name}'")
+                found[name] = str(cursor.fetchone()[-1])
         return found
 
     def files(self) -> Iterable[Path]:
