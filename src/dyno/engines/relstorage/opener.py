@@ -113,7 +113,7 @@ class Relational:
             return f"{kind} {cursor.fetchone()[0].split()[0].split('-')[0]}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = ("backend", "history", "cache", "cache_mib", "server_cache_mib")
+        names = ("backend", "history", "cache", "cache_mib", "server_cache_mib", "sharing")
         told: dict[str, Value | None] = {name: self._options[name] for name in names}
         return {**told, "driver": driver(self._options), **self._durability()}
 
