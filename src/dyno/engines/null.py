@@ -84,11 +84,30 @@ class Records:
         pass
 
 
+class Objects:
+    """No database."""
+
+    database = None
+
+    def __init__(self, engine: Null) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
-    ports={"records": PortSpec(Records), "synthetic": PortSpec(Synthetic, tiers={})},
+    ports={
+        "objects": PortSpec(Objects),
+        "records": PortSpec(Records),
+        "synthetic": PortSpec(Synthetic, tiers={}),
+    },
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="processes",

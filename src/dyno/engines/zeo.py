@@ -1,0 +1,97 @@
+"""ZEO: a server of ZODB's own in front of a FileStorage."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import zodb
+from dyno.model import Caveat, Tier, Value
+from dyno.servers.zeo import INVALIDATION_QUEUE, ZEO
+from dyno.settings import Setting, integer
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # That of the server's FileStorage: each commit is flushed (fsync) before it is acknowledged.
+    Tier.POWER: {"fsync": "each commit"},
+}
+ANSWER_SECONDS = 30
+"""For which a client waits for a server that is not there, before an operation is an error: its default."""
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    return ZEO(home, int(options["invalidation_queue"]))
+
+
+class Client:
+    """A storage of the server; each client that is a process has a cache of its own."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        from ZEO import ClientStorage
+
+        self._options, self._server = options, server
+        self._name = server.storage(home)
+        with _temporary_files_in(home):
+            storage = ClientStorage.ClientStorage(
+                str(server.address),
+                storage=self._name,
+                cache_size=int(options["cache_mib"]) << 20,
+                wait_timeout=ANSWER_SECONDS,
+                # Those that the server has: both are on this machine.
+                blob_dir=str(server.blobs(self._name)),
+                shared_blob_dir=True,
+            )
+        self.database = zodb.database(storage)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def forget(self) -> None:
+        self.database.storage._cache.clear()
+
+    def version(self) -> str:
+        return zodb.versions("ZEO")
+
+    def settings(self) -> Mapping[str, Value | None]:
+        names = ("cache_mib", "invalidation_queue", "sharing")
+        return {**TIERS[Tier.POWER], **{name: self._options[name] for name in names}, "transport": "socket"}
+
+    def files(self) -> Iterable[Path]:
+        return zodb.files(self._server.file(self._name), self._server.blobs(self._name))
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+@contextmanager
+def _temporary_files_in(home: Path) -> Iterator[None]:
+    """The cache is a temporary file, gone with its client: on the disk that the trial has, as /tmp may be memory."""
+    before, tempfile.tempdir = tempfile.tempdir, str(home)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+ENGINE = EngineSpec(
+    name="zeo",
+    title="ZEO, a server in front of ZODB's FileStorage",
+    opener=Client,
+    ports={"objects": PortSpec(zodb.Objects)},
+    tiers=TIERS,
+    default_tier=Tier.POWER,
+    modules=("ZODB", "ZEO"),
+    requires=(*zodb.REQUIRES, "ZEO>=6"),
+    options=(
+        Setting("cache_mib", integer(1), 256, "cache of each client process, in MiB (ZEO's default: 20)"),
+        Setting("invalidation_queue", integer(1), INVALIDATION_QUEUE, "last transactions, read at a server's start"),
+        zodb.SHARING,
+    ),
+    server=serve,
+    clients="processes",
+    sharing=zodb.sharing,
+    by_default=False,
+)

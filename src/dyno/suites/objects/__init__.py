@@ -1,0 +1,33 @@
+"""Objects: how long does a transaction take that writes, or reads, N persistent objects, on each storage of ZODB?
+
+After Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootout, whose phases these are.
+"""
+
+from __future__ import annotations
+
+from dyno.suite import Job, Proof, Workload
+from dyno.suites.objects.params import PARAMS, PHASES, PRESETS, TRANSACTION
+
+
+class ObjectsSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "objects"
+    title = "persistent objects of Python in a ZODB storage"
+    ports = ("objects",)
+    engines = ()
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
+    layout = None
+    charts = (TRANSACTION,)
+    proof = Proof("write", count="transactions", params={"objects": 1})
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs no dataset.
+        from dyno.suites.objects.workload import ObjectsWorkload
+
+        return ObjectsWorkload(job)
+
+
+SUITE = ObjectsSuite()

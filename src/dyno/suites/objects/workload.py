@@ -1,0 +1,178 @@
+"""One trial of the objects suite: its store, what each phase needs before the clock starts, what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+from dyno.engine import Engine
+from dyno.model import Absent, Fact, Phase
+from dyno.suite import Job
+from dyno.suite import Work as Slice
+from dyno.suites._shared.store import OnStore
+from dyno.suites.objects import conformance
+from dyno.suites.objects.dataset import Dataset
+from dyno.suites.objects.model import BLOBS, OTHERS, OWN, SETS, SHARED, Model
+from dyno.suites.objects.transactions import Nothing, Place, Task, Transactions
+from dyno.suites.objects.verify import Look, apart
+from dyno.suites.objects.work import Share, Work
+
+WRITING = ("write", "read", "blob-write")
+"""Phases in which each client writes containers of its own."""
+OTHER_OBJECTS = 10_000
+"""Objects of a transaction that loads what only makes the database larger."""
+NEEDS: Mapping[str, str] = {
+    "add": OWN,
+    "update": OWN,
+    **dict.fromkeys(
+        ("read-warm", "read-cold", "read-cold-prefetch", "read-hot", "read-steamin", "read-device"), SETS
+    ),
+    "conflicts": SHARED,
+    "blob-read": BLOBS,
+    "pack": SETS,
+}
+"""The branch of the store that must be loaded before a phase."""
+
+
+class ObjectsWorkload(OnStore):
+    """See `dyno.suite.Workload`."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        params = job.params
+        self._objects, self._container = int(params["objects"]), str(params["container"])
+        self._work = Work(
+            dataset=Dataset(int(params["object_size"]), job.seed),
+            blobs=Dataset(int(params["blob_size"]), job.seed),
+            model=Model(job.clients, WRITING, max(self._objects, int(params["blobs"]))),
+            objects=self._objects,
+            blobs_each=int(params["blobs"]),
+            transactions=int(params["transactions"]),
+            seed=job.seed,
+            judged=not job.spec.floor,
+        )
+        self._model = self._work.model
+        self._loaded: set[str] = set()
+        self._before_bytes: int | None = None
+
+    # -- the store ------------------------------------------------------------------------------------------
+
+    def checks(self) -> Mapping[str, conformance.Check]:
+        return conformance.BRIEF
+
+    def port(self, engine: Engine, *how: Any) -> Any:
+        port = self._job.port(engine)
+        return Nothing(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        with closing(self.port(self.engine())) as port:
+            yield port
+
+    def _in_process(self) -> bool:
+        """Whether what is stored goes with the process that opened it."""
+        return self._job.spec.in_memory and self._job.server is None
+
+    def prepare(self, phase: Phase) -> None:
+        if phase.name == "conflicts" and self._job.clients == 1:
+            raise Absent("wants two clients, who could conflict")
+        if self._store is None:
+            self._store = self._job.home / "store"
+            self._store.mkdir(parents=True)
+        if self._job.spec.floor:
+            return
+        with self.connect() as port:
+            if not self._loaded:
+                self._begin(port)
+            if phase.name.startswith("blob") and not port.has_blobs():
+                raise Absent("its storage has no blobs")
+            self._load(NEEDS.get(phase.name), port)
+            if phase.name == "pack":
+                self._litter(port)
+        # Of what was loaded, or done by the phase before, nothing is in a cache.
+        if not self._in_process():
+            self.release()
+        if phase.name == "pack":
+            self._before_bytes = self._size()
+
+    def _begin(self, port: Transactions) -> None:
+        port.branches(self._model.branches)
+        self._loaded.add("")
+        wanted, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
+        for key, start in enumerate(range(0, wanted, OTHER_OBJECTS)):
+            count = min(OTHER_OBJECTS, wanted - start)
+            port.write(Task(OTHERS, key, self._work.dataset.contents(first + start, count, 0)))
+
+    def _load(self, branch: str | None, port: Transactions) -> None:
+        """What the phase reads or changes, once for all phases that do."""
+        if branch is None or branch in self._loaded:
+            return
+        work, transactions = self._work, range(self._work.transactions)
+        if branch == SHARED:
+            port.counters(Task(SHARED, 0, work.contents(SHARED, 0)))
+        elif branch == BLOBS:
+            for key in transactions:
+                port.write_blobs(Task(BLOBS, key, work.blob_contents(BLOBS, key)))
+        else:
+            for key in transactions if branch == SETS else range(self._job.clients):
+                port.write(Task(branch, key, work.contents(branch, key)))
+        self._loaded.add(branch)
+
+    def _litter(self, port: Transactions) -> None:
+        """What there is to pack, whatever ran before: a state of each client's objects that is out of date, and half
+        of the containers, to which nothing leads any more."""
+        self._load(OWN, port)
+        model, work = self._model, self._work
+        for client in range(self._job.clients):
+            version = int(model.versions[client]) + 1
+            port.update(Task(OWN, client, work.contents(OWN, client, version)))
+            model.versions[client], model.unsure[client] = version, 0
+        for key in range(model.removed, work.transactions // 2):
+            port.remove(Place(SETS, key))
+            model.removed = key + 1
+
+    def _size(self) -> int | None:
+        """Blocks of the engine's files."""
+        files = [path for path in self.engine().files() if path.is_file()]
+        return sum(path.stat().st_blocks * 512 for path in files) if files else None
+
+    # -- phases ---------------------------------------------------------------------------------------------
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
+        return Share(self._work, phase.name, port, client, round).slices()
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        if phase.unit == "pack" or phase.name == "conflicts" or not phase.writes:
+            return None
+        return items * (self._work.blobs.size if phase.unit == "blob" else self._work.dataset.size)
+
+    def verify(self, phase: Phase) -> int:
+        if self._job.spec.floor or not phase.writes:
+            return 0
+        if self._in_process():
+            return self._look(phase.name)
+        # One process alone may have it open, of some.
+        self.release()
+        return apart(partial(self._look, phase.name))
+
+    def _look(self, phase: str) -> int:
+        try:
+            with self.connect() as port:
+                return Look(self._work, phase, self._job.clients, port).all()
+        finally:
+            if not self._in_process():
+                self.release()
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        if self._job.spec.floor:
+            return {}
+        told: dict[str, Callable[[], Mapping[str, Fact]]] = {
+            "conflicts": lambda: {
+                "conflicts": int(self._model.conflicts.sum()),
+                "transactions": int(self._model.counted[:, 0].sum()),
+            },
+            "pack": lambda: {"before_bytes": self._before_bytes, "after_bytes": self._size()},
+        }
+        return told[phase.name]() if phase.name in told else {}

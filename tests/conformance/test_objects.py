@@ -1,0 +1,341 @@
+"""Every storage of the port `objects` against the port's checks: at each tier, on each database that RelStorage can
+be on, with and without history; and the checks against databases that are wrong, which is what they are for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require, unavailable
+from shell import DISK
+
+from dyno import registry
+from dyno.engine import EngineSpec, Server
+from dyno.model import Tier, Wrong
+from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
+from dyno.suite import Job
+from dyno.suites.objects.conformance import BRANCH, CHECKS, OF_TWO, contents, task
+from dyno.suites.objects.model import Model
+from dyno.suites.objects.port import PORT
+from dyno.suites.objects.transactions import Attempts, Place, Task, Transactions
+from dyno.suites.objects.workload import WRITING
+
+SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
+BACKENDS = ("sqlite", "postgresql", "mariadb")
+
+
+@dataclass(frozen=True)
+class Store:
+    """An engine at a tier, with options."""
+
+    spec: EngineSpec
+    tier: Tier
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "-".join([self.spec.name, self.tier.value, *self.given.values()])
+
+    def need(self) -> None:
+        require(self.spec)
+        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
+            unavailable(f"engine {self}: {lacking}")
+
+    def job(self, home: Path, server: Server | None) -> Job:
+        home.mkdir(parents=True, exist_ok=True)
+        return Job(self.spec, home, self.tier, self.spec.resolve(self.given), {}, seed=1, clients=2, server=server)
+
+    def server(self, home: Path) -> Server | None:
+        """The one that it is on, not started."""
+        serve = self.spec.server
+        return serve(home, self.tier, self.spec.resolve(self.given), 2) if serve else None
+
+    @property
+    def served_by(self) -> str:
+        """Stores of the same are on one server."""
+        return f"{self.spec.name}-{self.tier.value}-{self.given.get('backend', '')}"
+
+
+def stores() -> Iterator[Store]:
+    for spec in SPECS.values():
+        for tier in spec.tiers:
+            if spec.name != "relstorage":
+                yield Store(spec, tier)
+            elif tier is spec.default_tier:
+                for backend in BACKENDS:
+                    yield from (Store(spec, tier, {"backend": backend, "history": h}) for h in ("keep", "free"))
+            else:
+                yield Store(spec, tier)
+    relstorage = SPECS["relstorage"]
+    yield from (Store(relstorage, Tier.POWER, {"cache": cache}) for cache in ("file", "none"))
+
+
+Serving = Callable[[Store], tuple[Path, Server | None]]
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Serving]:
+    """A directory for the stores of a test, and the server that they are on, which runs as long as these tests."""
+    with ExitStack() as open_:
+        place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
+        place.chmod(0o755)
+        open_.callback(shutil.rmtree, place, ignore_errors=True)
+        started: dict[str, Server | None] = {}
+        numbers = count()
+
+        def served(store: Store) -> tuple[Path, Server | None]:
+            if store.served_by not in started:
+                # Short: a socket's path may not be long.
+                server = store.server(place / f"s{len(started)}")
+                if server is not None:
+                    open_.enter_context(closing(server)).start()
+                started[store.served_by] = server
+            return place / f"t{next(numbers)}", started[store.served_by]
+
+        yield served
+
+
+@contextmanager
+def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[Transactions]:
+    with closing(Transactions(job.port(engine), container, 50)) as port:
+        yield port
+
+
+@pytest.mark.parametrize("store", list(stores()), ids=str)
+def test_every_storage_passes(store: Store, serving: Serving) -> None:
+    store.need()
+    for container in ("mapping", "btree"):
+        place, server = serving(store)
+
+        @contextmanager
+        def opened(name: str, place: Path = place, server: Any = server, kind: str = container) -> Iterator[Any]:
+            job = store.job(place / name, server)
+            with closing(job.open(job.home)) as engine, transactions(engine, job, kind) as port:
+                yield port
+
+        for check in CHECKS.values():
+            check(opened, store.tier)
+
+
+@pytest.mark.parametrize("store", list(stores()), ids=str)
+def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Store, serving: Serving) -> None:
+    store.need()
+    # As threads share a database, and as processes do, which have a storage of their own each.
+    ways = {"threads"} | {store.spec.clients}
+    for way in sorted(ways):
+        place, server = serving(store)
+        job = store.job(place, server)
+        with ExitStack() as open_:
+            engine = open_.enter_context(closing(job.open(job.home)))
+            other = engine if way == "threads" else open_.enter_context(closing(job.open(job.home)))
+            for check in OF_TWO.values():
+                check(
+                    open_.enter_context(transactions(engine, job)),
+                    open_.enter_context(transactions(other, job)),
+                )
+
+
+@pytest.mark.parametrize("store", list(stores()), ids=str)
+def test_a_storage_says_what_it_is(store: Store, serving: Serving) -> None:
+    store.need()
+    place, server = serving(store)
+    job = store.job(place, server)
+    with closing(job.open(job.home)) as engine:
+        assert "ZODB" in engine.version()
+        told = engine.settings()
+        wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
+        found = {name: str(told[name]) for name in wanted if name in told}
+        assert found.items() <= wanted.items() and bool(found) == bool(wanted)
+        with transactions(engine, job) as port:
+            port.branches([BRANCH])
+            port.write(task(contents(50)))
+        files = list(engine.files())
+        assert all(path.is_file() for path in files) and bool(files) != store.spec.in_memory
+    # Also of one that is closed.
+    assert {path.name for path in files} & {path.name for path in engine.files()} or store.spec.in_memory
+    job.remove(job.home)
+    assert not job.home.exists()
+
+
+# -- tiers ------------------------------------------------------------------------------------------------
+
+
+TRACED = (
+    ("filestorage", Tier.POWER),
+    ("zeo", Tier.POWER),
+    *((f"relstorage:backend={backend}", tier) for backend in BACKENDS for tier in (Tier.PROCESS, Tier.POWER)),
+)
+
+
+@pytest.mark.parametrize(("engine", "tier"), TRACED, ids=lambda one: str(getattr(one, "value", one)))
+def test_what_is_acknowledged_has_gone_as_far_as_the_tier_says(engine: str, tier: Tier) -> None:
+    require(registry.engine(engine.partition(":")[0]))
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o711)
+        (found,) = proofs(claims([engine], tier.value), Path(place))
+    if found.seen is None:
+        unavailable(f"engine {engine}: {found.why}")
+    assert (found.verdict, found.why) == (PROVEN, "")
+    seen = found.seen
+    assert seen is not None and (seen.flushed if tier is Tier.POWER else seen.written) == COMMITS
+    # At tier process it does not flush as well, or the two would not be told apart.
+    assert tier is Tier.POWER or sum(seen.flushes.values()) < COMMITS / 2
+
+
+# -- the checks themselves --------------------------------------------------------------------------------
+
+
+class Honest:
+    """What `Transactions` does, on dicts."""
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self.kept = kept
+        self.next = kept.setdefault("", [0])
+
+    def _new(self, content: bytes) -> list[Any]:
+        self.next[0] += 1
+        return [self.next[0].to_bytes(8, "big"), content]
+
+    def branches(self, names: Any) -> None:
+        for name in names:
+            self.kept.setdefault(name, {})
+
+    def write(self, task: Task) -> None:
+        made = {number: self._new(content) for number, content in enumerate(task.contents)}
+        self.kept[task.branch][task.key] = made
+
+    def add(self, task: Task) -> None:
+        self.kept[task.branch][task.key].update({n: self._new(c) for n, c in enumerate(task.contents)})
+
+    def update(self, task: Task) -> list[bytes]:
+        new = list(task.contents)
+        found = self.kept[task.branch][task.key].values()
+        before = [item[1] for item in found]
+        for item, content in zip(found, new, strict=True):
+            item[1] = content
+        return before
+
+    def read(self, place: Place) -> list[bytes]:
+        return [item[1] for item in self.kept[place.branch][place.key].values()]
+
+    def read_again(self, place: Place) -> list[bytes]:
+        return self.read(place)
+
+    def prefetch(self, place: Place) -> list[bytes]:
+        return self.read(place)
+
+    def write_blobs(self, task: Task) -> None:
+        self.write(task)
+
+    def read_blobs(self, place: Place) -> list[bytes]:
+        return self.read(place)
+
+    def pack(self, _: Any) -> None:
+        pass
+
+    def remove(self, place: Place) -> None:
+        del self.kept[place.branch][place.key]
+
+    def keys(self, branch: str) -> list[int]:
+        return sorted(self.kept.get(branch, {}))
+
+    def identities(self, place: Place) -> list[tuple[int, bytes]]:
+        return [(number, item[0]) for number, item in self.kept[place.branch][place.key].items()]
+
+    def forget(self) -> None:
+        pass
+
+    def has_blobs(self) -> bool:
+        return True
+
+    def count(self, place: Place) -> Attempts:
+        return Attempts(0, 0, 0)
+
+
+class ReadsBackwards(Honest):
+    def read(self, place: Place) -> list[bytes]:
+        return super().read(place)[::-1]
+
+
+class PrefetchesTooFew(Honest):
+    def prefetch(self, place: Place) -> list[bytes]:
+        return super().prefetch(place)[1:]
+
+
+class UpdatesNothing(Honest):
+    def update(self, task: Task) -> list[bytes]:
+        return self.read(Place(task.branch, task.key))
+
+
+class AddsToTheSame(Honest):
+    def add(self, task: Task) -> None:
+        self.update(task)
+
+
+class Half(Honest):
+    def write(self, task: Task) -> None:
+        made = self.kept[task.branch].setdefault(task.key, {})
+        for number, content in enumerate(task.contents):
+            made[number] = self._new(content)
+
+
+class Forgets(Honest):
+    def __init__(self, kept: dict[str, Any]) -> None:
+        super().__init__({})
+        self.kept[BRANCH] = {0: {}}
+
+
+class PacksTooMuch(Honest):
+    def pack(self, _: Any) -> None:
+        self.kept[BRANCH].popitem()
+
+
+class CutsBlobs(Honest):
+    def read_blobs(self, place: Place) -> list[bytes]:
+        return [content[:1000] for content in super().read_blobs(place)]
+
+
+def held(kind: type[Honest], check: str) -> None:
+    kept: dict[str, dict[str, Any]] = {}
+
+    @contextmanager
+    def opened(name: str) -> Iterator[Any]:
+        yield kind(kept.setdefault(name, {}))
+
+    CHECKS[check](opened, Tier.POWER)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_an_honest_database_passes(check: str) -> None:
+    held(Honest, check)
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (ReadsBackwards, "reads"),
+        (PrefetchesTooFew, "reads"),
+        (UpdatesNothing, "changes"),
+        (AddsToTheSame, "changes"),
+        (Half, "atomicity"),
+        (Forgets, "persistence"),
+        (PacksTooMuch, "packing"),
+        (CutsBlobs, "blobs"),
+    ],
+)
+def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
+    with pytest.raises(Wrong):
+        held(kind, check)
+
+
+def test_numbers_of_objects_are_one_each_over_all_branches() -> None:
+    model = Model(3, WRITING, 100)
+    firsts = [model.first(branch, key) for branch in model.branches for key in (0, 1, 1_000_000)]
+    assert len({*firsts}) == len(firsts) and min(b - a for a in firsts for b in firsts if b > a) >= 100

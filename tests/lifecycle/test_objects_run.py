@@ -1,0 +1,97 @@
+"""The objects suite as a user runs it: with threads and with processes, on files and on servers; and what becomes of
+a run whose server dies in the middle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+from needed import require, unavailable
+from shell import Shell, wait_for
+
+from dyno import registry
+
+FEW = ("-p", "objects=30", "-p", "transactions=3", "-p", "blob_size=1000")
+RUNS = (
+    ("filestorage", 1),
+    ("zeo", 1),
+    ("mappingstorage", 2),
+    ("demostorage", 2),
+    ("filestorage", 2),
+    ("zeo", 2),
+    ("zeo:sharing=threads", 2),
+    ("relstorage:backend=sqlite", 2),
+    ("relstorage:backend=postgresql", 2),
+    ("relstorage:backend=mariadb", 2),
+    ("relstorage:sharing=threads", 2),
+)
+
+
+def need(engine: str) -> str:
+    """The engine's name; the test is skipped where it can't run with these options."""
+    name, _, option = engine.partition(":")
+    spec = registry.engine(name)
+    require(spec)
+    if lacking := spec.lacking(spec.resolve(dict([option.split("=")] if option else []))):
+        unavailable(f"engine {engine}: {lacking}")
+    return name
+
+
+def words(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.parametrize(("engine", "clients"), RUNS)
+def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell: Shell) -> None:
+    name = need(engine)
+    flags = ("--samples", 1, "--clients", clients, "--budget", 30)
+    ended = shell.dyno("run", "objects", "-e", engine, *FEW, *flags, "-o", shell.file)
+    assert ended.status == 0, ended
+    attempt: dict[str, Any]
+    (attempt,) = shell.attempts(name)
+    found = {sample["phase"]: sample for sample in attempt["samples"]}
+    absent = {"conflicts"} if clients == 1 else set()
+    if name in ("mappingstorage", "demostorage"):
+        absent |= {"read-device", "blob-write", "blob-read"}
+    assert found.keys() == {phase.name for phase in registry.suite("objects").phases} - absent
+    for phase, sample in found.items():
+        assert (sample["void"], sample["errors"]) == (None, 0), phase
+        assert sample["checked"] > 0, phase
+    threads = clients == 2 and ("threads" in engine or registry.engine(name).clients == "threads")
+    assert {sample["threads"] for sample in found.values()} == {threads}
+    if clients == 2:
+        assert found["conflicts"]["facts"]["transactions"] == 6
+    assert shell.strays() == []
+
+
+def test_a_server_that_dies_is_a_trial_that_failed_and_the_run_goes_on(shell: Shell) -> None:
+    """In the last phase: nothing comes after it that could not do without a server."""
+    need("zeo")
+    chosen = ("--phases", "write", "-p", "objects=100", "-p", "transactions=100000", "--samples", 2, "--budget", 4)
+    with shell.started("run", "objects", "-e", "zeo", *chosen, "-o", shell.file) as process:
+
+        def serving() -> list[int]:
+            return [pid for pid in shell.alive() if "ZEO.runzeo" in words(pid)]
+
+        def written() -> int:
+            return max((path.stat().st_size for path in shell.work.rglob("Data.fs")), default=0)
+
+        # The checks before it write less than that, so that it is in the middle of the phase.
+        assert wait_for(lambda: written() > 500_000)
+        os.kill(serving()[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=100)
+    attempts = shell.attempts("zeo")
+    assert sorted(attempt["outcome"] for attempt in attempts) == ["error", "ok", "ok"], err
+    (failed,) = (attempt for attempt in attempts if attempt["outcome"] != "ok")
+    assert (failed["why"], failed["phase"]) == ("ServerDied: its server ended in the middle of the phase", "write")
+    assert failed["samples"] == []
+    assert process.returncode == 0, err
+    assert shell.strays() == []
+    assert shell.left() == []
