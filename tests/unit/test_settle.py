@@ -232,6 +232,27 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
     assert write() >= 4096
 
 
+def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has a thousand files, and the device is asked for each."""
+    flushed: list[int] = []
+    monkeypatch.setattr("dyno.measure.settle.os.fsync", lambda file: flushed.append(os.fstat(file).st_ino))
+    work.mkdir()
+    files = [work / name for name in ("kept", "changed", "replaced")]
+    for file in files:
+        file.write_bytes(b"before")
+    rest((), work)
+    assert sorted(flushed) == sorted(file.stat().st_ino for file in files)
+    monkeypatch.setattr("dyno.measure.settle.MARGIN_NS", 0)
+    files[1].write_bytes(b"after")
+    # Of an older date, by which nobody may judge.
+    (work / "other").write_bytes(b"other")
+    os.utime(work / "other", (1, 1))
+    (work / "other").rename(files[2])
+    flushed.clear()
+    rest((), work)
+    assert sorted(flushed) == sorted(file.stat().st_ino for file in files[1:])
+
+
 def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path) -> None:
     (work / "folder").mkdir(parents=True)
     (work / "dangling").symlink_to(work / "nowhere")
