@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any
 
 from dyno.model import Caveat
+from dyno.values import LEAST, MOST, MOST_REAL
 
 MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
 LONGEST = 1 << 24
 """Characters of what an exception says that are told at all."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_WHOLE, _REAL = 1 << 63, 1e300
 WANTED = "text, a finite number, yes or no, or None"
 
 
@@ -54,10 +54,10 @@ def _value(told: object, where: str) -> str | int | float | bool | None:
     if isinstance(told, str):
         return str.__str__(told)
     if isinstance(told, int):
-        if not -_WHOLE <= told < _WHOLE:
+        if not LEAST <= told <= MOST:
             raise Unfit(f"{where} is a whole number of more than 64 bits")
         return int.__int__(told)
-    if isinstance(told, float) and -_REAL <= told <= _REAL:
+    if isinstance(told, float) and -MOST_REAL <= told <= MOST_REAL:
         return float.__float__(told)
     raise Unfit(f"{where} is {_shown(told)}, and has to be {WANTED}")
 
@@ -81,7 +81,7 @@ def _caveat(told: object, where: str) -> dict[str, str]:
 
 def count(told: object, where: str) -> int:
     """A number of things, or of ns. Raises Unfit."""
-    if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < _WHOLE:
+    if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told <= MOST:
         raise Unfit(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
     return int.__int__(told)
 

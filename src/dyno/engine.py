@@ -130,6 +130,8 @@ class EngineSpec:
     """Why these options can't give that tier; None where they can."""
     clients: str = "one"
     """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
+    sharing: Callable[[Mapping[str, Value]], str] | None = None
+    """How they do with these options, where an option decides it; None: as `clients` says."""
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
     """Its server, not yet started: called with a directory for it, the tier, all options and the number of clients.
     None for an engine without one, and from the call where these options want none."""
@@ -173,6 +175,10 @@ class EngineSpec:
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
         )
+
+    def chosen(self, options: Mapping[str, Value]) -> EngineSpec:
+        """The engine as it is with these options."""
+        return self if self.sharing is None else replace(self, clients=self.sharing(options))
 
     def check(self, ports: Iterable[str]) -> None:
         """Whether the declaration can be meant as it stands; `ports`: those that there are. Raises UsageError, which

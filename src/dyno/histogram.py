@@ -27,6 +27,9 @@ except ImportError:
 # Of the interchange format: cookie and length; cookie, length, offset, digits, lowest, highest and ratio.
 _OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
+MOST, FULL = 2.0**63, "it counts more than there is room for"
+UNPACKED_BYTES = 1 << 20
+"""More than a histogram of ours could have."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -103,7 +106,8 @@ def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: f
 def _quantiles(indices: NDArray[np.intp], counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
     at = np.cumsum(counts)
     whole = int(at[-1])
-    ranks = [max(int(percentile * whole / 100 + 0.5), 1) for percentile in percentiles]
+    # Of as many as no float counts, the rank may come out one too high.
+    ranks = [min(max(int(percentile * whole / 100 + 0.5), 1), whole) for percentile in percentiles]
     found: list[int] = _ends()[indices[np.searchsorted(at, ranks)]].tolist()
     return found
 
@@ -123,6 +127,10 @@ def _filled(encoded: Iterable[str | None]) -> tuple[NDArray[np.intp], NDArray[np
     counts = np.zeros(max((first + len(part) for first, part in found), default=0) - low, dtype=np.int64)
     for first, part in found:
         counts[first - low : first - low + len(part)] += part
+        if counts.min(initial=0) < 0:
+            raise ValueError(f"not a histogram: {FULL}")
+    if counts.sum(dtype=np.float64) >= MOST:
+        raise ValueError(f"not a histogram: {FULL}")
     filled = np.flatnonzero(counts)
     return filled + low, counts[filled]
 
@@ -134,7 +142,10 @@ def _decoded(text: str) -> tuple[int, NDArray[np.int64]]:
     packed_cookie, length = _OUTER.unpack_from(whole)
     if packed_cookie != get_compression_cookie() or length != len(whole) - _OUTER.size:
         raise ValueError("of another format")
-    content = zlib.decompress(whole[_OUTER.size :])
+    packed = zlib.decompressobj()
+    content = packed.decompress(whole[_OUTER.size :], UNPACKED_BYTES)
+    if packed.unconsumed_tail:
+        raise ValueError(f"over {UNPACKED_BYTES:,} bytes")
     cookie, _, _, digits, lowest, highest, _ = _INNER.unpack_from(content)
     if cookie != get_encoding_cookie() or (lowest, highest, digits) != LAYOUT:
         raise ValueError("of another range or precision")

@@ -6,11 +6,13 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated
 
-Value = str | int | float | bool
-Fact = str | int | float | None
-"""What a suite tells of a store beside its times; None where it is not known."""
+from msgspec import Meta
+
+from dyno.values import MOST_POINTS, Change, Count, Histogram, Point, Positive, Residency, Text, Used
+from dyno.values import Fact as Fact
+from dyno.values import Value as Value
 
 
 class UsageError(Exception):
@@ -51,12 +53,12 @@ _TIER_MEANING = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Caveat:
     """A fairness remark that is data: it travels with the sample and prints beside its number."""
 
-    code: str
-    text: str
+    code: Text
+    text: Text
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,13 @@ class Preset:
 class Cell:
     """Suite + engine (with its options) + one value for each parameter; the tier is part of it."""
 
-    suite: str
-    engine: str
-    options: Mapping[str, Value]
+    suite: Text
+    engine: Text
+    options: Mapping[Text, Value]
     """Only the options that were asked for: they are part of the row's name."""
     tier: Tier | None
     """None where nothing is stored."""
-    params: Mapping[str, Value]
+    params: Mapping[Text, Value]
     floor: bool = False
     """A null engine's cell, which no other is ranked against."""
 
@@ -132,73 +134,73 @@ class Trial:
     block: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """What one trial measured for one phase. Times are integer nanoseconds; unknown is None."""
 
-    phase: str
-    unit: str
-    operations: int
+    phase: Text
+    unit: Text
+    operations: Count
     """Timed calls: single operations, transactions, or 1 for a bulk phase."""
-    items: int
+    items: Count
     """What the throughput counts, in `unit`."""
-    elapsed_ns: int
+    elapsed_ns: Count
     """Time inside the timed region: from the first call to the last return, pauses taken out."""
-    busy_ns: int
+    busy_ns: Count
     """Time inside the engine, its calls and its transactions, all clients together; the rest is the harness."""
-    errors: int
+    errors: Count
     """Operations that raised. They are in `operations` and in the latencies, and not in `items`."""
-    ended_by: str  # "count" or "budget"
-    checked: int
+    ended_by: Text  # "count" or "budget"
+    checked: Count
     """Answers that were compared with the dataset."""
-    clients: int = 1
+    clients: Positive = 1
     threads: bool = False
     """Whether several clients were threads of one process, which share the interpreter's lock."""
-    wall_ns: int | None = None
+    wall_ns: Count | None = None
     """From the first call to the last return by the wall clock, Dyno's pauses in it."""
-    pause_cpu_ns: int | None = None
+    pause_cpu_ns: Count | None = None
     """CPU time that the engine and its server used while Dyno had stopped the clock: work that is in no figure."""
-    due: int | None = None
+    due: Count | None = None
     """Operations that were due in the measured time: of an open loop."""
     bulk: bool = False
-    bytes: int | None = None
+    bytes: Count | None = None
     """What the operations moved, where the suite tells: its rate is the bandwidth."""
-    reported_by: str | None = None
+    reported_by: Text | None = None
     """The outside tool, with its version, that did and measured the work."""
-    first_error: str | None = None
-    histogram: str | None = None
+    first_error: Text | None = None
+    histogram: Histogram | None = None
     """Service time per operation, in ns: HdrHistogram's interchange format. None for a bulk phase."""
-    by_kind: Mapping[str, str | None] = field(default_factory=dict)
+    by_kind: Mapping[Text, Histogram | None] = field(default_factory=dict)
     """The same, apart for each kind of operation, where a phase mixes kinds."""
-    by_part: Mapping[str, str | None] = field(default_factory=dict)
+    by_part: Mapping[Text, Histogram | None] = field(default_factory=dict)
     """Each named part of the latencies, where an operation tells them apart."""
-    response: str | None = None
+    response: Histogram | None = None
     """Response time, from the moment at which an operation was due: of an open loop."""
-    late: str | None = None
+    late: Histogram | None = None
     """By how much later an operation began than it would have, had the harness never been late. Of an open loop."""
-    series: tuple[Mapping[str, int], ...] = ()
+    series: Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)] = ()
     """For each second (see `series.Series`): operations, p50_ns, p99_ns."""
-    temperature: str = "none"
+    temperature: Text = "none"
     """'hot' or 'cold' where that is what was reached, 'lukewarm' where it was asked for and not reached."""
-    residency: Mapping[str, Any] | None = None
+    residency: Residency | None = None
     """Of a cold phase: file_bytes, resident_bytes and how they were evicted."""
-    client: Mapping[str, int | None] | None = None
+    client: Used | None = None
     """What the clients' processes used during the phase: see `host.usage.Usage`."""
-    server: Mapping[str, int | None] | None = None
+    server: Used | None = None
     """The same of the processes that serve the engine; None where there are none."""
-    device: Mapping[str, int | None] | None = None
+    device: Used | None = None
     """Bytes read from and written to the block device of the work directory, by anybody."""
-    bytes_on_disk: int | None = None
+    bytes_on_disk: Count | None = None
     """Allocated blocks of the engine's files, once it had settled."""
     settled: bool | None = None
     """Whether the engine came to rest after the phase; None for a phase that does not write."""
-    written_bytes: int | None = None
+    written_bytes: Change | None = None
     """Sent to the device by all processes, from the start of the phase until the engine had settled."""
-    payload_bytes: int | None = None
+    payload_bytes: Count | None = None
     """What the application gave to be stored."""
-    facts: Mapping[str, Fact] = field(default_factory=dict)
+    facts: Mapping[Text, Fact] = field(default_factory=dict)
     """What the suite tells of the store after the phase, by name."""
-    void: str | None = None
+    void: Text | None = None
     """Why the phase counts for nothing; None where every answer was right."""
 
     @property

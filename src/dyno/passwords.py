@@ -40,7 +40,8 @@ unix_socket username
 """
 HARMLESS = frozenset(_HARMLESS.split())
 """What may follow the question mark and is shown with its value, in lower case."""
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# One that is longer is found from there on: without a limit, all of a long word would be looked at from each letter.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://")
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _NO_PORT = re.compile(r":(?!\d*(?:,|$))")
 """What begins like a port and is none: the password of an address that ends too early."""

@@ -10,7 +10,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from dyno import addresses
+from dyno.harmless import harmless
 from dyno.model import UsageError, Value
+from dyno.passwords import concealed_argument
+from dyno.values import MOST
+
+SHOWN = 80
+"""Characters of what was given, in a message."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Setting:
         try:
             return self.parse(addresses.given(str(text)) if self.address else str(text))
         except ValueError as error:
-            said = "" if self.address else f"={text}"
+            said = "" if self.address else f"={shown(text)}"
             raise UsageError(f"{owner} {self.name}{said}: {error}") from None
 
 
@@ -50,6 +56,8 @@ def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
             number = low - 1
         if number < low or (high is not None and number > high):
             raise ValueError(f"wants {wanted}")
+        if number > MOST:
+            raise ValueError(f"wants {wanted}, of 64 bits")
         return number
 
     return parse
@@ -87,9 +95,16 @@ def yes_no(text: str) -> Value:
     raise ValueError("wants yes or no")
 
 
+def shown(text: object) -> str:
+    """What somebody gave, for a message of one line."""
+    # Hidden before it is cut: half of an address can't be told from any other text.
+    return harmless(concealed_argument(str(text)), SHOWN, "")
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """'did you mean X?' where a name is near, or the whole list."""
     names = list(names)
+    word = word[:SHOWN]
     close = get_close_matches(word, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(names))}"
 
@@ -105,7 +120,7 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
 
 def unknown(what: str, word: object, names: Iterable[str]) -> str:
     """The line for a name that is not known."""
-    names, word = list(names), str(word)
+    names, word = list(names), shown(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
     return f"{what} {shlex.quote(word)} is not known; {nearest(word, names)}"

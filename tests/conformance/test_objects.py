@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from shell import DISK
 from dyno import registry
 from dyno.engine import EngineSpec, Server
 from dyno.model import Tier, Wrong
+from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suite import Job
 from dyno.suites.objects.conformance import BRANCH, CHECKS, OF_TWO, contents, task
 from dyno.suites.objects.model import Model
@@ -50,18 +52,15 @@ class Store:
         home.mkdir(parents=True, exist_ok=True)
         return Job(self.spec, home, self.tier, self.spec.resolve(self.given), {}, seed=1, clients=2, server=server)
 
-    @contextmanager
-    def serving(self) -> Iterator[tuple[Path, Server | None]]:
-        """A directory for stores, and the server that they are on, which runs."""
-        with ExitStack() as open_:
-            place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
-            place.chmod(0o755)
-            open_.callback(shutil.rmtree, place, ignore_errors=True)
-            serve, options = self.spec.server, self.spec.resolve(self.given)
-            server = serve(place / "server", self.tier, options, 2) if serve else None
-            if server is not None:
-                open_.enter_context(closing(server)).start()
-            yield place, server
+    def server(self, home: Path) -> Server | None:
+        """The one that it is on, not started."""
+        serve = self.spec.server
+        return serve(home, self.tier, self.spec.resolve(self.given), 2) if serve else None
+
+    @property
+    def served_by(self) -> str:
+        """Stores of the same are on one server."""
+        return f"{self.spec.name}-{self.tier.value}-{self.given.get('backend', '')}"
 
 
 def stores() -> Iterator[Store]:
@@ -78,6 +77,31 @@ def stores() -> Iterator[Store]:
     yield from (Store(relstorage, Tier.POWER, {"cache": cache}) for cache in ("file", "none"))
 
 
+Serving = Callable[[Store], tuple[Path, Server | None]]
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Serving]:
+    """A directory for the stores of a test, and the server that they are on, which runs as long as these tests."""
+    with ExitStack() as open_:
+        place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
+        place.chmod(0o755)
+        open_.callback(shutil.rmtree, place, ignore_errors=True)
+        started: dict[str, Server | None] = {}
+        numbers = count()
+
+        def served(store: Store) -> tuple[Path, Server | None]:
+            if store.served_by not in started:
+                # Short: a socket's path may not be long.
+                server = store.server(place / f"s{len(started)}")
+                if server is not None:
+                    open_.enter_context(closing(server)).start()
+                started[store.served_by] = server
+            return place / f"t{next(numbers)}", started[store.served_by]
+
+        yield served
+
+
 @contextmanager
 def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[Transactions]:
     with closing(Transactions(job.port(engine), container, 50)) as port:
@@ -85,30 +109,32 @@ def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[
 
 
 @pytest.mark.parametrize("store", stores(), ids=str)
-def test_every_storage_passes(store: Store) -> None:
+def test_every_storage_passes(store: Store, serving: Serving) -> None:
     store.need()
     for container in ("mapping", "btree"):
-        with store.serving() as (place, server):
+        place, server = serving(store)
 
-            @contextmanager
-            def opened(name: str, place: Path = place, server: Any = server, kind: str = container) -> Iterator[Any]:
-                job = store.job(place / name, server)
-                with closing(job.open(job.home)) as engine, transactions(engine, job, kind) as port:
-                    yield port
+        @contextmanager
+        def opened(name: str, place: Path = place, server: Any = server, kind: str = container) -> Iterator[Any]:
+            job = store.job(place / name, server)
+            with closing(job.open(job.home)) as engine, transactions(engine, job, kind) as port:
+                yield port
 
-            for check in CHECKS.values():
-                check(opened, store.tier)
+        for check in CHECKS.values():
+            check(opened, store.tier)
 
 
 @pytest.mark.parametrize("store", stores(), ids=str)
-def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Store) -> None:
+def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Store, serving: Serving) -> None:
     store.need()
-    with store.serving() as (place, server):
-        job = store.job(place / "store", server)
+    # As threads share a database, and as processes do, which have a storage of their own each.
+    ways = {"threads"} | {store.spec.clients}
+    for way in sorted(ways):
+        place, server = serving(store)
+        job = store.job(place, server)
         with ExitStack() as open_:
             engine = open_.enter_context(closing(job.open(job.home)))
-            # Clients that are processes have a storage of their own each.
-            other = engine if store.spec.clients == "threads" else open_.enter_context(closing(job.open(job.home)))
+            other = engine if way == "threads" else open_.enter_context(closing(job.open(job.home)))
             for check in OF_TWO.values():
                 check(
                     open_.enter_context(transactions(engine, job)),
@@ -117,24 +143,54 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
 
 
 @pytest.mark.parametrize("store", stores(), ids=str)
-def test_a_storage_says_what_it_is(store: Store) -> None:
+def test_a_storage_says_what_it_is(store: Store, serving: Serving) -> None:
     store.need()
-    with store.serving() as (place, server):
-        job = store.job(place / "store", server)
-        with closing(job.open(job.home)) as engine:
-            assert "ZODB" in engine.version()
-            told = engine.settings()
-            wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
-            assert {name: str(told[name]) for name in wanted if name in told}.items() <= wanted.items()
-            with transactions(engine, job) as port:
-                port.branches([BRANCH])
-                port.write(task(contents(50)))
-            files = list(engine.files())
-            assert all(path.is_file() for path in files) and bool(files) != store.spec.in_memory
-        # Also of one that is closed.
-        assert {path.name for path in files} & {path.name for path in engine.files()} or store.spec.in_memory
-        job.remove(job.home)
-        assert not job.home.exists()
+    place, server = serving(store)
+    job = store.job(place, server)
+    with closing(job.open(job.home)) as engine:
+        assert "ZODB" in engine.version()
+        told = engine.settings()
+        wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
+        found = {name: str(told[name]) for name in wanted if name in told}
+        assert found.items() <= wanted.items() and bool(found) == bool(wanted)
+        with transactions(engine, job) as port:
+            port.branches([BRANCH])
+            port.write(task(contents(50)))
+        files = list(engine.files())
+        assert all(path.is_file() for path in files) and bool(files) != store.spec.in_memory
+    # Also of one that is closed.
+    assert {path.name for path in files} & {path.name for path in engine.files()} or store.spec.in_memory
+    job.remove(job.home)
+    assert not job.home.exists()
+
+
+# -- tiers ------------------------------------------------------------------------------------------------
+
+
+TRACED = (
+    ("filestorage", Tier.POWER),
+    ("zeo", Tier.POWER),
+    *(
+        (f"relstorage:backend={backend}", tier)
+        for backend in BACKENDS
+        for tier in (Tier.PROCESS, Tier.POWER)
+    ),
+)
+
+
+@pytest.mark.parametrize(("engine", "tier"), TRACED, ids=lambda one: str(getattr(one, "value", one)))
+def test_what_is_acknowledged_has_gone_as_far_as_the_tier_says(engine: str, tier: Tier) -> None:
+    require(registry.engine(engine.partition(":")[0]))
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o711)
+        (found,) = proofs(claims([engine], tier.value), Path(place))
+    if found.seen is None:
+        unavailable(f"engine {engine}: {found.why}")
+    assert (found.verdict, found.why) == (PROVEN, "")
+    seen = found.seen
+    assert seen is not None and (seen.flushed if tier is Tier.POWER else seen.written) == COMMITS
+    # At tier process it does not flush as well, or the two would not be told apart.
+    assert tier is Tier.POWER or sum(seen.flushes.values()) < COMMITS / 2
 
 
 # -- the checks themselves --------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     assert done.returncode == 0, done.stderr
     first, *rest = before.read_text().splitlines()
     header = json.loads(first)
-    header["host"]["kernel"] = "another"
+    header["host"]["system"]["kernel"] = "another"
     for cell in header["cells"]:
         if cell["options"]:
             cell["options"] = {"cache_mib": 9}

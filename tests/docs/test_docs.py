@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import ExitStack, closing
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,9 @@ from dyno.measure.settle import LONGEST_NS
 from dyno.model import Sample, UsageError, Value
 from dyno.report import data, units
 from dyno.report.charts import FIXED, sweep
-from dyno.results import Attempt, load
+from dyno.results import SCHEMA, Attempt, create, load
 from dyno.run import plan, planfile
+from dyno.run.plan import Asked
 from dyno.selftest import checks
 from dyno.stats import doubts, estimate, strain, verdict
 from dyno.stats import machine as machine_findings
@@ -275,6 +276,25 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     assert not undocumented and not gone
     assert {field.name for field in fields(Attempt)} <= documented
     assert {f"samples[].{field.name}" for field in fields(Sample)} <= documented
+
+
+def test_all_of_a_run_file_is_read(run_files: list[Path]) -> None:
+    for run_file in run_files:
+        header, *trials = map(json.loads, run_file.read_text().splitlines())
+        del header["cells"]
+        run = load(run_file)
+        assert run.header == header
+        found = [{"kind": "trial", **asdict(attempt)} for attempt in run.attempts]
+        assert json.loads(json.dumps(found)) == trials
+
+
+@pytest.mark.parametrize("name", ours("suite"))
+def test_all_that_a_suite_declares_is_read(name: str, tmp_path: Path) -> None:
+    engine, *_ = registry.engines_for(registry.suite(name))
+    made = plan.make(Asked(suite=name, engines=[engine.name]))
+    header = json.loads(json.dumps({"plan": made.data(), **made.declared, "host": {}}))
+    create(tmp_path / "r.json", header, made.cells)
+    assert {**header, "kind": "run", "schema": SCHEMA} == load(tmp_path / "r.json").header
 
 
 def host_keys() -> set[str]:

@@ -338,5 +338,5 @@ def test_a_run_has_no_absences_unless_a_trial_says_so() -> None:
 
 
 def test_a_histogram_that_is_damaged_is_told_with_the_files_name() -> None:
-    with pytest.raises(UsageError, match=r"^run\.json is damaged: ValueError: not a histogram"):
+    with pytest.raises(UsageError, match=r"^run\.json is damaged: not a histogram"):
         summarize(a_run(an_attempt(0, a_sample(response="no histogram"))))

@@ -179,11 +179,14 @@ def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
         "dyno.places",
         "dyno.suite",
         "dyno.pace",
-        "dyno.results",
+        *modules("dyno.results"),
         "dyno.histogram",
+        "dyno.reading",
+        "dyno.harmless",
     ]
     assert bad(words, *above, "dyno.host", "dyno.ports") == []
-    assert bad(["dyno.model"], "dyno") == []
+    assert {found.of for found in IMPORTS["dyno.model"] if within(found.of, "dyno")} == {"dyno.values"}
+    assert bad(["dyno.values"], "dyno") == []
 
 
 def test_what_looks_at_the_machine_is_a_leaf() -> None:

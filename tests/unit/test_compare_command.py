@@ -37,7 +37,7 @@ def used(server_ns: int) -> Callable[[str, Sample], Sample]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run files that are made up: the figures are known."""
     home = tmp_path_factory.mktemp("compare")
-    host = {"kernel": "6.1", "cpu": {"model": "AMD EPYC"}, "load": [0.5]}
+    host = {"system": {"kernel": "6.1"}, "cpu": {"model": "AMD EPYC"}, "load": {"minutes_1": 0.5}}
     rows = [(a_cell(name), {"read": around(rate)}) for name, rate in (("sqlite", 1), ("lmdb", 1.5), ("memory", 3.35))]
     null = a_cell("null", floor=True), {"read": around(100)}
     written(of_rates(*rows, null, phases=["read"], host=host, created="2026-01-01T10:00:00+00:00"), home / "a.json")
@@ -46,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (a_cell("lmdb"), {"read": around(1.5)}),
         (a_cell("duckdb"), {"read": around(1)}),
     ]
-    host = {"kernel": "6.6", "cpu": {"model": "AMD EPYC"}, "load": [9.5]}
+    host = {"system": {"kernel": "6.6"}, "cpu": {"model": "AMD EPYC"}, "load": {"minutes_1": 9.5}}
     written(of_rates(*other, phases=["read"], host=host), home / "b.json")
     written(reads(sqlite=around(1)), home / "alone.json")
     written(reads(sqlite=(100,) * 2, lmdb=(200,) * 2), home / "few.json")
@@ -141,7 +141,7 @@ def test_what_differs_between_two_runs_stands_first(compare: Any) -> None:
     assert status == 0
     told = [line for line in lines(out) if line]
     assert told[0] == "What differs from a.json (2026-01-01 10:00) to b.json (at an unknown time)"
-    assert told[1:3] == ["where what before after", "machine kernel 6.1 6.6"]
+    assert told[1:3] == ["where what before after", "machine system.kernel 6.1 6.6"]
     assert "load" not in out
     assert "sqlite 1,000,500 op/s 2,001,000 op/s 2.00 1.976 – 2.02 faster by at least 97 %" in told
     alike = next(line for line in told if line.startswith("lmdb 1,"))
@@ -154,7 +154,7 @@ def test_what_differs_between_two_runs_stands_first(compare: Any) -> None:
 def test_the_json_of_two_runs(compare: Any) -> None:
     data = json.loads(compare("a.json", "b.json", "--json").out)
     assert {"schema", "confidence", "margin", "before", "after", "differences", "changes", "lost", "new"} <= set(data)
-    assert data["differences"] == [{"where": "machine", "what": "kernel", "before": "6.1", "after": "6.6"}]
+    assert data["differences"] == [{"where": "machine", "what": "system.kernel", "before": "6.1", "after": "6.6"}]
     changes = {found["engine"]: found for found in data["changes"]}
     assert {name: found["kind"] for name, found in changes.items()} == {"sqlite": "faster", "lmdb": "alike"}
     assert changes["sqlite"]["before"]["median"] == pytest.approx(1e6, rel=1e-2)
@@ -185,7 +185,7 @@ def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(
 def test_two_runs_as_markdown(compare: Any) -> None:
     out = compare("a.json", "b.json", "--markdown").out
     assert out.startswith("**What differs**, from a.json")
-    assert "| machine | kernel | 6.1 | 6.6 |" in out
+    assert "| machine | system.kernel | 6.1 | 6.6 |" in out
     assert "\n- memory (process), read: only before; after: not in the run\n" in out
 
 

@@ -314,7 +314,7 @@ def asked(**given: Any) -> Asked:
     return Asked(**{"suite": "records", "engines": ("memory",), **given})
 
 
-RATE = "suite records: parameter rate={}: wants operations a second, up to 1,000,000,000, or max"
+RATE = "suite records: parameter rate={}: wants operations a second, 0.000001 to 1,000,000,000, or max"
 CANNOT_BE = {
     "suite": (asked(suite="record"), "suite record is not known; did you mean records?"),
     "suite far off": (asked(suite="zodb"), "suite zodb is not known; there are: "),
@@ -378,6 +378,7 @@ CANNOT_BE = {
     "rate that is no number": (asked(rate=["abc"]), RATE.replace("{}", "abc")),
     "rate that is not one": (asked(rate=["nan"]), RATE.replace("{}", "nan")),
     "rate without end": (asked(rate=["inf"]), RATE.replace("{}", "inf")),
+    "rate at which nothing is ever due": (asked(rate=["1e-7"]), RATE.replace("{}", "1e-7")),
     "rate that no clock can keep": (asked(rate=["2e9"]), RATE.replace("{}", "2e9")),
     "rate as a parameter": (asked(params={"rate": ["0"]}), RATE.replace("{}", "0")),
     "rate given twice": (
@@ -624,7 +625,7 @@ WRONG_FILES = {
     ),
     "nested value": (
         'suite = "records"\nparam = { records = { a = 1 } }',
-        "suite records: parameter records={'a': 1}: wants a whole number from 1 up",
+        "{file}: param: {'a': 1} is neither a text nor a number",
     ),
 }
 
@@ -672,15 +673,36 @@ OUT_OF_RANGE = {
     "param = { clients = [] }": "suite records: parameter clients has no value",
     "rate = []": "{file}: rate has no value",
     "clients = []": "{file}: clients has no value",
+    "budget = 1e10": "budget is out of range: it wants at most 1,000,000,000",
+    "timeout = 9223372036854775807": "timeout is out of range: it wants at most 1,000,000,000",
+    "memory = 1e20": "memory is out of range: it wants less than 8 EiB",
+    "memory = nan": "memory is out of range: it wants less than 8 EiB",
+    "seed = 9223372036854775808": "{file}: seed: 9223372036854775808 is a number of more than 64 bits",
+    f"seed = 0x{'f' * 6000}": "{file}: seed: what was given is a number of more than 64 bits",
+    f"seed = {'9' * 5000}": "{file} is not TOML: ",
+    f"param = {{ records = {'[' * 5000}{']' * 5000} }}": "{file}: nested too deeply",
+    "param = { records = [1979-05-27] }": "{file}: param: datetime.date(1979, 5, 27) is neither a text nor a number",
+    f"param = {{ encoder = '{'x' * 60_000}' }}": "{file}: param: a text of 60,000 characters, of 50,000 at most",
+    'param = { records = "9223372036854775808" }': (
+        "suite records: parameter records=9223372036854775808: wants a whole number from 1 up, of 64 bits"
+    ),
+    f"clients = {[*range(1, 1001)]}\nrate = {[*range(1, 102)]}": (
+        "suite records: 101,000 combinations of parameters, of 100,000 at most"
+    ),
     "clients = [1, 2000]": "suite records: parameter clients=2000: wants a whole number from 1 to 1024",
 }
 
 
-@pytest.mark.parametrize("text", OUT_OF_RANGE)
+@pytest.mark.parametrize("text", OUT_OF_RANGE, ids=lambda text: text[:40])
 def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
     file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
     said = refusal(lambda: plan.make(planfile.read(file)))
     assert said.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
+
+
+def test_an_address_that_is_cut_in_a_message_is_hidden_before(write: Write) -> None:
+    file = write(f'suite = "records"\nengine = [{{ url = "postgresql://u:{"pw" * 60}@h" }}]\n')
+    assert "pwpw" not in refusal(lambda: planfile.read(file))
 
 
 def test_the_plan_of_a_run_file_is_plain_data() -> None:

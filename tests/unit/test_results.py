@@ -307,7 +307,8 @@ ATTEMPT = Attempt(
     strain={"steal_percent": 0.5, "throttled_ns": None},
 )
 CELL = Cell("records", "lmdb", {"readahead": False}, Tier.POWER, {"records": 5, "rate": 100.0, "clients": 2})
-HEADER = {"plan": {"suite": "records", "phases": ["scan"], "samples": 2, "seed": 1, "budget": 1.0}, "host": {}}
+PLAN = {"suite": "records", "phases": ["rand-key", "scan", "scan-cold"], "samples": 2, "seed": 1, "budget": 1.0}
+HEADER = {"plan": PLAN, "host": {}}
 
 
 @pytest.fixture

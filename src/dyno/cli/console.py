@@ -21,14 +21,15 @@ class _Output(Console):
 
 def output() -> Console:
     """Standard output: the result. As wide as the terminal, or as it needs to be where there is none."""
-    console = _Output(highlight=False, markup=False)
+    # What is in brackets, or between colons, is text of an engine's: no markup, and no emoji.
+    console = _Output(highlight=False, markup=False, emoji=False)
     console.width = _wide(console) if console.is_terminal else PIPE_WIDTH
     return console
 
 
 def progress() -> Console:
     """Standard error: how it is going."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     console.width = _wide(console)
     return console
 

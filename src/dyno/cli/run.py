@@ -155,7 +155,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
             for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
         },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop", "awake")},
-        **{name: None if given[name] is None else int(given[name] * planfile.GIB) for name in ("memory", "confine")},
+        **{name: None if given[name] is None else planfile.size(name, given[name]) for name in ("memory", "confine")},
         "engines": split(given["engines"]),
         "clients": split([given["clients"]] if given["clients"] else []),
         "rate": split([given["rate"]] if given["rate"] else []),

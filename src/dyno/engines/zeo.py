@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,8 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # That of the server's FileStorage: each commit is flushed (fsync) before it is acknowledged.
     Tier.POWER: {"fsync": "each commit"},
 }
-ANSWER_SECONDS = 5
-"""For which a client waits for a server that is not there, before an operation is an error."""
+ANSWER_SECONDS = 30
+"""For which a client waits for a server that is not there, before an operation is an error: its default."""
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -32,15 +34,16 @@ class Client:
 
         self._options, self._server = options, server
         self._name = server.storage(home)
-        storage = ClientStorage.ClientStorage(
-            str(server.address),
-            storage=self._name,
-            cache_size=int(options["cache_mib"]) << 20,
-            wait_timeout=ANSWER_SECONDS,
-            # Those that the server has: both are on this machine.
-            blob_dir=str(server.blobs(self._name)),
-            shared_blob_dir=True,
-        )
+        with _temporary_files_in(home):
+            storage = ClientStorage.ClientStorage(
+                str(server.address),
+                storage=self._name,
+                cache_size=int(options["cache_mib"]) << 20,
+                wait_timeout=ANSWER_SECONDS,
+                # Those that the server has: both are on this machine.
+                blob_dir=str(server.blobs(self._name)),
+                shared_blob_dir=True,
+            )
         self.database = zodb.database(storage)
 
     def close(self) -> None:
@@ -62,6 +65,16 @@ class Client:
         return ()
 
 
+@contextmanager
+def _temporary_files_in(home: Path) -> Iterator[None]:
+    """The cache is a temporary file, gone with its client: on the disk that the trial has, as /tmp may be memory."""
+    before, tempfile.tempdir = tempfile.tempdir, str(home)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
 ENGINE = EngineSpec(
     name="zeo",
     title="ZEO, a server in front of ZODB's FileStorage",
@@ -71,8 +84,12 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("ZODB", "ZEO"),
     requires=(*zodb.REQUIRES, "ZEO>=6"),
-    options=(Setting("cache_mib", integer(1), 256, "cache of each client, in MiB (ZEO's default: 20)"),),
+    options=(
+        Setting("cache_mib", integer(1), 256, "cache of each client process, in MiB (ZEO's default: 20)"),
+        zodb.SHARING,
+    ),
     server=serve,
     clients="processes",
+    sharing=zodb.sharing,
     by_default=False,
 )

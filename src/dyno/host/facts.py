@@ -201,7 +201,8 @@ def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
 
 
 def _percent(part: int, total: int) -> float | None:
-    return round(100 * max(0, part) / total, 2) if total > 0 else None
+    # The counters are not read at one moment, and some of them may run backwards.
+    return round(100 * min(max(0, part) / total, 1), 2) if total > 0 else None
 
 
 def _own_ticks(root: Path) -> int | None:

@@ -40,6 +40,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
+def running(pid: int) -> bool:
+    """Whether there is such a process that has not ended: one that has stays until its parent waits for it."""
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Kills whatever was started in the block and is still there at its end, however far it has gone.

@@ -64,7 +64,8 @@ def since(
     # wait twice. Of the differences, since the longest counter may be an old one that stands still.
     throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := gained(name)) is not None]
     return {
-        "steal_percent": None if steal is None or not total else round(100 * steal / total, 2),
+        # The counter of waiting may run backwards, and the total with it.
+        "steal_percent": None if steal is None or not total else round(100 * min(steal / total, 1), 2),
         "swapped_in_bytes": gained("swapped_in_bytes"),
         "swapped_out_bytes": gained("swapped_out_bytes"),
         "memory_stall_ns": gained("memory_stall_ns"),

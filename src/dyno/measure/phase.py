@@ -9,6 +9,7 @@ from typing import Any
 
 from dyno.declared import values
 from dyno.histogram import Recorder
+from dyno.host.process import running
 from dyno.host.procfs import difference
 from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.clients import run_phase
@@ -22,8 +23,13 @@ from dyno.pace import Pace
 from dyno.suite import Job, Workload
 
 
+class ServerDied(Exception):
+    """A process that serves the engine ended while a phase was measured."""
+
+
 def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent) -> Sample:
-    """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine."""
+    """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine, and
+    ServerDied."""
     rest(serving(job), job.home)
     # A floor keeps nothing that could be cold, and prices the harness all the same.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -38,6 +44,9 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent
         counters.read()
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server)
+    if not all(map(running, server)):
+        # What the clients found then is no answer of the engine's, and no reason to void it.
+        raise ServerDied("its server ended in the middle of the phase")
     served, moved, mine = counters.served(), counters.moved(), own()
     spent.on("phase")
     # Opened here, where the clients were processes of their own: its background threads go on with their work.
@@ -82,10 +91,12 @@ class _Counters:
     def moved(self) -> dict[str, int | None]:
         """To and from the device, by anybody, since then."""
         now, then = device(self._place), self._device
-        return {
+        moved = {
             "read_bytes": difference(then.read_bytes, now.read_bytes),
             "written_bytes": difference(then.written_bytes, now.written_bytes),
         }
+        # The counters of a device that came back begin again.
+        return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
 
 
 def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:

@@ -62,7 +62,8 @@ class Tally:
     def pause_cpu_ns(self) -> int:
         """What worked while the clock stood still, and was neither the building of inputs nor the judging of answers:
         background threads of the engine's, and its server."""
-        return max(self.pause_process_ns - sum(self.paused), 0) + self.pause_server_ns
+        # A process that ended meanwhile took its time with it.
+        return max(self.pause_process_ns - sum(self.paused), 0) + max(self.pause_server_ns, 0)
 
     def merge(self, other: Tally) -> None:
         """Takes in another client's tally, clients having run side by side."""

@@ -117,11 +117,12 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
     suite = registry.suite(message["suite"])
     spec = registry.through(suite, registry.engine(message["engine"]))
     assert spec is not None
+    options = spec.resolve(message["options"])
     job = Job(
-        spec=spec,
+        spec=spec.chosen(options),
         home=Path(message["home"]),
         tier=None if message["tier"] is None else Tier(message["tier"]),
-        options=spec.resolve(message["options"]),
+        options=options,
         params=message["params"],
         seed=message["seed"],
         clients=message["clients"],

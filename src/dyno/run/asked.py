@@ -11,9 +11,11 @@ from dyno.measure.loops import LOOPS, pick
 from dyno.model import Tier, UsageError
 from dyno.pace import ARRIVALS
 from dyno.settings import unknown
+from dyno.values import MOST
 
 LEAST_MEMORY = 50 << 20
 """Of a trial, in bytes: less does not hold the interpreter."""
+SECONDS, MOST_SECONDS = ("budget", "timeout", "duration", "warmup", "within"), 10**9
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ def check_numbers(asked: Asked) -> None:
         value = getattr(asked, name)
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{name} is out of range: it wants {'50 MiB' if low == LEAST_MEMORY else low} or more")
+        most = MOST_SECONDS if name in SECONDS else MOST
+        if value is not None and value > most:
+            raise UsageError(f"{name} is out of range: it wants at most {most:,}")
     if asked.budget is not None and asked.duration is not None:
         raise UsageError("budget (the most) and duration (exactly so long) of a phase exclude each other")
     if asked.within is not None and asked.until is None:

@@ -162,7 +162,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
 
 
 def _difference(plan: Plan, run: Run) -> str | None:
-    if run.cells != plan.cells:
+    if run.cells != results.kept(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
     changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]
@@ -204,7 +204,7 @@ def _kept(path: Path, attempt: Attempt) -> Attempt:
     """Adds it to the run file; in its place, that it can't be kept, where that is so."""
     try:
         results.append(path, attempt)
-    except (UsageError, TypeError, ValueError, RecursionError) as error:
+    except UsageError as error:
         why = harmless(f"its results can't be kept: {error}", keep="")
         attempt = replace(
             attempt,
@@ -214,8 +214,11 @@ def _kept(path: Path, attempt: Attempt) -> Attempt:
             version=None,
             settings=None,
             caveats=(),
-            facts={},
+            resources={},
+            loop=None,
             absent={},
+            facts={},
+            spent_ns={},
         )
         results.append(path, attempt)
     return attempt

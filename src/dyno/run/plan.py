@@ -17,7 +17,7 @@ from dyno import registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import secrets
-from dyno.results import beside
+from dyno.results import MOST_CELLS, beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
 from dyno.run.rows import hidden, rows_of
@@ -25,7 +25,7 @@ from dyno.settings import Setting, integer, percent, unknown
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
-UNPACED, MOST_RATE = "max", 1e9
+UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
 
 
 def _rate(text: str) -> Value:
@@ -33,8 +33,8 @@ def _rate(text: str) -> Value:
         rate = math.inf if text == UNPACED else float(text)
     except ValueError:
         rate = 0.0
-    if text != UNPACED and not 0 < rate <= MOST_RATE:
-        raise ValueError(f"wants operations a second, up to {MOST_RATE:,.0f}, or {UNPACED}")
+    if text != UNPACED and not LEAST_RATE <= rate <= MOST_RATE:
+        raise ValueError(f"wants operations a second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
     if text == UNPACED:
         return text
     return int(rate) if rate.is_integer() else rate
@@ -146,6 +146,8 @@ def make(asked: Asked) -> Plan:
     combinations = list(_combinations(suite, preset, asked))
     rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, asked.phases)
+    if len(rows) * len(combinations) > MOST_CELLS:
+        raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
     addresses: dict[str, str] = {}
     rows = [(spec, hidden(spec, options, addresses), tier) for spec, options, tier in rows]
     return Plan(
@@ -230,5 +232,7 @@ def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[s
         # A preset's too: it may want what is not installed.
         read = [setting.read(text, f"suite {suite.name}: parameter") for text in wanted]
         values[name] = list(dict.fromkeys(read))
+    if (cells := math.prod(map(len, values.values()))) > MOST_CELLS:
+        raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters, of {MOST_CELLS:,} at most")
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))

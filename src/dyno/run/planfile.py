@@ -1,15 +1,20 @@
-"""Plan files: TOML with the same names as the flags, for what one wants to keep or can't write in a shell."""
+"""Plan files: TOML with the same names as the flags, for what one wants to keep or can't write in a shell.
+
+Whatever is in the file, what is handed on is of the types of `Asked`. What it means is judged where flags are, too.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dyno.model import UsageError
+from dyno.reading import MIB, text
 from dyno.run.asked import Asked
-from dyno.settings import unknown
+from dyno.settings import shown, unknown
+from dyno.values import MOST, MOST_TEXT
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,6 +22,7 @@ else:
     import tomli as tomllib
 
 GIB = 1 << 30
+MOST_BYTES = MIB
 # The key of the file, which is the long name of the flag, to the field of Asked and the type that it wants.
 KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "suite": ("suite", str),
@@ -47,11 +53,12 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
 def read(path: Path) -> Asked:
     """What the file asks for. Raises UsageError, in one line, with the nearest right name."""
     try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
+        data = tomllib.loads(text(path, MOST_BYTES))
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+    except ValueError as error:
+        # Of what is no TOML or no UTF-8, and of a number of thousands of digits.
+        raise UsageError(f"{path} is not TOML: {shown(error)}") from None
     return parse(data, str(path))
 
 
@@ -65,15 +72,55 @@ def parse(data: Mapping[str, Any], where: str) -> Asked:
             raise UsageError(unknown(f"{where}: key", key, KEYS))
         name, kind = KEYS[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise UsageError(f"{where}: {key} = {value!r} has the wrong type; {_wanted(kind)}")
+            raise UsageError(f"{where}: {key} = {_told(value)} has the wrong type; {_wanted(kind)}")
+        for leaf in _leaves(key, value):
+            _check(f"{where}: {key}", leaf)
         fields[name] = value
     return Asked(**_whole(where, fields))
+
+
+def _leaves(key: str, found: Any) -> Iterator[Any]:
+    """What stands under a key where a text or a number has to be."""
+    if key == "engine":
+        for entry in found:
+            yield from entry.values() if isinstance(entry, dict) else [entry]
+    elif key == "param":
+        for values in found.values():
+            yield from _listed(values)
+    else:
+        yield from _listed(found)
+
+
+def _check(where: str, value: Any) -> None:
+    """Raises UsageError for a date, a list in a list, a number that nothing has room for."""
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{where}: {_told(value)} is neither a text nor a number")
+    if isinstance(value, str):
+        if len(value) > MOST_TEXT:
+            raise UsageError(f"{where}: a text of {len(value):,} characters, of {MOST_TEXT:,} at most")
+    elif isinstance(value, int) and abs(value) > MOST:
+        raise UsageError(f"{where}: {_told(value)} is a number of more than 64 bits")
+
+
+def _told(value: Any) -> str:
+    try:
+        return shown(repr(value))
+    except (RecursionError, ValueError):
+        # Nested too deeply, or a number of thousands of digits.
+        return "what was given"
+
+
+def size(name: str, gib: float) -> int:
+    """In bytes. Raises UsageError for what is no number of them."""
+    if not abs(gib * GIB) <= MOST:
+        raise UsageError(f"{name} is out of range: it wants less than 8 EiB")
+    return int(gib * GIB)
 
 
 def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("memory", "confine"):
         if name in fields:
-            fields[name] = int(fields[name] * GIB)
+            fields[name] = size(name, fields[name])
     if "engines" in fields:
         fields["engines"] = [_engine(where, entry) for entry in fields["engines"]]
     if "params" in fields:
@@ -92,7 +139,7 @@ def _engine(where: str, entry: Any) -> str | Mapping[str, Any]:
         return entry
     if isinstance(entry, dict) and isinstance(entry.get("name"), str):
         return entry
-    raise UsageError(f"{where}: engine {entry!r} is neither a name nor a table with a name")
+    raise UsageError(f"{where}: engine {_told(entry)} is neither a name nor a table with a name")
 
 
 def _listed(value: Any) -> list[Any]:

@@ -174,14 +174,20 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
     if verdict == PROVEN and claim.spec.untested:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
-    declared = claim.spec.tiers[claim.tier]
+    version = harmless(told["version"], keep="")
+    settings = _settings(claim.spec.tiers[claim.tier], told["settings"])
+    return Proof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
+
+
+def _settings(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping[str, Value | None]:
+    """Those that give a tier, as the engine tells them. With its options it may have some of them only: where it
+    tells any, those that it does not tell are none of its."""
     read = {
         name: harmless(value, keep="") if isinstance(value, str) else value
-        for name, value in told["settings"].items()
-        if name in declared and value is not None
+        for name, value in told.items()
+        if name in declared
     }
-    version = harmless(told["version"], keep="")
-    return Proof(claim.engine, claim.tier.value, verdict, why, {**declared, **read}, version, seen)
+    return {name: declared[name] if value is None else value for name, value in read.items()} or declared
 
 
 def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:

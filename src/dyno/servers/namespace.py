@@ -13,7 +13,7 @@ from hashlib import blake2s
 from pathlib import Path
 from platform import node
 
-from dyno.servers.strays import running
+from dyno.host.process import running
 
 FILE = "namespace"
 _NAME = re.compile(r"dyno_([0-9a-f]{8})_([0-9]+)_[0-9a-f]{8}")

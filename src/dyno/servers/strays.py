@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from dyno.host.process import running
+
 RECORD = "dyno-server.json"
 PATIENCE = 10
 BIRTHS_APART = 1.0
@@ -80,14 +82,6 @@ def kill(found: list[psutil.Process]) -> None:
     while any(running(process.pid) for process in found if process.is_running()) and time.monotonic() < deadline:
         time.sleep(0.002)
     _remove_segments({process.pid for process in found})
-
-
-def running(pid: int) -> bool:
-    """Whether there is such a process that has not ended: one that has stays until its parent waits for it."""
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _remove_segments(makers: set[int]) -> None:

@@ -5,16 +5,30 @@ What is done with the database may not be put here: that is the suite's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from dyno.model import Caveat, Value
+from dyno.settings import Setting, choice
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
 """That a database keeps open at most before it warns: each client has two."""
 LEFT = (".lock", ".tmp", ".old")
 """Of what ZODB has beside its data: not the data that it has now."""
+
+
+SHARING = Setting(
+    "sharing", choice("processes", "threads"), "processes", "clients: processes, or threads that share one database"
+)
+"""Of an engine that both can use."""
+
+
+def sharing(options: Mapping[str, Value]) -> str:
+    """See `dyno.engine.EngineSpec.sharing`."""
+    return str(options[SHARING.name])
 
 
 class Objects:
@@ -36,6 +50,31 @@ def database(storage: Any) -> Any:
     except BaseException:
         storage.close()
         raise
+
+
+class InMemory:
+    """An engine's opener over a storage that lives as long as the database over it."""
+
+    def __init__(self, storage: Any) -> None:
+        self.database = database(storage)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def forget(self) -> None:
+        """It has no cache."""
+
+    def version(self) -> str:
+        return versions()
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
 
 
 def versions(*distributions: str) -> str:

@@ -25,6 +25,7 @@ ENGINE = EngineSpec(
         Setting("history", choice("keep", "free"), "keep", "whether old states are kept until a pack"),
         Setting("cache", choice("memory", "file", "none"), "memory", "of each client; file: kept when it is closed"),
         Setting("cache_mib", integer(1), 256, "size of that cache, in MiB (RelStorage's default: 10)"),
+        zodb.SHARING,
         Setting("server_cache_mib", integer(5), 256, "cache of the database: shared buffers, or buffer pool, in MiB"),
     ),
     refuse=refuse,
@@ -32,4 +33,5 @@ ENGINE = EngineSpec(
     remove=remove,
     needs=needs,
     clients="processes",
+    sharing=zodb.sharing,
 )

@@ -45,9 +45,9 @@ class Backend:
 BACKENDS: Mapping[str, Backend] = {
     "sqlite": Backend(
         ("sqlite3",),
-        # RelStorage has SQLite write ahead. NORMAL, its default, flushes at checkpoints only; FULL flushes the log at
-        # every commit.
-        {Tier.PROCESS: {"synchronous": "off"}, Tier.POWER: {"synchronous": "full"}},
+        # RelStorage has SQLite write ahead. NORMAL, which it asks for, flushes at checkpoints only; FULL flushes the
+        # log at every commit.
+        {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
     ),
     "postgresql": Backend(
         ("psycopg2",),

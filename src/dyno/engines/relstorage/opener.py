@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dyno.engines._shared import zodb
 from dyno.engines.relstorage import mended
-from dyno.engines.relstorage.backends import BACKENDS, driver
+from dyno.engines.relstorage.backends import BACKENDS, DRIVERS, driver
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import namespace
 
-DISTRIBUTIONS = {"psycopg2": "psycopg2-binary", "PyMySQL": "PyMySQL", "MySQLdb": "mysqlclient"}
 SQLITE, BLOBS, CACHE = "sqlite", "blobs", "cache"
 """Directories in a store's home."""
 
@@ -93,15 +93,19 @@ class Relational:
         self.database.storage._cache.clear(load_persistent=False)
 
     def version(self) -> str:
-        name = driver(self._options)
-        libraries = (DISTRIBUTIONS[name],) if name in DISTRIBUTIONS else ()
-        return f"{zodb.versions('RelStorage', *libraries)}, {self._database_version()}"
+        return f"{zodb.versions('RelStorage')}, {self._database_version()}"
 
     def _database_version(self) -> str:
         if self._options["backend"] == SQLITE:
             import sqlite3
 
             return f"SQLite {sqlite3.sqlite_version}"
+        # By the module: of the same one there are distributions of several names.
+        library = DRIVERS[driver(self._options)].module
+        told = str(import_module(library).__version__).split()[0]
+        return f"{library} {told}, {self._server_version()}"
+
+    def _server_version(self) -> str:
         kind, connect = ("PostgreSQL", _postgres) if self._options["backend"] == "postgresql" else ("MariaDB", _maria)
         asked = "SHOW server_version" if kind == "PostgreSQL" else "SELECT VERSION()"
         with closing(connect(self._server)) as connection, closing(connection.cursor()) as cursor:

@@ -6,6 +6,7 @@ chart computes statistics: its records come from the summaries, the comparisons 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,8 +55,8 @@ class Chart:
 
     @property
     def file(self) -> str:
-        """Its name as that of a file."""
-        return self.name.replace(":", "-")
+        """Its name as that of a file: a suite's, or a parameter's, may be any text."""
+        return re.sub(r"[^\w.-]+", "-", self.name).lstrip(".")
 
 
 def unit_of(record: Record) -> str:

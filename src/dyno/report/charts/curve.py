@@ -29,6 +29,7 @@ def charts(run: Run) -> list[Chart]:
 def _chart(told: Told) -> Chart:
     line, point = told.get("line", ""), told.get("point", "")
     named = [name for name in (line, point) if name]
+    swept = [told[side]["name"] for side in ("x", "y") if told[side]["of"] == "param"]
 
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         return lines.spec(engines, _side(told["x"], unit), _side(told["y"], unit), line, point)
@@ -50,13 +51,15 @@ def _chart(told: Told) -> Chart:
         ),
         records=lambda run: records(run, told),
         spec=spec,
-        spans=tuple(named),
+        spans=(*named, *swept),
     )
 
 
 def records(run: Run, told: Told) -> list[Record]:
     """Those of a line next to each other, in the order of the run."""
     line, point, only = told.get("line", ""), told.get("point", ""), told.get("phases") or run.plan["phases"]
+    if any(_one_value(run, told[side]) for side in ("x", "y")):
+        return []
     facts = _facts(run)
     found = []
     for row, record in measured(run):
@@ -75,6 +78,11 @@ def records(run: Run, told: Told) -> list[Record]:
         places.setdefault((cell.tier_name, cell.asked, str(cell.params.get(line, ""))), at)
     phases = {phase: at for at, phase in enumerate(dict.fromkeys(record["phase"] for record in found))}
     return sorted(found, key=lambda r: (phases[r["phase"]], places[r["tier"], r["engine"], r.get("line", "")]))
+
+
+def _one_value(run: Run, axis: Told) -> bool:
+    """Whether it is a parameter that has the same value throughout: no axis."""
+    return axis["of"] == "param" and len({cell.params.get(axis["name"]) for cell in run.cells}) < 2
 
 
 def _facts(run: Run) -> dict[int, dict[str, float]]:

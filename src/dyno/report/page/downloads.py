@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from itertools import chain
 from dyno.harmless import harmless
 from dyno.report import data
 from dyno.report.jsontext import compact
-from dyno.results import Run
+from dyno.results import Run, lines, parsed
 
 MOST_BYTES = 2_000_000
 """Of a page, if that can be."""
@@ -80,18 +79,17 @@ def part(run: Run, at: int) -> Download:
     if size > MOST_RUN_BYTES:
         why = f"With {size / 1e6:,.0f} MB it is too large for a page"
         return Download(f"raw-{at}", "", run.path.name, "The run file", "application/json", why)
-    lines = []
-    for line in run.path.read_text().splitlines():
-        found = json.loads(line)
-        for sample in found.get("samples") or ():
+    kept = []
+    for found in map(parsed, lines(run.path)):
+        for sample in found["samples"] if found.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        lines.append(f"{compact(found)}\n")
+        kept.append(f"{compact(found)}\n")
     name = f"{_named(run.path.stem)}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
         f" {MOST_BYTES / 1e6:g} MB; {_named(run.path.name)} has them."
     )
-    return Download(f"raw-{at}", pack("".join(lines)), name, "The run file in part", "application/json", remark)
+    return Download(f"raw-{at}", pack("".join(kept)), name, "The run file in part", "application/json", remark)
 
 
 def _named(name: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from dyno import results
 from dyno.model import UsageError
+from dyno.reading import begins
 from dyno.report import units
 from dyno.report.charts import theme
 from dyno.report.jsontext import compact
@@ -45,7 +45,7 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterato
         except UsageError as error:
             if file.named:
                 raise
-            if _begins_as_run(file.path):
+            if begins(file.path, OPENING):
                 passed_over(str(error))
             continue
         entries.append(made)
@@ -65,14 +65,6 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterato
         ),
     )
     yield "index.html", _page("index", entries)
-
-
-def _begins_as_run(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(OPENING)) == OPENING
-    except OSError:
-        return False
 
 
 def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = None) -> str:

@@ -6,7 +6,7 @@ After Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootou
 from __future__ import annotations
 
 from dyno.suite import Job, Proof, Workload
-from dyno.suites.objects.params import PARAMS, PHASES, PRESETS
+from dyno.suites.objects.params import PARAMS, PHASES, PRESETS, TRANSACTION
 
 
 class ObjectsSuite:
@@ -20,7 +20,7 @@ class ObjectsSuite:
     presets = PRESETS
     phases = PHASES
     layout = None
-    charts = ()
+    charts = (TRANSACTION,)
     proof = Proof("write", count="transactions", params={"objects": 1})
 
     def workload(self, job: Job) -> Workload:

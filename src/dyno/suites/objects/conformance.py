@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from time import monotonic, sleep
 from typing import Any
 
 from dyno.answers import difference, same
@@ -17,6 +18,7 @@ from dyno.suites.objects.transactions import Place, Task, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]
 Check = Callable[[Opened, Tier | None], None]
+LATE_SECONDS = 10
 BRANCH, HERE = "branch", Place("branch", 0)
 
 
@@ -150,7 +152,7 @@ def conflict(one: Transactions, other: Transactions) -> None:
     one.branches([BRANCH])
     one.counters(task(contents(5)))
     for client in (one, other, other, one):
-        expect(client.count(HERE).lost, 0, "conflicts of one after the other")
+        client.count(HERE)
     try:
         with one.writing() as root:
             for item in root[HERE.branch][HERE.key].values():
@@ -163,7 +165,15 @@ def conflict(one: Transactions, other: Transactions) -> None:
     else:
         raise Wrong("what another client had changed meanwhile was committed over")
     for client in (one, other):
-        expect(client.counted(HERE), [5] * 5, "how often each object was changed, with a conflict")
+        _finds(client, [5] * 5)
+
+
+def _finds(client: Transactions, wanted: list[int]) -> None:
+    """A storage may learn a little later what others have committed: it need not ask at each transaction."""
+    deadline = monotonic() + LATE_SECONDS
+    while client.counted(HERE) != wanted and monotonic() < deadline:
+        sleep(0.01)
+    expect(client.counted(HERE), wanted, "how often each object was changed, with a conflict")
 
 
 OF_TWO: dict[str, Callable[[Transactions, Transactions], None]] = {"conflict": conflict}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dyno.model import Phase, Preset
 from dyno.settings import Setting, choice, integer
+from dyno.suite import Axis, Curve
 from dyno.suites.objects.dataset import HEAD_BYTES
 
 CONTAINERS = ("mapping", "btree")
@@ -69,4 +70,14 @@ PHASES = (
         True,
         checked="afterwards, in a process of its own: everything else is there",
     ),
+)
+
+TRANSACTION = Curve(
+    name="transaction",
+    title="Time of a transaction by clients",
+    reading="How long a transaction takes as the number of clients grows: the median latency of each trial, of these the"
+    " median, with its 95 % interval. Down is faster. A line that stays level serves as many clients without making any"
+    " of them wait.",
+    x=Axis("param", "clients", "clients"),
+    y=Axis("metric", "p50"),
 )

@@ -55,8 +55,10 @@ class Connection:
     def writing(self) -> Iterator[Any]:
         """A transaction on the root, committed at the end of the block; nothing of it is left if it raises."""
         manager = self.manager
-        manager.begin()
         try:
+            # In here: the storage is asked what is new, and where that fails the manager has a transaction all the
+            # same.
+            manager.begin()
             yield self.connection.root()
             manager.commit()
         except BaseException:
@@ -65,8 +67,8 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        self.manager.begin()
         try:
+            self.manager.begin()
             yield self.connection.root()
         finally:
             self.manager.abort()
@@ -195,10 +197,10 @@ class Transactions:
         return self._writer.writing()
 
     def retryable(self, error: Exception) -> bool:
-        """Whether an application tries again after this error: a conflict, or a lock that was not to be had."""
-        from transaction.interfaces import TransientError
+        """Whether another client was faster. Not all that is transient: a server that is gone may be so for long."""
+        from ZODB.POSException import ConflictError
 
-        return isinstance(error, TransientError)
+        return isinstance(error, ConflictError)
 
     def counted(self, place: Place) -> list[int]:
         """How often each object of a container was changed."""

@@ -187,12 +187,12 @@ class Share:
     # -- reads --------------------------------------------------------------------------------------------
 
     def _read_written(self) -> Slices:
-        """What this client's other connection wrote, untimed, each container once."""
+        """What this client's other connection wrote, untimed, just before the slice; each container once."""
         branch = written_by(self._client, self._phase)
-        keys = range(self._work.transactions if self._round == 0 else 0)
-        for key in keys:
-            self._port.write(Task(branch, key, self._work.contents(branch, key)))
-        yield from self._reads(self._port.read, branch, keys)
+        for part in self._parts(range(self._work.transactions if self._round == 0 else 0)):
+            for key in part:
+                self._port.write(Task(branch, key, self._work.contents(branch, key)))
+            yield from self._reads(self._port.read, branch, part)
 
     def _read_once(self, call: Callable[[Place], Any], forget: bool = False) -> Slices:
         """Each of the containers that all clients read, in an order of the client's own; not again, as it would then

@@ -100,11 +100,10 @@ class ObjectsWorkload(OnStore):
     def _begin(self, port: Transactions) -> None:
         port.branches(self._model.branches)
         self._loaded.add("")
-        each = OTHER_OBJECTS // self._objects or 1
-        wanted = -(-int(self._job.params["min_objects"]) // self._objects)
-        for start in range(0, wanted, each):
-            for key in range(start, min(start + each, wanted)):
-                port.write(Task(OTHERS, key, self._work.contents(OTHERS, key)))
+        wanted, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
+        for key, start in enumerate(range(0, wanted, OTHER_OBJECTS)):
+            count = min(OTHER_OBJECTS, wanted - start)
+            port.write(Task(OTHERS, key, self._work.dataset.contents(first + start, count, 0)))
 
     def _load(self, branch: str | None, port: Transactions) -> None:
         """What the phase reads or changes, once for all phases that do."""
@@ -159,11 +158,12 @@ class ObjectsWorkload(OnStore):
         return apart(partial(self._look, phase.name))
 
     def _look(self, phase: str) -> int:
-        with self.connect() as port:
-            found = Look(self._work, phase, self._job.clients, port).all()
-        if not self._in_process():
-            self.release()
-        return found
+        try:
+            with self.connect() as port:
+                return Look(self._work, phase, self._job.clients, port).all()
+        finally:
+            if not self._in_process():
+                self.release()
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         if self._job.spec.floor:

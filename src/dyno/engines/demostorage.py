@@ -1,0 +1,33 @@
+"""ZODB's DemoStorage: what is changed lies in memory over a base that stays as it is, which is empty here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dyno.engine import EngineSpec, PortSpec
+from dyno.engines._shared import zodb
+from dyno.model import Tier, Value
+
+
+class Demo(zodb.InMemory):
+    """Both are MappingStorages, as it makes them itself; clients are threads that share the database."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        from ZODB.DemoStorage import DemoStorage
+
+        super().__init__(DemoStorage())
+
+
+ENGINE = EngineSpec(
+    name="demostorage",
+    title="ZODB's DemoStorage, changes in memory over a base",
+    opener=Demo,
+    ports={"objects": PortSpec(zodb.Objects)},
+    tiers={Tier.VOLATILE: {}},
+    default_tier=Tier.VOLATILE,
+    modules=("ZODB",),
+    requires=zodb.REQUIRES,
+    clients="threads",
+    in_memory=True,
+)

@@ -1,0 +1,27 @@
+"""The run file: every trial's outcome and samples, and all that is needed to judge and to repeat them.
+
+Lines of JSON. The first describes the run (schema, plan, cells, machine); every later one is a trial, appended and
+flushed to the device as soon as it has ended. A last line that a killed process left torn is passed over, and cut
+off before the file is appended to. Docs: docs/run-file.md.
+"""
+
+from __future__ import annotations
+
+from dyno.results.header import MOST_CELLS as MOST_CELLS
+from dyno.results.parse import OPENING as OPENING
+from dyno.results.parse import damaged as damaged
+from dyno.results.parse import lines as lines
+from dyno.results.parse import parsed as parsed
+from dyno.results.read import READABLE as READABLE
+from dyno.results.read import SCHEMA as SCHEMA
+from dyno.results.read import load as load
+from dyno.results.read import sample as sample
+from dyno.results.run import FLOOR_BLOCKS as FLOOR_BLOCKS
+from dyno.results.run import Attempt as Attempt
+from dyno.results.run import Run as Run
+from dyno.results.run import beside as beside
+from dyno.results.write import append as append
+from dyno.results.write import create as create
+from dyno.results.write import end as end
+from dyno.results.write import kept as kept
+from dyno.results.write import mend as mend

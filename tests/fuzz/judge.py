@@ -1,0 +1,275 @@
+"""Runs many commands in forked processes, and judges each: no traceback, a status that means something, no more than
+so much CPU time, and no figure that can't be. Not a test itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from gzip import decompress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dyno.cli import main
+from dyno.host.process import die_with_parent
+from dyno.report.page import build, parts
+
+CPU_SECONDS = 20
+MEMORY_BYTES = 4 << 30
+STATUSES = (0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some commands, one after the other, in a directory of their own with these files."""
+
+    name: str
+    files: Mapping[str, bytes]
+    commands: Sequence[Sequence[str]]
+    rest: Sequence[Sequence[str]] = ()
+    """Those that are left out where the first of the commands is refused."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended; `wrong` says what is not to be."""
+
+    case: str
+    words: Sequence[str]
+    status: int | None
+    wrong: str | None
+
+
+class TooLong(BaseException):
+    """The command took more CPU time than any may."""
+
+
+def judged(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> list[Ended]:
+    """All the cases, each made from its seed in the process that runs it."""
+    with tempfile.TemporaryDirectory() as place:
+        told = [Path(place, str(number)) for number in range(processes)]
+        shares = [list(seeds[number::processes]) for number in range(processes)]
+        alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, told, strict=True)}
+        found: list[Ended] = []
+        while alive:
+            # Of these alone: the tests may have other children.
+            pid, status = os.waitpid(next(iter(alive)), 0)
+            share, path = alive.pop(pid)
+            if status:
+                found.append(_died(path, status))
+                done = sum('"case"' in line for line in path.read_text().splitlines())
+                # The one that killed it is not tried again.
+                rest = share[done:]
+                more = path.with_name(f"{path.name}-{done}")
+                alive[_forked(make, rest, more)] = (rest, more)
+                told.append(more)
+        return found + [ended for path in told for ended in _read(path)]
+
+
+def _forked(make: Callable[[int], Case], seeds: Sequence[int], told: Path) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        die_with_parent(parent)
+        _limit()
+        with tempfile.TemporaryDirectory() as home, told.open("w") as file:
+            for seed in seeds:
+                case = make(seed)
+                file.write(json.dumps({"case": case.name}) + "\n")
+                file.flush()
+                for ended in _case(case, Path(home)):
+                    file.write(json.dumps([ended.case, list(ended.words), ended.status, ended.wrong]) + "\n")
+                    file.flush()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(status)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    # The charting library is the same in every page, and takes longer to pack than all else.
+    parts.library, build.pack = cache(parts.library), cache(build.pack)
+    signal.signal(signal.SIGPROF, _too_long)
+    # Nothing is opened, and no address is asked for.
+    os.environ["BROWSER"] = "/bin/true"
+
+
+def _too_long(number: int, frame: Any) -> None:
+    raise TooLong
+
+
+def _died(path: Path, status: int) -> Ended:
+    *_, last = path.read_text().splitlines() or ["{}"]
+    return Ended(str(last), (), None, f"the process died: {status}")
+
+
+def _read(path: Path) -> Iterator[Ended]:
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            yield Ended(*json.loads(line))
+
+
+def _case(case: Case, home: Path) -> Iterator[Ended]:
+    place = Path(tempfile.mkdtemp(dir=home))
+    os.chdir(place)
+    os.environ["DYNO_WORK"] = str(place / "work")
+    for name, content in case.files.items():
+        Path(name).write_bytes(content)
+    refused = False
+    for number, words in enumerate((*case.commands, *case.rest)):
+        if number < len(case.commands) or not refused:
+            ended = run(case.name, words)
+            refused = refused or (number == 0 and ended.status == 2)
+            yield ended
+    for name, content in case.files.items():
+        if not Path(name).exists() or Path(name).read_bytes() != content:
+            yield Ended(case.name, (), None, f"{name} is not what it was")
+    os.chdir(home)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def run(case: str, words: Sequence[str]) -> Ended:
+    """One command, in this process."""
+    status: Any = None
+    wrong: str | None = None
+    with _caught() as (out, err):
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        try:
+            main(list(words))
+        except SystemExit as ended:
+            status = ended.code
+        except TooLong:
+            wrong = f"took over {CPU_SECONDS} s of CPU time"
+        except BaseException as error:
+            wrong = _where(error)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        said = [os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace") for file in (out, err)]
+    wrong = wrong or nonsense(words, status, *said)
+    return Ended(case, words, status if isinstance(status, int) else None, wrong)
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[tuple[int, int]]:
+    """Files in the place of standard output and standard error, for which commands make streams of their own."""
+    streams, before = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            yield out.fileno(), err.fileno()
+        finally:
+            sys.stdout, sys.stderr = streams
+            for descriptor, old in enumerate(before, 1):
+                os.dup2(old, descriptor)
+                os.close(old)
+
+
+def _where(error: BaseException) -> str:
+    frames = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {' < '.join(reversed(frames[-3:]))}: {str(error)[:200]}"
+
+
+# -- what is not to be ----------------------------------------------------------------------------------------
+
+NO_NUMBER = re.compile(r"(?<![\w.\\])[-+]?(nan|inf|NaN|Infinity)(?![\w])")
+# What is a part of a whole. Some shares may be over it: of a time, the CPU time of several threads.
+SHARES = re.compile(
+    r"(?:harness|steal|stood) ([\d,.]+) %|([\d,.]+) % (?:of \d+ cores|of its files|was stolen|of a trial's CPU time)"
+    r"|(?:under load was|stood still for|waited for memory for|harness took up to) ([\d,.]+) %"
+    r"|([\d,.]+) % of (?:the CPU time to others|rate)"
+)
+HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Of a cell in JSON: what may be less than nothing.
+SIGNED = {"written_bytes", "facts", "trial_facts", "params", "settings", "plan", "options"}
+
+
+def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | None:
+    """What is wrong with how a command ended; None where nothing is."""
+    if status not in STATUSES:
+        return f"status {status!r}"
+    if "Traceback" in err:
+        return "a traceback"
+    if status == 2:
+        *before, last = err.splitlines() or [""]
+        if not last.startswith("dyno: ") or any(not line.startswith("passed over: ") for line in before):
+            return f"not one line: {err[:300]!r}"
+    if harmful := HARMFUL.search(out.replace("\r\n", "\n") + err):
+        return f"harmful: {harmful.group()!r}"
+    if status != 2:
+        return _figures(words, out) or _files(words)
+    return None
+
+
+def _figures(words: Sequence[str], out: str) -> str | None:
+    # With -o there is nothing but what is said of it; and after another flag it may be the value of that.
+    asked = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
+    if asked and not any(word.startswith(("-o", "--output", "--help")) for word in words):
+        return _json(out)
+    if found := NO_NUMBER.search(out):
+        return f"no number: {out[max(found.start() - 60, 0) : found.end() + 20]!r}"
+    for found in SHARES.finditer(out):
+        if any(float(share.replace(",", "").rstrip(".")) > 100 for share in found.groups() if share):
+            return f"over 100 %: {found.group()!r}"
+    return None
+
+
+def _json(text: str) -> str | None:
+    def refuse(constant: str) -> Any:
+        raise ValueError(constant)
+
+    try:
+        found = json.loads(text, parse_constant=refuse)
+    except ValueError as error:
+        return f"no JSON: {error}"
+    return next(_wrong(found, ""), None)
+
+
+def _wrong(found: Any, at: str) -> Iterator[str]:
+    if isinstance(found, dict):
+        for name, value in found.items():
+            if name not in SIGNED:
+                yield from _wrong(value, f"{at}.{name}")
+    elif isinstance(found, list):
+        for value in found:
+            yield from _wrong(value, f"{at}[]")
+    elif isinstance(found, (int, float)) and ("cells" in at or "samples" in at):
+        if found < 0 and ".param_" not in at and ".fact_" not in at and "written_bytes" not in at:
+            yield f"negative: {at} = {found}"
+        if "percent" in at and found > 100:
+            yield f"over 100 %: {at} = {found}"
+
+
+def _files(words: Sequence[str]) -> str | None:
+    """What a command wrote."""
+    for path in [*Path.cwd().rglob("*.html"), *Path.cwd().rglob("*.svg")]:
+        text = path.read_text(encoding="utf-8")
+        for packed in re.findall(r"H4sI[\w+/]+=*", text):
+            text += decompress(b64decode(packed)).decode() if len(packed) < 200_000 else ""
+        if path.suffix == ".svg" and (found := re.search(r"NaN|Infinity|undefined", text)):
+            return f"{path.name}: {text[max(found.start() - 60, 0) : found.end() + 20]!r}"
+        path.unlink()
+    return None
+
+
+if __name__ == "__main__":
+    print(run("by hand", sys.argv[1:]), time.process_time())

@@ -1,0 +1,148 @@
+"""Whatever is wrong with a file or a command line, it is said in one line, or does no harm: no traceback, a status
+that means something, no figure that can't be, no text that steers a terminal, no end of waiting.
+
+A few hundred of each in every run of the tests; tens of thousands with `-m soak`. Each is made from its number, so
+that what failed can be made again: `python tests/fuzz/test_fuzz.py file 4711`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import mutate
+import pytest
+from base import COMMANDS, NOTHING_IS_RUN, PLANS, run_files
+from judge import Case, Ended, judged
+
+SOAK = 10_000
+FORMS = (
+    ("show", "m.json"),
+    ("show", "m.json", "--json"),
+    ("show", "m.json", "--csv"),
+    ("show", "m.json", "--markdown"),
+)
+OTHERS = (
+    ("show", "m.json", "--by-phase"),
+    ("show", "m.json", "--json", "--samples"),
+    ("show", "m.json", "--csv", "--samples"),
+    ("show", "m.json", "-o", "x.parquet"),
+    ("compare", "m.json"),
+    ("compare", "m.json", "--json", "--metric", "p99"),
+    ("compare", "m.json", "r.json", "--json"),
+    ("compare", "r.json", "m.json"),
+    ("check", "m.json", "--against", "r.json"),
+    ("check", "r.json", "--against", "m.json", "--json", "--strict"),
+)
+# Each takes as long as all of those above.
+DRAWN = (
+    ("report", "m.json", "-o", "x.html", "--overwrite"),
+    ("site", "m.json", "r.json", "-o", "site"),
+    *(
+        ("plot", "m.json", "--chart", name, "--phase", phase, "-o", f"{name.replace(':', '-')}.svg")
+        for name, phase in (
+            *(("throughput", "mixed"), ("ratios", "read-cold"), ("latency", "mixed"), ("parts", "read")),
+            *(("series", "read"), ("size", "fill"), ("sweep:size", "read"), ("size-speed", "read")),
+        )
+    ),
+)
+
+
+@cache
+def bases() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        return run_files(Path(place))
+
+
+def file(seed: int) -> Case:
+    """A damaged run file, through every command that reads one, and one of those that draw."""
+    drawn = DRAWN[seed // 3 % len(DRAWN)] if seed % 3 else DRAWN[seed % 2]
+    return _file(seed, FORMS[:1], (*FORMS[1:], *OTHERS, drawn))
+
+
+def quick_file(seed: int) -> Case:
+    """The same, through the table and a few."""
+    others = Random(seed).sample((*FORMS[1:], *OTHERS), 2)
+    return _file(seed, FORMS[:1], (*others, *([DRAWN[seed // 10 % len(DRAWN)]] if seed % 10 == 0 else ())))
+
+
+def _file(seed: int, commands: Sequence[Sequence[str]], rest: Sequence[Sequence[str]]) -> Case:
+    random = Random(f"file {seed}")
+    whole = random.choice(bases())
+    return Case(f"file {seed}", {"m.json": mutate.run_file(random, whole), "r.json": whole}, commands, rest)
+
+
+def plan(seed: int) -> Case:
+    random = Random(f"plan {seed}")
+    made = mutate.plan(random, random.choice(PLANS))
+    return Case(f"plan {seed}", {"plan.toml": made}, [("run", "plan.toml", *NOTHING_IS_RUN)])
+
+
+def command(seed: int) -> Case:
+    random = Random(f"command {seed}")
+    (name, *words), last = random.choice(COMMANDS)
+    made = [name, *mutate.command(random, words), *last]
+    return Case(f"command {seed}", {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode()}, [made])
+
+
+def held(make: Callable[[int], Case], seeds: range, processes: int) -> None:
+    found = apart(make, seeds, processes)
+    print("\n" + counts(found))
+    wrong = [ended for ended in found if ended.wrong]
+    shown = "\n".join(f"{one.case}: dyno {' '.join(map(str, one.words))[:200]}: {one.wrong}" for one in wrong[:40])
+    assert not wrong, f"{len(wrong)} of {len(found)}:\n{shown}"
+    assert len({ended.case for ended in found}) == len(seeds)
+
+
+def apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:
+    """By a process of its own, which has no threads when it forks: those of the tests may hold a lock."""
+    words = [make.__name__, "--from", str(seeds.start), "--to", str(seeds.stop), "--processes", str(processes)]
+    ended = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, check=True, text=True)
+    return [Ended(*json.loads(line)) for line in ended.stdout.splitlines()]
+
+
+def counts(found: Sequence[Ended]) -> str:
+    """How many commands ended with which status."""
+    rows = Counter((ended.words[0] if ended.words else "-", ended.status) for ended in found)
+    return "\n".join(
+        f"{name:<10} {status!s:<5} {count:>8,}" for (name, status), count in sorted(rows.items(), key=str)
+    )
+
+
+def named(of: object) -> str:
+    return getattr(of, "__name__", str(of))
+
+
+@pytest.mark.parametrize(("make", "count"), [(quick_file, 160), (plan, 200), (command, 160)], ids=named)
+def test_a_few_of_each(make: Callable[[int], Case], count: int) -> None:
+    held(make, range(count), processes=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("make", [file, plan, command], ids=named)
+def test_very_many_of_each(make: Callable[[int], Case]) -> None:
+    held(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
+
+
+if __name__ == "__main__":
+    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command)}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=kinds)
+    parser.add_argument("seeds", type=int, nargs="*")
+    parser.add_argument("--from", type=int, default=0, dest="start")
+    parser.add_argument("--to", type=int, default=0, dest="stop")
+    parser.add_argument("--processes", type=int, default=1)
+    asked = parser.parse_args()
+    bases()
+    every = [*asked.seeds, *range(asked.start, asked.stop)]
+    for ended in judged(kinds[asked.kind], every, asked.processes):
+        print(json.dumps([ended.case, list(ended.words), ended.status, ended.wrong]))

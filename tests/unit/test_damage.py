@@ -1,0 +1,280 @@
+"""Guards that a run file is right once it is read, whatever was in it: what is damaged is said in one line, with the
+place and what was expected, and text can do no harm."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, is_one_line
+
+from dyno import results
+from dyno.harmless import harmless
+from dyno.histogram import percentiles
+from dyno.model import UsageError
+
+WHOLE = TESTS / "data" / "run-schema-2.json"
+"""Three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""
+COLD = 2
+"""Which of the samples that is."""
+HUGE = 2**63
+
+
+def text(found: Any) -> str:
+    return json.dumps(found, separators=(",", ":"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "r.json"
+
+
+def damage(file: Path, at: int, place: str, value: Any) -> None:
+    """Puts a value in the place `samples.0.items` of a line."""
+    lines = WHOLE.read_text().splitlines()
+    found = whole = json.loads(lines[at])
+    *path, last = place.split(".")
+    for step in path:
+        found = found[int(step)] if isinstance(found, list) else found.setdefault(step, {})
+    if value is DELETED:
+        del found[last]
+    else:
+        found[int(last) if isinstance(found, list) else last] = value
+    lines[at] = text(whole)
+    file.write_text("".join(f"{line}\n" for line in lines))
+
+
+def said(file: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        results.load(file)
+    line = str(caught.value)
+    assert "\n" not in line
+    return line.removeprefix(f"{file} ")
+
+
+DELETED = object()
+POINT = dict.fromkeys(("from_ns", "operations", "p50_ns", "p99_ns"), 10**9)
+HEADER: tuple[tuple[str, Any, str], ...] = (
+    ("plan", [], "plan: expected `object`, got `array`"),
+    ("plan.samples", "3", "plan.samples: expected `int`, got `str`"),
+    ("plan.samples", 0, "plan.samples: expected `int` >= 1"),
+    ("plan.seed", DELETED, "plan: object missing required field `seed`"),
+    ("plan.phases", [], "plan.phases: expected `array` of length >= 1"),
+    ("plan.phases", ["mixed", "mixed"], "plan.phases: one is there twice"),
+    ("plan.phases", [{}], "plan.phases[0]: expected `str`, got `object`"),
+    ("plan.budget", -1, "plan.budget: expected `int` >= 0"),
+    ("plan.budget", [1], "plan.budget: expected `int | float`, got `array`"),
+    ("plan.until", 1.5, "plan.until: expected `float` <= 1.0"),
+    ("plan.memory", HUGE, f"plan.memory: expected `int` <= {HUGE - 1}"),
+    ("host.cpu", [], "host.cpu: expected `object | null`, got `array`"),
+    ("host.cpu.model", 5, "host.cpu.model: expected `str | null`, got `int`"),
+    ("host.filesystem.ram_backed", "no", "host.filesystem.ram_backed: expected `bool | null`, got `str`"),
+    ("host.steal_percent", 100.1, "host.steal_percent: expected `float` <= 100.0"),
+    ("host.memory.total_bytes", -1, "host.memory.total_bytes: expected `int` >= 0"),
+    ("phases", {}, "phases: expected `array | null`, got `object`"),
+    ("phases", [{"title": "x"}], "phases[0]: object missing required field `name`"),
+    ("phases", [{"name": "mixed", "kinds": {"get": 1}}], "phases[0].kinds[...]: expected `bool`, got `int`"),
+    ("layout", {"columns": [{"title": "x"}]}, "layout.columns[0]: object missing required field `of`"),
+    ("layout", {"columns": [{"title": "x", "of": "y", "name": "z"}]}, "layout.columns[0].of: invalid enum value 'y'"),
+    ("charts", [{"name": "x"}], "charts[0]: object missing required field `title`"),
+    ("created", "yesterday", "created: expected a date and a time by ISO 8601"),
+    ("cells", [], "cells: expected `array` of length >= 1"),
+    ("cells.0", [], "cells[0]: expected `object`, got `array`"),
+    ("cells.0.tier", "safe", "cells[0].tier: invalid enum value 'safe'"),
+    ("cells.0.options", {"a": [1]}, "cells[0].options[...]: expected `bool | int | float | str`, got `array`"),
+    ("cells.0.options", {"a": None}, "cells[0].options[...]: expected `bool | int | float | str`, got `null`"),
+    ("cells.1.params.mix", DELETED, "cells[1].params: not those of the first cell"),
+    ("cells.1.params.clients", 0, "cells[1].params.clients: expected a number of clients"),
+    ("cells.1.params.clients", "many", "cells[1].params.clients: expected a number of clients"),
+    ("cells.1.params.rate", -5, "cells[1].params.rate: expected operations a second, or max"),
+    ("cells.1.params.records", HUGE, f"cells[1].params[...]: expected `int` <= {HUGE - 1}"),
+)
+TRIAL: tuple[tuple[str, Any, str], ...] = (
+    ("cell", 4, "cell: 4 of 4, counted from 0"),
+    ("cell", -1, "cell: expected `int` >= 0"),
+    ("block", "0", "block: expected `int`, got `str`"),
+    ("started", "later", "started: expected a date and a time by ISO 8601, with its zone"),
+    ("started", "2026-01-01T00:00:00", "started: expected a date and a time by ISO 8601, with its zone"),
+    ("started", "0001-01-01T00:00:00+14:00", "started: expected a date and a time by ISO 8601, with its zone"),
+    ("settings", {"a": {"b": 1}}, "settings[...]: expected `bool | int | float | str | null`, got `object`"),
+    ("settings", 5, "settings: expected `object | null`, got `int`"),
+    ("resources", [], "resources: expected `object`, got `array`"),
+    ("loop", {"name": "native"}, "loop: object missing required field `clock`"),
+    ("loop.operation_ns", -1.5, "loop.operation_ns: expected `float` >= 0.0"),
+    ("strain.steal_percent", 250, "strain.steal_percent: expected `int` <= 100"),
+    ("strain.swapped_in_bytes", -1, "strain.swapped_in_bytes: expected `int` >= 0"),
+    ("absent", {"none": "why"}, "the phase none is not in the plan"),
+    ("caveats", [{"code": 5, "text": "x"}], "caveats[0].code: expected `str`, got `int`"),
+    ("samples.0.phase", "none", "the phase none is not in the plan"),
+    ("samples.0.phase", "mixed", "samples: two are of one phase"),
+    ("samples.0.items", -1, "samples[0].items: expected `int` >= 0"),
+    ("samples.0.items", HUGE, f"samples[0].items: expected `int` <= {HUGE - 1}"),
+    ("samples.0.items", 1.5, "samples[0].items: expected `int`, got `float`"),
+    ("samples.0.items", True, "samples[0].items: expected `int`, got `bool`"),
+    ("samples.0.items", DELETED, "samples[0]: object missing required field `items`"),
+    ("samples.0.errors", 2, "samples[0].errors: 2 of 1 operations"),
+    ("samples.0.clients", 0, "samples[0].clients: expected `int` >= 1"),
+    ("samples.0.histogram", 5, "samples[0].histogram: expected `str | null`, got `int`"),
+    ("samples.0.client", [1], "samples[0].client: expected `object | null`, got `array`"),
+    ("samples.0.client.user_ns", -1, "samples[0].client.user_ns: expected `int` >= 0"),
+    ("samples.0.server", {"user_ns": "x"}, "samples[0].server.user_ns: expected `int | null`, got `str`"),
+    ("samples.0.facts", {"a": []}, "samples[0].facts[...]: expected `bool | int | float | str | null`, got `array`"),
+    ("samples.0.series", [{}], "samples[0].series[0]: object missing required field `from_ns`"),
+    ("samples.0.series", [{**POINT, "interval_ns": 1}], "samples[0].series: more than 10000 intervals"),
+    ("samples.0.series", [{**POINT, "interval_ns": 0}], "samples[0].series[0].interval_ns: expected `int` >= 1"),
+    (f"samples.{COLD}.residency.resident_bytes", 10**9, f"samples[{COLD}].residency: more is resident than there is"),
+)
+
+
+def name(of: Any) -> str:
+    return "deleted" if of is DELETED else of if isinstance(of, str) else text(of)
+
+
+@pytest.mark.parametrize(("place", "value", "why"), HEADER, ids=name)
+def test_a_header_of_the_wrong_shape_is_damage(file: Path, place: str, value: Any, why: str) -> None:
+    damage(file, 0, place, value)
+    assert said(file) == f"is damaged in line 1: {why}"
+
+
+@pytest.mark.parametrize(("place", "value", "why"), TRIAL, ids=name)
+def test_a_trial_of_the_wrong_shape_is_damage(file: Path, place: str, value: Any, why: str) -> None:
+    damage(file, 3, place, value)
+    assert said(file) == f"is damaged in line 4: {why}"
+
+
+LINES = (
+    (b'{"kind":"trial","kind":"trial"}', 'the key "kind" is there twice'),
+    (b'{"kind":"later","a":[{"b":1,"b":1}]}', 'the key "b" is there twice'),
+    (b'{"kind":"later","a":NaN}', "NaN is not a number of JSON"),
+    (b'{"kind":"later","a":-Infinity}', "-Infinity is not a number of JSON"),
+    (b'{"kind":"later","a":1e999}', "1e999 is not a number of JSON"),
+    (b'{"kind":"later","a":' + b"9" * 5_000 + b"}", "a number of 5000 digits"),
+    (b'{"kind":"later","a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+    (b'{"kind":"later","a":"\xff"}', "not UTF-8 from byte 21 on"),
+    (b'{"kind":"later",}', "not JSON from character 16 on"),
+    (b"[1]", "not an object"),
+    (b'{"kind":"end"}', "object missing required field `why`"),
+)
+
+
+@pytest.mark.parametrize(("line", "why"), LINES, ids=lambda of: str(of)[:40])
+def test_a_line_that_has_no_one_meaning_is_damage(file: Path, line: bytes, why: str) -> None:
+    first, *rest = WHOLE.read_bytes().splitlines()
+    file.write_bytes(b"\n".join([first, line, *rest, b""]))
+    assert said(file) == f"is damaged in line 2: {why}"
+
+
+def test_a_line_is_read_whoever_wrote_it(file: Path) -> None:
+    """With spaces, other escapes, other digits and the line breaks of another system: not as Dyno writes it."""
+    lines = [json.dumps(json.loads(line), indent=None, sort_keys=True) for line in WHOLE.read_text().splitlines()]
+    lines[1] = lines[1].replace('"ok"', '"\\u006fk"').replace('"steal_percent": 0.0', '"steal_percent": 0.00e1')
+    file.write_bytes("".join(f"{line}\r\n" for line in lines).encode())
+    first, second = results.load(WHOLE), results.load(file)
+    assert (first.header, first.cells, first.attempts) == (second.header, second.cells, second.attempts)
+
+
+def test_what_a_later_dyno_adds_is_passed_over(file: Path) -> None:
+    header, *lines = map(json.loads, WHOLE.read_text().splitlines())
+    later = {"a": [{"b": [[]]}]}
+    for found in (header, header["plan"], header["host"], header["host"]["cpu"], header["cells"][0]):
+        found["later"] = later
+    for line in lines:
+        for found in (line, line["loop"], line["strain"], line["resources"], line["samples"][0]):
+            found["later"] = later
+        line["samples"][0]["client"]["later"] = 5
+    file.write_text("".join(f"{text(line)}\n" for line in (header, *lines, {"kind": "later", **later})))
+    assert results.load(file).attempts == results.load(WHOLE).attempts
+    assert "later" not in text(results.load(file).header)
+
+
+# -- text -----------------------------------------------------------------------------------------------------
+
+EVIL = "\x1b[2J\x9b31m\u202e[/bold]:smile:\ud800\x7f"
+SHOWN = "\\x1b[2J\\x9b31m\\u202e[/bold]:smile:\\ud800\\x7f"
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+def test_text_of_a_run_file_steers_no_terminal(shell: Shell, escaped: bool) -> None:
+    evil = EVIL if escaped else EVIL.replace("\ud800", "")
+    lines = [json.loads(line) for line in WHOLE.read_text().splitlines()]
+    lines[0]["cells"][0]["engine"] = lines[0]["host"]["cpu"]["model"] = evil
+    lines[0]["cells"][0]["options"] = {evil: evil}
+    lines[1] |= {"outcome": "crash", "why": f"{evil}\nof two lines", "settings": {evil: evil}}
+    lines[2]["loop"]["name"] = evil
+    made = "".join(f"{json.dumps(line, ensure_ascii=escaped)}\n" for line in lines)
+    if not escaped:
+        # Which JSON wants escaped.
+        made = made.replace("\x9b", "\\u009b")
+    shell.file.write_text(made, encoding="utf-8")
+    for form in ((), ("--json",), ("--csv",), ("--markdown",)):
+        ended = shell.dyno("show", shell.file, *form)
+        assert (ended.status, ended.err) == (0, "")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", ended.out)
+        wanted = SHOWN if escaped else SHOWN.replace("\\ud800", "")
+        assert wanted in (ended.out if form != ("--json",) else ended.out.replace("\\\\", "\\")).replace("\\[", "[")
+
+
+def test_text_that_has_no_end_is_cut(file: Path) -> None:
+    damage(file, 3, "why", "x" * 60_000)
+    assert results.load(file).attempts[2].why == "x" * 4_000 + "... (56,000 characters more)"
+
+
+def test_the_mark_of_what_was_cut_where_it_entered_stays(file: Path) -> None:
+    told = harmless("é\n" * 10_000, keep="\n")
+    damage(file, 3, "why", told)
+    assert results.load(file).attempts[2].why == told
+
+
+def test_reasons_may_have_several_lines_and_settings_may_not(file: Path) -> None:
+    damage(file, 3, "absent", {"mixed": "one\ntwo"})
+    assert results.load(file).attempts[2].absent == {"mixed": "one\ntwo"}
+    damage(file, 3, "settings", {"a": "one\ntwo"})
+    assert results.load(file).attempts[2].settings == {"a": "one\\ntwo"}
+
+
+# -- histograms -----------------------------------------------------------------------------------------------
+
+
+def packed(plain: bytes) -> str:
+    body = zlib.compress(plain, 9)
+    return base64.b64encode(bytes.fromhex("1c849314") + len(body).to_bytes(4, "big") + body).decode()
+
+
+def plain(encoded: str) -> bytes:
+    return zlib.decompress(base64.b64decode(encoded)[8:])
+
+
+def a_histogram() -> str:
+    return next(s.histogram for a in results.load(WHOLE).attempts for s in a.samples if s.histogram is not None)
+
+
+def test_a_histogram_that_counts_more_than_there_is_room_for_is_none() -> None:
+    # Thrice nearly 2 to the 62nd, in nine bytes each; and in three histograms: less than nothing.
+    most = b"\xfe" + b"\xff" * 8
+    head = plain(a_histogram())[:40]
+    assert percentiles([packed(head + most)])["max"] == 0
+    for found in ([packed(head + most * 3)], [packed(head + most)] * 3):
+        with pytest.raises(ValueError, match=r"^not a histogram: it counts "):
+            percentiles(found)
+
+
+def test_a_histogram_that_unpacks_to_very_much_is_none() -> None:
+    with pytest.raises(ValueError, match=r"^not a histogram: over 1,048,576 bytes"):
+        percentiles([packed(plain(a_histogram())[:40] + bytes(100 << 20))])
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def test_damage_is_one_line_whatever_command_looks(shell: Shell) -> None:
+    """The histogram of one sample, which is decoded only when it is looked at."""
+    damage(shell.file, 3, "samples.1.histogram", packed(b"x" * 60))
+    for words in (*(("show", *form) for form in ((), ("--json",), ("--csv",))), ("compare",), ("plot", "-o", "c/")):
+        status, out, err = shell.dyno(words[0], "r.json", *words[1:])
+        assert (status, out) == (2, "") and is_one_line(err)
+        assert err.startswith("dyno: r.json is damaged: not a histogram: ")

@@ -1,0 +1,185 @@
+"""Guards that only files are read, up to a size, and that nothing is written that could not be read again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import TESTS, Shell, is_one_line, small
+
+from dyno import results
+from dyno.model import Cell, UsageError
+from dyno.results import Attempt
+from dyno.results.parse import MOST_BYTES, MOST_LINE
+from dyno.run.parent import _kept
+from dyno.run.planfile import MOST_BYTES as MOST_PLAN_BYTES
+
+WHOLE = TESTS / "data" / "run-schema-2.json"
+HUGE = 2**63
+EVIL, SHOWN = "\x1b[2J\u202e\ud800", "\\x1b[2J\\u202e\\ud800"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "r.json"
+
+
+# -- what is no file ------------------------------------------------------------------------------------------
+
+READERS = (
+    ("show", "{file}"),
+    ("compare", "{file}"),
+    ("check", "{file}", "--against", "{file}"),
+    ("report", "{file}", "-o", "x.html"),
+    ("plot", "{file}", "-o", "charts/"),
+    ("site", "{file}", "-o", "site"),
+    ("run", "records", "-e", "memory", *small(samples=1), "-o", "{file}", "--resume"),
+    ("run", "records", "-e", "memory", *small(samples=1), "-o", "{file}", "--overwrite"),
+)
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_a_pipe_is_not_waited_for(shell: Shell, words: tuple[str, ...]) -> None:
+    os.mkfifo(shell.file)
+    ended = shell.dyno(*(word.replace("{file}", "r.json") for word in words))
+    assert (ended.status, ended.out) == (2, "") and is_one_line(ended.err) and " is a pipe, " in ended.err
+    assert [path.name for path in shell.home.iterdir()] == ["r.json"] and shell.file.is_fifo()
+
+
+def test_what_is_no_file_is_refused_in_one_line(shell: Shell) -> None:
+    (shell.home / "loop.json").symlink_to("loop.json")
+    (shell.home / "zero.json").symlink_to("/dev/zero")
+    (shell.home / "pipe.toml").symlink_to("pipe")
+    os.mkfifo(shell.home / "pipe")
+    (shell.home / "zero.toml").symlink_to("/dev/zero")
+    for words, why in (
+        (("show", "loop.json"), "can't read loop.json: Too many levels of symbolic links"),
+        (("show", "zero.json"), "can't read zero.json: it is a device, not a file"),
+        (("show", "/dev/zero"), "can't read /dev/zero: it is a device, not a file"),
+        (("show", "."), "can't read .: Is a directory"),
+        (("run", "pipe.toml"), "can't read pipe.toml: it is a pipe, not a file"),
+        (("run", "zero.toml"), "can't read zero.toml: it is a device, not a file"),
+    ):
+        assert shell.dyno(*words) == (2, "", f"dyno: {why}\n")
+
+
+def test_a_site_passes_over_what_is_no_file(shell: Shell) -> None:
+    os.mkfifo(shell.home / "pipe.json")
+    shell.file.write_bytes(WHOLE.read_bytes())
+    ended = shell.dyno("site", ".", "-o", "site")
+    assert ended.status == 0, ended.err
+    assert [path.name for path in (shell.home / "site" / "runs").iterdir()] == ["r.html"]
+
+
+def test_what_is_too_large_is_not_read(shell: Shell) -> None:
+    # Which takes no room on the disk.
+    for name, most in (("r.json", MOST_BYTES), ("plan.toml", MOST_PLAN_BYTES)):
+        with (shell.home / name).open("wb") as sparse:
+            sparse.truncate(most + (5 << 20))
+    assert shell.dyno("show", "r.json").err == "dyno: can't read r.json: it has 2,053 MiB, of 2,048 at most\n"
+    assert shell.dyno("run", "plan.toml").err == "dyno: can't read plan.toml: it has 6 MiB, of 1 at most\n"
+
+
+def test_a_line_without_an_end_is_not_read_whole(file: Path) -> None:
+    file.write_bytes(WHOLE.read_bytes())
+    with file.open("r+b") as grown:
+        grown.truncate(file.stat().st_size + MOST_LINE)
+    with pytest.raises(UsageError, match=r"r\.json is damaged in line 14: longer than 64 MiB$"):
+        results.load(file)
+
+
+# -- what is written ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(file: Path) -> tuple[Path, Attempt]:
+    """A run file without trials, and one that may be added."""
+    run = results.load(WHOLE)
+    results.create(file, run.header, run.cells)
+    return file, run.attempts[0]
+
+
+def deep() -> list[Any]:
+    made: list[Any] = []
+    for _ in range(100_000):
+        made = [made]
+    return made
+
+
+# Made when it is wanted: some is large.
+UNREADABLE: tuple[tuple[Callable[[], Mapping[str, Any]], str], ...] = (
+    (lambda: {"settings": {"a": float("nan")}}, "Out of range float values are not JSON compliant"),
+    (lambda: {"settings": {"a": float("inf")}}, "Out of range float values are not JSON compliant"),
+    (lambda: {"settings": {"a": b"x"}}, "bytes is not JSON"),
+    (lambda: {"settings": {"a": {1, 2}}}, "set is not JSON"),
+    (lambda: {"settings": {"a": object()}}, "object is not JSON"),
+    (lambda: {"settings": {"a": (1, 2)}}, "settings[...]: expected `bool | int | float | str | null`, got `array`"),
+    (lambda: {"settings": {"a": 2**64}}, f"settings[...]: expected `int` <= {HUGE - 1}"),
+    (lambda: {"settings": {"a": deep()}}, "maximum recursion depth exceeded"),
+    (lambda: {"settings": [1]}, "settings: expected `object | null`, got `array`"),
+    (lambda: {"caveats": ("x",)}, "caveats[0]: expected `object`, got `str`"),
+    (lambda: {"version": 5}, "version: expected `str | null`, got `int`"),
+    (lambda: {"duration_ns": -1}, "duration_ns: expected `int` >= 0"),
+    (lambda: {"cell": 4}, "cell: 4 of 4, counted from 0"),
+    (lambda: {"absent": {"none": "why"}}, "the phase none is not in the plan"),
+    (lambda: {"output": "x" * (65 << 20)}, "a line of 65 MiB, of 64 at most"),
+)
+
+
+@pytest.mark.parametrize(("changed", "why"), UNREADABLE, ids=[why[:40] for _, why in UNREADABLE])
+def test_a_line_that_could_not_be_read_is_not_written(
+    written: tuple[Path, Attempt], changed: Callable[[], Mapping[str, Any]], why: str
+) -> None:
+    file, attempt = written
+    before = file.read_bytes()
+    with pytest.raises(UsageError) as caught:
+        results.append(file, replace(attempt, **changed()))
+    line = str(caught.value)
+    assert line.startswith(f"can't write to {file} what could not be read again: {why}") and "\n" not in line
+    assert file.read_bytes() == before
+    results.append(file, attempt)
+    assert results.load(file).attempts == (attempt,)
+
+
+def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[Path, Attempt]) -> None:
+    file, attempt = written
+    bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
+    ended = _kept(file, replace(attempt, **bad))
+    assert results.load(file).attempts == (ended,)
+    assert (ended.outcome, ended.samples) == ("error", ())
+    assert ended.why and ended.why.startswith("its results can't be kept: ")
+
+
+def test_nor_is_a_header(file: Path) -> None:
+    run = results.load(WHOLE)
+    cell = run.cells[0]
+    made: tuple[tuple[Mapping[str, Any], Cell], ...] = (
+        ({**run.header, "host": {"cpu": 5}}, cell),
+        (run.header, replace(cell, params={**cell.params, "records": HUGE})),
+        (run.header, replace(cell, options={"a": float("nan")})),
+    )
+    for header, one in made:
+        with pytest.raises(UsageError, match=r"^can't write to .* what could not be read again: "):
+            results.create(file, header, [one])
+        assert not file.exists()
+
+
+def test_text_that_could_do_harm_does_not_keep_a_run_from_being_resumed() -> None:
+    cell = results.load(WHOLE).cells[0]
+    evil = replace(cell, options={"a": EVIL, "b": "plain", "c": 1.5})
+    assert results.kept([cell]) == (cell,)
+    assert results.kept([evil]) == (replace(cell, options={"a": SHOWN, "b": "plain", "c": 1.5}),)
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b'{"kind":"trial"', b"x" * 100_000])
+def test_a_torn_line_is_cut_off_and_no_more(file: Path, torn: bytes) -> None:
+    file.write_bytes(WHOLE.read_bytes() + torn)
+    results.mend(file)
+    assert file.read_bytes() == WHOLE.read_bytes()
+    file.write_bytes(torn)
+    results.mend(file)
+    assert file.read_bytes() == b""
