@@ -1,5 +1,5 @@
-"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: what a transaction takes by each, and how long
-each takes to say so.
+"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: what a transaction takes by each, and how
+long each takes to say so.
 
     python benchmarks/shootout.py --zodbshootout PATH [--turns N] [--objects N]
 
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -110,8 +110,8 @@ def main() -> int:
 
 
 def content_bytes(python: Path, objects: int) -> int:
-    """Of an object of ours, so that our pickles are as long as zodbshootout's are. It takes whole words of a text, and
-    more of them than the size that it was asked for has room for."""
+    """Of an object of ours, so that our pickles are as long as zodbshootout's are. It takes whole words of a text,
+    and more of them than the size that it was asked for has room for."""
     program = (
         "from zodbshootout.speedtest import SpeedTestData, pobject_base_size as base\n"
         f"pickles = SpeedTestData(1, {objects}, base).make_pickles({objects})\n"

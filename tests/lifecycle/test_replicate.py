@@ -1,5 +1,5 @@
-"""A published experiment as a user repeats it: what is printed of its findings, again from the run file, and what can't
-be asked for.
+"""A published experiment as a user repeats it: what is printed of its findings, again from the run file, and what
+can't be asked for.
 """
 
 from __future__ import annotations

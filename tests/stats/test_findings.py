@@ -198,7 +198,13 @@ def test_facts_are_compared_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("crashed", "attempts", "kind"),
-    [(0, 3, "can't tell"), (0, 10, "contradicted"), (5, 10, "can't tell"), (10, 10, "confirmed"), (0, 0, "can't tell")],
+    [
+        (0, 3, "can't tell"),
+        (0, 10, "contradicted"),
+        (5, 10, "can't tell"),
+        (10, 10, "confirmed"),
+        (0, 0, "can't tell"),
+    ],
 )
 def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts: int, kind: str) -> None:
     outcomes = ["crash"] * crashed + ["ok"] * (attempts - crashed)

@@ -1,4 +1,5 @@
-"""Published experiments as data: each a plan that repeats it, the figures that it printed, and what it says of them."""
+"""Published experiments as data: each a plan that repeats it, the figures that it printed, and what it says of
+them."""
 
 from __future__ import annotations
 
@@ -75,7 +76,6 @@ class Experiment:
     @property
     def citation(self) -> str:
         return f"{self.author}, {self.title}, {self.year}"
-
 
     def sized(self, preset: str | None) -> Mapping[str, Any]:
         """The plan at another size than the published one."""

@@ -23,8 +23,8 @@ from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Che
 STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
 INDENT = max(map(len, STYLES)) + 2
 LEGEND = (
-    f"Ratios are of speeds, block by block, with their interval of {words.LEVEL}; of several values of a parameter, from"
-    " the lower end of the lowest interval to the upper end of the highest. A claim is confirmed where the whole"
+    f"Ratios are of speeds, block by block, with their interval of {words.LEVEL}; of several values of a parameter,"
+    " from the lower end of the lowest interval to the upper end of the highest. A claim is confirmed where the whole"
     " interval bears it out, and contradicted where all of it speaks against it. A finding is confirmed if all of its"
     " ratios confirm it, and contradicted if one contradicts it."
 )
@@ -41,9 +41,9 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
         said = f"“{each.finding.says}”" if each.finding.says else each.finding.shows
         console.print(Text.assemble((f"{each.kind:<{INDENT}}", STYLES[each.kind]), said))
         for line in _said(each, names):
-            console.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT)))
+            console.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT), expand=False))
         if each.checks:
-            console.print(Padding(_table(each, run, names), (0, 0, 0, INDENT)))
+            console.print(Padding(_table(each, run, names), (0, 0, 0, INDENT), expand=False))
     console.print()
     console.print(Text(LEGEND, "dim"))
 
@@ -71,10 +71,10 @@ def _table(found: Found, run: Run, names: Names) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for _ in range(5):
         table.add_column()
-    changing = varying(run)
+    changing = _changing(run)
 
     def key(check: Check) -> tuple[object, ...]:
-        """Of checks that differ in nothing but the last of the parameters that vary."""
+        """Of checks that differ in nothing but the last of these parameters."""
         params = {} if check.cell is None else check.cell.params
         others = [repr(params.get(name)) for name in changing[:-1]]
         return found.finding.claims.index(check.claim), check.phase, check.other, *others, check.kind, check.why or ""
@@ -82,6 +82,12 @@ def _table(found: Found, run: Run, names: Names) -> Table:
     for _, group in groupby(sorted(found.checks, key=key), key):
         table.add_row(*_row(list(group), changing, names))
     return table
+
+
+def _changing(run: Run) -> list[str]:
+    """The parameters that vary; the one with the most values, which is the axis of a chart, comes last."""
+    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    return sorted(counts, key=lambda name: counts[name])
 
 
 def _row(checks: list[Check], changing: list[str], names: Names) -> list[Text]:
@@ -100,7 +106,7 @@ def _claimed(check: Check, names: Names) -> str:
     claim = check.claim
     one = _side(claim.of, claim.of_params, names)
     if claim.relation == FAILS:
-        return f"{one}: at least {claim.low:.0%} of trials crash"
+        return f"{one}: at least {claim.low * 100:g} % of trials crash"
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
     other = _side(than, claim.than_params, names) if than else "the others"
     what = f"{claim.metric} of " if claim.fact else ""
@@ -124,8 +130,8 @@ def _bound(claim: Claim) -> str:
     if claim.relation not in (*MORE, *LESS):
         return ""
     least, most = (claim.low, claim.high) if claim.relation in MORE else (_inverse(claim.high), _inverse(claim.low))
-    parts = [f"at least {words.figure(least)}"] if least > 1 else []
-    parts += [f"at most {words.figure(most)}"] if most != float("inf") else []
+    parts = [f"at least {least:g}"] if least > 1 else []
+    parts += [f"at most {most:g}"] if most != float("inf") else []
     return f", by a factor of {' and '.join(parts)}" if parts else ""
 
 

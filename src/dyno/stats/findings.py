@@ -170,7 +170,9 @@ def _kind(claim: Claim, low: float, high: float) -> str:
 def _failures(run: Run, claim: Claim) -> Iterator[Check]:
     """Of all cells together, since a cell has too few trials to tell. A repeated trial counts again, as the statement
     is about what happens."""
-    cells = {at for at, cell in enumerate(run.cells) if cell.asked == claim.of and _fits(cell, claim, claim.of_params)}
+    cells = {
+        at for at, cell in enumerate(run.cells) if cell.asked == claim.of and _fits(cell, claim, claim.of_params)
+    }
     outcomes = [attempt.outcome for attempt in run.attempts if attempt.cell in cells]
     if not outcomes:
         yield Check(claim, UNCLEAR, "", None, "", why="nothing like it was measured")
