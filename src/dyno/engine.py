@@ -177,8 +177,12 @@ class EngineSpec:
         )
 
     def chosen(self, options: Mapping[str, Value]) -> EngineSpec:
-        """The engine as it is with these options."""
-        return self if self.sharing is None else replace(self, clients=self.sharing(options))
+        """The engine as it is with these options. Raises UsageError for a way to share it that there is not."""
+        if self.sharing is None:
+            return self
+        clients = self.sharing(options)
+        _check_clients("sharing", clients)
+        return replace(self, clients=clients)
 
     def check(self, ports: Iterable[str]) -> None:
         """Whether the declaration can be meant as it stands; `ports`: those that there are. Raises UsageError, which

@@ -170,11 +170,7 @@ def test_a_storage_says_what_it_is(store: Store, serving: Serving) -> None:
 TRACED = (
     ("filestorage", Tier.POWER),
     ("zeo", Tier.POWER),
-    *(
-        (f"relstorage:backend={backend}", tier)
-        for backend in BACKENDS
-        for tier in (Tier.PROCESS, Tier.POWER)
-    ),
+    *((f"relstorage:backend={backend}", tier) for backend in BACKENDS for tier in (Tier.PROCESS, Tier.POWER)),
 )
 
 

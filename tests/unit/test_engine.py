@@ -115,3 +115,13 @@ def test_what_is_said_of_the_encoder_is_said_in_the_suite_that_has_one() -> None
         for port in spec.ports:
             said = any("encoder" in caveat.text for caveat in spec.through(port).caveats)
             assert not said or port == "records", spec.name
+
+
+def test_an_option_may_decide_how_clients_share_it() -> None:
+    way = Setting("way", choice("processes", "threads"), "processes", "")
+    spec = replace(RIGHT, clients="processes", options=(way,), sharing=lambda options: str(options["way"]))
+    assert spec.chosen(spec.resolve({})).clients == "processes"
+    assert spec.chosen(spec.resolve({"way": "threads"})).clients == "threads"
+    assert RIGHT.chosen({}) is RIGHT
+    with pytest.raises(UsageError, match="sharing thread is not known; did you mean threads"):
+        replace(spec, sharing=lambda options: "thread").chosen({})

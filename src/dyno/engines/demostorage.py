@@ -11,12 +11,15 @@ from dyno.model import Tier, Value
 
 
 class Demo(zodb.InMemory):
-    """Both are MappingStorages, as it makes them itself; clients are threads that share the database."""
+    """Both are MappingStorages; clients are threads that share the database."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.DemoStorage import DemoStorage
+        from ZODB.MappingStorage import MappingStorage
 
-        super().__init__(DemoStorage())
+        # Where it makes the upper one itself it has blobs too, in a directory of its own beside all temporary files,
+        # which would outlive a trial that is killed.
+        super().__init__(DemoStorage(base=MappingStorage(), changes=MappingStorage()))
 
 
 ENGINE = EngineSpec(

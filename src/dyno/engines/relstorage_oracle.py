@@ -79,7 +79,9 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.POWER,
     modules=("ZODB", "relstorage", "cx_Oracle"),
-    requires=(*zodb.REQUIRES, "RelStorage>=4", "cx_Oracle>=8"),
+    requires=(*zodb.REQUIRES, "RelStorage>=4", "cx_Oracle>=8; python_version < '3.11'"),
+    # The last version that it is compiled for.
+    python="3.10",
     options=(
         foreign.setting("oracle"),
         Setting("history", choice("keep", "free"), "keep", "whether old states are kept until a pack"),

@@ -75,9 +75,8 @@ PHASES = (
 TRANSACTION = Curve(
     name="transaction",
     title="Time of a transaction by clients",
-    reading="How long a transaction takes as the number of clients grows: the median latency of each trial, of these the"
-    " median, with its 95 % interval. Down is faster. A line that stays level serves as many clients without making any"
-    " of them wait.",
+    reading="How long a transaction takes as the number of clients grows: the median latency of each trial, of these"
+    " the median, with its 95 % interval. Down is faster. Where a line stays level, no client waits for another.",
     x=Axis("param", "clients", "clients"),
     y=Axis("metric", "p50"),
 )
