@@ -7,9 +7,9 @@ PATH is zodbshootout's program, in an environment of its own, with versions that
 
     python -m venv DIR && DIR/bin/pip install zodbshootout==0.8.0 pyperf==2.3.1 six RelStorage
 
-Newer versions of pyperf have an option that zodbshootout has too. Both write objects of the same size, which is that of
-zodbshootout's pickles, whatever size it was asked for; both keep the same caches, use the same driver and flush each
-commit. Each turn has one run of each, and who goes first changes. Of `add` and `update` the spans are of the same
+Newer versions of pyperf have an option that zodbshootout has too. Both write objects of the same size, which is that
+of zodbshootout's pickles, whatever size it was asked for; both keep the same caches, use the same driver and flush
+each commit. Each turn has one run of each, and who goes first changes. Of `add` and `update` the spans are of the same
 steps. Of a cold read they are not, and what differs is timed apart, at the end: see `difference`.
 """
 
