@@ -108,7 +108,7 @@ def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[
         yield port
 
 
-@pytest.mark.parametrize("store", stores(), ids=str)
+@pytest.mark.parametrize("store", list(stores()), ids=str)
 def test_every_storage_passes(store: Store, serving: Serving) -> None:
     store.need()
     for container in ("mapping", "btree"):
@@ -124,7 +124,7 @@ def test_every_storage_passes(store: Store, serving: Serving) -> None:
             check(opened, store.tier)
 
 
-@pytest.mark.parametrize("store", stores(), ids=str)
+@pytest.mark.parametrize("store", list(stores()), ids=str)
 def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Store, serving: Serving) -> None:
     store.need()
     # As threads share a database, and as processes do, which have a storage of their own each.
@@ -142,7 +142,7 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
                 )
 
 
-@pytest.mark.parametrize("store", stores(), ids=str)
+@pytest.mark.parametrize("store", list(stores()), ids=str)
 def test_a_storage_says_what_it_is(store: Store, serving: Serving) -> None:
     store.need()
     place, server = serving(store)

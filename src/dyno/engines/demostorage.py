@@ -11,15 +11,17 @@ from dyno.model import Tier, Value
 
 
 class Demo(zodb.InMemory):
-    """Both are MappingStorages; clients are threads that share the database."""
+    """Both are MappingStorages, as it makes them itself; clients are threads that share the database."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.DemoStorage import DemoStorage
-        from ZODB.MappingStorage import MappingStorage
+        from ZODB.interfaces import IBlobStorage
+        from zope.interface import noLongerProvides
 
-        # Where it makes the upper one itself it has blobs too, in a directory of its own beside all temporary files,
-        # which would outlive a trial that is killed.
-        super().__init__(DemoStorage(base=MappingStorage(), changes=MappingStorage()))
+        storage = DemoStorage()
+        # It would make a directory for them beside all temporary files, which outlives a trial that is killed.
+        noLongerProvides(storage, IBlobStorage)
+        super().__init__(storage)
 
 
 ENGINE = EngineSpec(

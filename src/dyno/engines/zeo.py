@@ -11,7 +11,7 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import zodb
 from dyno.model import Caveat, Tier, Value
-from dyno.servers.zeo import ZEO
+from dyno.servers.zeo import INVALIDATION_QUEUE, ZEO
 from dyno.settings import Setting, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -23,7 +23,7 @@ ANSWER_SECONDS = 30
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return ZEO(home)
+    return ZEO(home, int(options["invalidation_queue"]))
 
 
 class Client:
@@ -56,7 +56,8 @@ class Client:
         return zodb.versions("ZEO")
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {**TIERS[Tier.POWER], "cache_mib": self._options["cache_mib"], "transport": "socket"}
+        names = ("cache_mib", "invalidation_queue", "sharing")
+        return {**TIERS[Tier.POWER], **{name: self._options[name] for name in names}, "transport": "socket"}
 
     def files(self) -> Iterable[Path]:
         return zodb.files(self._server.file(self._name), self._server.blobs(self._name))
@@ -86,6 +87,7 @@ ENGINE = EngineSpec(
     requires=(*zodb.REQUIRES, "ZEO>=6"),
     options=(
         Setting("cache_mib", integer(1), 256, "cache of each client process, in MiB (ZEO's default: 20)"),
+        Setting("invalidation_queue", integer(1), INVALIDATION_QUEUE, "last transactions that the server reads at a start"),
         zodb.SHARING,
     ),
     server=serve,

@@ -18,6 +18,9 @@ from dyno.servers.process import Process, Served, directory, socket
 SOCKET, CONFIGURATION = "zeo.sock", "zeo.conf"
 STORAGES = 32
 """That there are: a trial has one, and some for the checks before it."""
+INVALIDATION_QUEUE = 100
+"""Transactions of which the server remembers what they changed, for clients that come back: its default. It reads so
+many whole when it starts."""
 NAME = "storage"
 """The file in a home that says which of them is its own."""
 _STORAGE = """<filestorage {name}>
@@ -30,7 +33,8 @@ _STORAGE = """<filestorage {name}>
 class ZEO(Served):
     """See `dyno.engine.Server`."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, invalidation_queue: int = INVALIDATION_QUEUE) -> None:
+        self._queue = invalidation_queue
         # The client finds it from any directory.
         self._home = home.absolute()
         self.address = self._home / SOCKET
@@ -47,7 +51,8 @@ class ZEO(Served):
 
     def _configured(self) -> Iterator[str]:
         # It writes the number of its process into /var otherwise, or where it is started.
-        yield f"<zeo>\n  address {self.address}\n  pid-filename {self._home / 'zeo.pid'}\n</zeo>\n"
+        yield f"<zeo>\n  address {self.address}\n  pid-filename {self._home / 'zeo.pid'}\n"
+        yield f"  invalidation-queue-size {self._queue}\n</zeo>\n"
         for number in range(STORAGES):
             self._of(number).mkdir(exist_ok=True)
             yield _STORAGE.format(name=number, file=self.file(str(number)), blobs=self.blobs(str(number)))

@@ -82,7 +82,7 @@ class Relational:
         if driver(self._options) != "PyMySQL":
             # A word of PyMySQL's. By a socket the other one uses no TLS.
             del address["ssl_disabled"]
-        return mended.adapter(wanted, {**address, "db": name})
+        return mended.adapter(wanted, {**address, "database": name})
 
     # -- see `dyno.engine.Engine` -----------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Relational:
             return f"{kind} {cursor.fetchone()[0].split()[0].split('-')[0]}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = ("backend", "history", "cache", "cache_mib", "server_cache_mib")
+        names = ("backend", "history", "cache", "cache_mib", "server_cache_mib", "sharing")
         told: dict[str, Value | None] = {name: self._options[name] for name in names}
         return {**told, "driver": driver(self._options), **self._durability()}
 
@@ -129,8 +129,8 @@ class Relational:
             closing(connection.cursor()) as cursor,
         ):
             for name in wanted:
-                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SELECT @@{name}")
-                found[name] = str(cursor.fetchone()[0])
+                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SHOW GLOBAL VARIABLES LIKE '{name}'")
+                found[name] = str(cursor.fetchone()[-1])
         return found
 
     def files(self) -> Iterable[Path]:
