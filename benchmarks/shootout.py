@@ -12,10 +12,10 @@ of zodbshootout's pickles, whatever size it was asked for; both keep the same ca
 each commit. Each turn has one run of each, and who goes first changes.
 
 Of `add` and `update` both time the same steps: a transaction from its beginning to the return of its commit, on a
-connection that is open. Of a cold read they do not. zodbshootout opens the database again for each, and its span begins
-with a new connection, which has the way to the container to load, too; what it reads is always the same container.
-Dyno's connection stays open and drops what it had, in the span, and reads another container each time. Python's garbage
-collector is on in zodbshootout and off in Dyno.
+connection that is open. Of a cold read they do not. zodbshootout opens the database again for each, and its span
+begins with a new connection, which has the way to the container to load, too; what it reads is always the same
+container. Dyno's connection stays open and drops what it had, in the span, and reads another container each time.
+Python's garbage collector is on in zodbshootout and off in Dyno.
 
 Beside the time on the wall stands the CPU time of a transaction, which others on the machine change less: of
 zodbshootout by its own loops with another clock, of Dyno by what its run file says.
