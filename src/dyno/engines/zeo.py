@@ -87,7 +87,7 @@ ENGINE = EngineSpec(
     requires=(*zodb.REQUIRES, "ZEO>=6"),
     options=(
         Setting("cache_mib", integer(1), 256, "cache of each client process, in MiB (ZEO's default: 20)"),
-        Setting("invalidation_queue", integer(1), INVALIDATION_QUEUE, "last transactions that the server reads at a start"),
+        Setting("invalidation_queue", integer(1), INVALIDATION_QUEUE, "last transactions, read at a server's start"),
         zodb.SHARING,
     ),
     server=serve,
