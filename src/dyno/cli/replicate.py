@@ -1,4 +1,4 @@
-"""`dyno replicate`: a published experiment, its table and ours side by side."""
+"""`dyno replicate`: a published experiment, its table and ours side by side, and what it found, checked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dyno.cli.run import carry_out, status
 from dyno.model import UsageError
 from dyno.report import replica
 from dyno.run import plan, planfile
+from dyno.run.rows import lacking
 
 
 @click.command(name="replicate")
@@ -39,14 +40,14 @@ def command(
         replica.listing([published.experiment(name) for name in published.names()], console)
         return 0
     found = published.experiment(experiment)
-    asked = planfile.parse(found.plan, found.name)
-    here = [name for name in asked.engines if isinstance(name, str) and registry.runs_here(name)]
+    asked = planfile.parse(found.sized(preset), found.name)
+    named = [engine for engine in asked.engines if isinstance(engine, str)]
+    missing = lacking(registry.suite(asked.suite), named)
+    here = [name for name in named if name not in missing]
     if not here:
         raise UsageError(f"no engine of {found.name} can run here; `dyno list` says what to install")
-    said: dict[str, Any] = {
-        name: value for name, value in (("preset", preset), ("samples", samples)) if value is not None
-    }
+    said: dict[str, Any] = {} if samples is None else {"samples": samples}
     made = plan.make(replace(asked, engines=here, **said))
     run = carry_out(made, path, root, resume, overwrite)
-    replica.render(found, run, console)
+    replica.render(found, run, console, missing)
     return status(run)

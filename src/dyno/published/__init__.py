@@ -1,4 +1,5 @@
-"""Published experiments as data: each a plan that repeats it, and the figures that it printed."""
+"""Published experiments as data: each a plan that repeats it, the figures that it printed, and what it says of
+them."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from dyno.model import UsageError
+from dyno.published.findings import Contender, Finding, contenders, findings
 from dyno.settings import unknown
 
 if sys.version_info >= (3, 11):
@@ -41,6 +43,15 @@ class PublishedLine:
 
 
 @dataclass(frozen=True)
+class Style:
+    """How the experiment makes one figure of several runs: the least of the means of so many of them."""
+
+    runs: int
+    operations: int
+    """Of each client in a run, whose mean duration is taken."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published experiment."""
 
@@ -51,14 +62,26 @@ class Experiment:
     machine: str
     notes: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
-    """Of a table with a phase in each line; there are either these or `lines`."""
+    """Of a table with a phase in each line; there are these or `lines`, or neither where no figure is known."""
     lines: tuple[PublishedLine, ...]
     plan: Mapping[str, Any]
     """As in a plan file."""
+    sizes: Mapping[str, Mapping[str, Any]]
+    """Of presets, by name: what is otherwise in the plan there, over what the suite says of that preset."""
+    contenders: tuple[Contender, ...]
+    style: Style | None
+    """None for one whose figures are those of single runs."""
+    findings: tuple[Finding, ...]
 
     @property
     def citation(self) -> str:
         return f"{self.author}, {self.title}, {self.year}"
+
+    def sized(self, preset: str | None) -> Mapping[str, Any]:
+        """The plan at another size than the published one."""
+        if preset is None:
+            return self.plan
+        return {**self.plan, **self.sizes.get(preset, {}), "preset": preset}
 
 
 def names() -> list[str]:
@@ -71,11 +94,35 @@ def experiment(name: str) -> Experiment:
     """Raises UsageError, with the nearest name, for one that is not there."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
-    data = tomllib.loads((files(__package__) / f"{name}.toml").read_text())
-    rows = tuple(PublishedRow(*row) for row in data.pop("rows", ()))
-    params, columns = data.pop("params", ()), data.pop("columns", ())
-    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in data.pop("lines", ()))
-    return Experiment(name=name, rows=rows, lines=lines, notes=tuple(data.pop("notes")), **data)
+    return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text()))
+
+
+def parse(name: str, data: Mapping[str, Any]) -> Experiment:
+    """Of what is in a file. Raises UsageError for a finding that can't be checked as it is written."""
+    left = dict(data)
+    rows = tuple(PublishedRow(*row) for row in left.pop("rows", ()))
+    params, columns = left.pop("params", ()), left.pop("columns", ())
+    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
+    taking_part = contenders(left.pop("contenders", ())) or _contenders(rows, left["plan"])
+    known = {each.name: each.engine for each in taking_part}
+    style = left.pop("style", None)
+    return Experiment(
+        name=name,
+        rows=rows,
+        lines=lines,
+        notes=tuple(left.pop("notes")),
+        sizes=left.pop("sizes", {}),
+        contenders=taking_part,
+        style=None if style is None else Style(**style),
+        findings=findings(left.pop("findings", ()), known, name),
+        **left,
+    )
+
+
+def _contenders(rows: Sequence[PublishedRow], plan: Mapping[str, Any]) -> tuple[Contender, ...]:
+    """Where a file does not list them: those of its rows, or the plan's engines."""
+    named = {row.published_as: row.engine for row in rows} or {name: name for name in plan["engine"]}
+    return tuple(Contender(name, name, engine) for name, engine in named.items())
 
 
 def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:

@@ -1,15 +1,16 @@
-"""A published table and ours, line by line. No ratio of the two is drawn: they are of different machines."""
+"""A published table and ours, line by line. No ratio of the two is drawn: they are of different machines. What the
+published text says of its figures is checked against ours alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import places, units, widereplica
+from dyno.report import findings, places, styled, units, widereplica
 from dyno.results import Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize
@@ -25,17 +26,25 @@ def listing(experiments: Iterable[Experiment], console: Console) -> None:
     console.print(table)
 
 
-def render(experiment: Experiment, run: Run, console: Console) -> None:
-    """The published figures on the left, this run's on the right: medians over trials."""
+def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
+    """The published figures on the left, this run's on the right: medians over trials. Then what was found there, and
+    what this run says of it. `missing`: engines that could not run here, and why."""
     console.print(Text(experiment.citation, "bold"))
     console.print(f"published on: {experiment.machine}")
     if experiment.lines:
         widereplica.render(experiment, run, console)
-    else:
+    elif experiment.rows:
         _rows(experiment, run, console)
+    if experiment.style is not None:
+        styled.render(experiment, experiment.style, run, console)
     console.print()
+    left_out = {each.engine: each.published_as for each in experiment.contenders if each.engine in (missing or {})}
+    for engine, name in left_out.items():
+        console.print(Text(f"  {name}: not run here: {engine} {(missing or {})[engine]}"), soft_wrap=True)
     for note in experiment.notes:
         console.print(Text(f"  {note}"), soft_wrap=True)
+    if experiment.findings:
+        findings.render(experiment, run, console)
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:

@@ -70,6 +70,19 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     return rows
 
 
+def lacking(suite: Suite, engines: Iterable[str]) -> dict[str, str]:
+    """Those of the engines that can't run here as they are written, each with the reason."""
+    found: dict[str, str] = {}
+    for text in engines:
+        name, given = _split(text)
+        declared = registry.attempt("engine", name)
+        spec = registry.through(suite, declared) if isinstance(declared, EngineSpec) else None
+        why = f"it is no engine of suite {suite.name}" if spec is None else spec.lacking(spec.resolve(given))
+        if why is not None:
+            found[text] = why
+    return found
+
+
 def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
     if tier is None:
         return

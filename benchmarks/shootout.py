@@ -1,0 +1,245 @@
+"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: what a transaction takes by each, and how
+long each takes to say so.
+
+    python benchmarks/shootout.py --zodbshootout PATH [--turns N] [--objects N]
+
+PATH is zodbshootout's program, in an environment of its own, with versions that go together:
+
+    python -m venv DIR && DIR/bin/pip install zodbshootout==0.8.0 pyperf==2.3.1 six RelStorage
+
+Newer versions of pyperf have an option that zodbshootout has too. Both write objects of the same size, which is that
+of zodbshootout's pickles, whatever size it was asked for; both keep the same caches, use the same driver and flush
+each commit. Each turn has one run of each, and who goes first changes.
+
+Of `add` and `update` both time the same steps: a transaction from its beginning to the return of its commit, on a
+connection that is open. Of a cold read they do not. zodbshootout opens the database again for each, and its span
+begins with a new connection, which has the way to the container to load, too; what it reads is always the same
+container. Dyno's connection stays open and drops what it had, in the span, and reads another container each time.
+Python's garbage collector is on in zodbshootout and off in Dyno.
+
+Beside the time on the wall stands the CPU time of a transaction, which others on the machine change less: of
+zodbshootout by its own loops with another clock, of Dyno by what its run file says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from dyno import results
+from dyno.stats.estimate import apart, around
+from dyno.stats.style import mean_ns
+from dyno.stats.summary import client_cpu_ns, summarize
+
+HERE = Path(__file__).resolve().parents[1]
+STORAGES = {"filestorage": "filestorage", "sqlite": "relstorage:backend=sqlite"}
+"""By the names in zodbshootout's configuration."""
+PHASES = {"add": "add", "update": "update", "cold": "read-cold"}
+"""By zodbshootout's names."""
+SAME = ("add", "update")
+"""Those in which both time the same steps."""
+CACHE_MIB = 256
+"""Of RelStorage and of SQLite, as Dyno has them."""
+TRIALS, TRANSACTIONS = 5, 10
+"""Processes of each benchmark in a turn, and what each does: zodbshootout's own number of transactions."""
+CLOSE, CONFIDENCE = 0.15, 0.95
+DISABLED = "(disabled)"
+"""In the name of what could not run: the figure beside it is none."""
+CONFIGURATION = """
+%import relstorage
+<zodb filestorage>
+    <filestorage>
+        path {home}/Data.fs
+        blob-dir {home}/blobs
+    </filestorage>
+</zodb>
+<zodb sqlite>
+    <relstorage>
+        name dyno
+        keep-history true
+        blob-dir {home}/sqlite-blobs
+        shared-blob-dir true
+        cache-local-mb {cache}
+        <sqlite3>
+            driver sqlite3
+            data-dir {home}/sqlite
+            <pragmas>
+                synchronous full
+                cache_size -{pages}
+            </pragmas>
+        </sqlite3>
+    </relstorage>
+</zodb>
+"""
+CPU_PROGRAM = """
+import json, sys, time
+from zodbshootout import speedtest
+from zodbshootout._dbsupport import BenchmarkDBFactory, get_databases_from_conf_file
+speedtest.perf_counter = time.process_time
+configuration, storage, objects = sys.argv[1], sys.argv[2], int(sys.argv[3])
+made = next(d for d in get_databases_from_conf_file(open(configuration)) if d.name == storage)
+factory = BenchmarkDBFactory(made, objects, 1, can_zap=True)
+worker = speedtest.SpeedTestWorker(0, speedtest.SpeedTestData(1, objects, speedtest.pobject_base_size))
+calls = {"add": worker.bench_add, "update": worker.bench_update, "cold": worker.bench_cold_read}
+print(json.dumps({name: call(1, factory) / worker.inner_loops * 1e9 for name, call in calls.items()}))
+"""
+Times = dict[tuple[str, str], list[float]]
+"""Of a storage and a phase, in zodbshootout's names: mean times of a transaction in ns, one of each process."""
+
+
+class Turn(NamedTuple):
+    seconds: float
+    times: Times
+    cpu: Times
+    """The same of CPU time."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The suite objects beside zodbshootout, in turns.")
+    parser.add_argument("--zodbshootout", type=Path, required=True, metavar="PATH", help="its program")
+    parser.add_argument("--turns", type=int, default=3, metavar="N", help="default: 3")
+    parser.add_argument("--objects", type=int, default=1_000, metavar="N", help="of a transaction; default: 1000")
+    asked = parser.parse_args()
+    program = asked.zodbshootout.absolute()
+    if not os.access(program, os.X_OK):
+        parser.error(f"{program} is no program")
+    python = program.with_name("python")
+    size = content_bytes(python, asked.objects)
+    print(f"{asked.objects:,} objects of a transaction, each with {size} bytes", flush=True)
+    ours: list[Turn] = []
+    theirs: list[Turn] = []
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        for number in range(asked.turns):
+            home = Path(folder) / str(number)
+            home.mkdir()
+            sides = [
+                lambda home=home: theirs.append(shootout(program, home, asked.objects)),
+                lambda home=home: ours.append(dyno(home, asked.objects, size)),
+            ]
+            for side in sides[:: (-1) ** number]:
+                side()
+            told = ", ".join(f"{n} {t.seconds:.0f} s" for n, t in (("zodbshootout", theirs[-1]), ("dyno", ours[-1])))
+            print(f"turn {number + 1}: {told}", flush=True)
+    return compared(theirs, ours)
+
+
+def content_bytes(python: Path, objects: int) -> int:
+    """Of an object of ours, so that our pickles are as long as zodbshootout's are. It takes whole words of a text,
+    and more of them than the size that it was asked for has room for."""
+    program = (
+        "from zodbshootout.speedtest import SpeedTestData, pobject_base_size as base\n"
+        f"pickles = SpeedTestData(1, {objects}, base).make_pickles({objects})\n"
+        "print(sum(map(len, pickles)) / len(pickles))"
+    )
+    told = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout
+    from ZODB.serialize import ObjectWriter
+
+    from dyno.suites.objects.items import Item
+
+    return max(round(float(told)) - len(ObjectWriter().serialize(Item(b""))), 27)
+
+
+def shootout(program: Path, home: Path, objects: int) -> Turn:
+    (home / "sqlite").mkdir()
+    configuration, out = home / "shootout.conf", home / "shootout.json"
+    configuration.write_text(CONFIGURATION.format(home=home, cache=CACHE_MIB, pages=CACHE_MIB * 1024))
+    words = ["--object-counts", objects, "-c", 1, "--include-mapping", "no", "--zap", "force"]
+    # A process does as many transactions as one of Dyno's: one loop of 10, without others before.
+    pyperf = ["--processes", TRIALS, "--values", 1, "--loops", 1, "--warmups", 0, "--output", out]
+    command = [program, *words, *pyperf, configuration, *PHASES]
+    seconds = timed(command, home)
+    found: Times = {}
+    for benchmark in json.loads(out.read_text())["benchmarks"]:
+        name = benchmark["metadata"]["name"]
+        if DISABLED in name:
+            continue
+        # '{c=1 processes, o=1000} sqlite: add 1000 objects'
+        storage, _, what = name.partition("} ")[2].partition(": ")
+        phase = next(phase for phase in PHASES if phase in what.split())
+        values = [value for run in benchmark["runs"] for value in run.get("values", ())]
+        found[storage, phase] = [value * 1e9 for value in values]
+    return Turn(seconds, found, cpu_of(program.with_name("python"), configuration, home, objects))
+
+
+def cpu_of(python: Path, configuration: Path, home: Path, objects: int) -> Times:
+    """CPU time by the same loops of zodbshootout, in as many processes."""
+    found: Times = {}
+    for storage in STORAGES:
+        for _ in range(TRIALS):
+            words = [python, "-c", CPU_PROGRAM, configuration, storage, str(objects)]
+            told = subprocess.run(words, cwd=home, check=True, capture_output=True, text=True).stdout
+            for phase, ns in json.loads(told).items():
+                found.setdefault((storage, phase), []).append(ns)
+    return found
+
+
+def dyno(home: Path, objects: int, size: int) -> Turn:
+    out = home / "dyno.json"
+    params = {"objects": objects, "object_size": size, "transactions": TRANSACTIONS}
+    words = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
+    words += ["--phases", ",".join(PHASES.values()), "--samples", str(TRIALS), "--tier", "power", "--budget", "60"]
+    command = [sys.executable, "-m", "dyno", "run", "objects", "-e", ",".join(STORAGES.values()), *words, "-o", out]
+    seconds = timed(command, home)
+    names = {ours: theirs for theirs, ours in {**STORAGES, **PHASES}.items()}
+    found: Times = {}
+    cpu: Times = {}
+    for row in summarize(results.load(out)):
+        if not row.cell.floor:
+            key = names[row.cell.asked], names[row.phase]
+            found[key] = [mean for sample in row.samples if (mean := mean_ns(sample)) is not None]
+            cpu[key] = [each * objects for sample in row.samples if (each := client_cpu_ns(sample)) is not None]
+    return Turn(seconds, found, cpu)
+
+
+def timed(command: Sequence[object], home: Path) -> float:
+    """Seconds of the wall clock. What it said is shown where it failed."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE / "src"), "DYNO_WORK": str(home / "work")}
+    begin = time.perf_counter()
+    ended = subprocess.run(
+        [str(word) for word in command], cwd=home, env=environment, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        sys.exit(f"{command[0]} ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    return time.perf_counter() - begin
+
+
+def pooled(turns: Sequence[Times]) -> Times:
+    keys = [(storage, phase) for storage in STORAGES for phase in PHASES]
+    return {key: [time for times in turns for time in times.get(key, ())] for key in keys}
+
+
+def compared(theirs: Sequence[Turn], ours: Sequence[Turn]) -> int:
+    """Whether anything whose steps are the same is too far off."""
+    wall = pooled([turn.times for turn in theirs]), pooled([turn.times for turn in ours])
+    cpu = pooled([turn.cpu for turn in theirs]), pooled([turn.cpu for turn in ours])
+    far = False
+    print(f"\nms of a transaction: {'zodbshootout':>20} {'dyno':>7}  dyno / zodbshootout [95 %]")
+    for storage, phase in wall[0]:
+        for what, (base, mine) in (("on the wall", wall), ("of the CPU", cpu)):
+            times, own = base[storage, phase], mine[storage, phase]
+            ratio = apart(own, times)
+            found = around(math.exp(ratio.log), ratio, CONFIDENCE)
+            assert found.low is not None and found.high is not None
+            off = not 1 - CLOSE <= found.median <= 1 + CLOSE
+            far = far or (off and phase in SAME and what == "on the wall")
+            print(
+                f"{storage:<11} {PHASES[phase]:<9} {what:<11} {median(times) / 1e6:>8.2f} {median(own) / 1e6:>7.2f}"
+                f"  {found.median:.3f} [{found.low:.3f} to {found.high:.3f}]{', OFF' if off else ''}"
+            )
+    for name, turns in (("zodbshootout", theirs), ("dyno", ours)):
+        print(f"{name}: {median(turn.seconds for turn in turns):.0f} s of the wall clock in the median turn")
+    return int(far)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

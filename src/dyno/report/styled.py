@@ -1,0 +1,89 @@
+"""The figures of a run in the style of a published experiment, beside our own: time per operation by each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dyno.model import Cell
+from dyno.published import Experiment, Style
+from dyno.report import places, units
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats import style as styles
+from dyno.stats.doubts import doubts
+from dyno.stats.summary import CellSummary, summarize
+
+CLIENTS = "clients"
+
+
+def render(experiment: Experiment, style: Style, run: Run, console: Console) -> None:
+    names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
+    told = {each.engine: each.published_as for each in experiment.contenders}
+    rows = sorted(_rows(run, told), key=lambda row: _place(row, names, run, list(told)))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("phase", *names):
+        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
+    table.add_column("published as", no_wrap=True)
+    for head in (f"best of {style.runs} means", "│ median", "[95 %]", "per second", "[95 %]"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("remarks", style="yellow")
+    previous = None
+    for row in rows:
+        part = row.phase, *(row.cell.params[name] for name in names[:-1])
+        if previous not in (None, part):
+            table.add_row()
+        previous = part
+        values = (units.count(v) if isinstance(v, int) else str(v) for v in map(row.cell.params.get, names))
+        remarks = ", ".join(doubt.short for doubt in doubts(row, run))
+        table.add_row(row.phase, *values, told[row.cell.asked], *_figures(row, style), remarks)
+    console.print()
+    console.print(table)
+    console.print()
+    for line in _legend(rows, style, told):
+        console.print(Text(line, "dim"), soft_wrap=True)
+
+
+def _rows(run: Run, told: dict[str, str]) -> Iterator[CellSummary]:
+    return (row for row in summarize(run) if row.cell.asked in told and not row.cell.floor)
+
+
+def _place(row: CellSummary, names: list[str], run: Run, engines: list[str]) -> tuple[object, ...]:
+    """In the order of the plan: what is not swept, the phase, and then the clients."""
+    orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
+    at = [orders[name].index(row.cell.params[name]) for name in names]
+    phases = list(run.plan["phases"])
+    return *at[:-1], phases.index(row.phase), at[-1], engines.index(row.cell.asked)
+
+
+def _figures(row: CellSummary, style: Style) -> list[str]:
+    ours, rate = styles.typical(row), row.throughput
+    if ours is None or rate is None:
+        return ["", f"│ {(row.why or units.UNKNOWN).split(':', 1)[0]}", "", "", ""]
+    known = ours.low is not None
+    between = f"{units.duration(ours.low)} – {units.duration(ours.high)}" if known else units.UNKNOWN
+    best = units.duration(styles.best_of_means(row, style.runs))
+    return [
+        best,
+        f"│ {units.duration(ours.median)}",
+        between,
+        units.rate(rate.median),
+        units.interval(rate.low, rate.high),
+    ]
+
+
+def _legend(rows: list[CellSummary], style: Style, told: dict[str, str]) -> Iterator[str]:
+    counts = [number for row in rows for number in styles.each(row)]
+    had = f"; here each client had {units.count(min(counts))}" if counts else ""
+    had += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
+    yield (
+        f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
+        f" {style.operations} operations{had}"
+    )
+    yield "right of it ours: the median over all trials of such means, and of what was done in a second"
+    cells: dict[str, Cell] = {row.cell.asked: row.cell for row in rows}
+    for engine, cell in cells.items():
+        yield f"{told[engine]}: {places.engine(engine, cell.tier)}"

@@ -1,0 +1,255 @@
+"""Guards what is said of a published finding: confirmed and contradicted by whole intervals alone, and that one can't
+tell where the interval holds a bound, where a row is missing or void, or where rows are of two tiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stats.madeup import a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads
+
+from dyno.model import Tier, UsageError
+from dyno.published.findings import Finding, findings
+from dyno.results import Run
+from dyno.stats.findings import Found, check
+
+KNOWN = {"L": "lmdb", "S": "sqlite", "D": "duckdb", "O": "oracle"}
+LEAD = {"of": "L", "relation": "fastest", "phases": ["read"]}
+
+
+def finding(*claims: dict[str, Any]) -> Finding:
+    return findings([{"says": "it is so", "claims": claims}], KNOWN, "made-up")[0]
+
+
+def asked(run: Run, *claims: dict[str, Any]) -> Found:
+    (found,) = check(run, [finding(*claims)])
+    return found
+
+
+def claim(relation: str, than: Sequence[str] = ("S",), **more: Any) -> dict[str, Any]:
+    return {"of": "L", "relation": relation, "than": list(than), "phases": ["read"], **more}
+
+
+TWICE = reads(lmdb=[2000, 2020, 2040], sqlite=[1000, 1005, 1010])
+EQUAL = reads(lmdb=[1000, 1010, 990], sqlite=[1005, 1000, 1000])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (claim("faster"), "confirmed"),
+        (claim("slower"), "contradicted"),
+        (claim("faster", by=1.5), "confirmed"),
+        (claim("faster", by=3), "contradicted"),
+        (claim("faster", by=2), "can't tell"),
+        (claim("faster", at_most=1.5), "contradicted"),
+        (claim("faster", by=1.5, at_most=2.5), "confirmed"),
+        (claim("about", ratio=2), "confirmed"),
+        (claim("about", ratio=4), "contradicted"),
+        (claim("about", ratio=1.8, within=0.12), "can't tell"),
+        ({"of": "S", "relation": "slower", "than": ["L"], "phases": ["read"], "at_most": 2.5}, "confirmed"),
+        ({"of": "S", "relation": "slower", "than": ["L"], "phases": ["read"], "at_most": 1.5}, "contradicted"),
+    ],
+)
+def test_a_ratio_with_its_interval_confirms_or_contradicts(given: dict[str, Any], kind: str) -> None:
+    found = asked(TWICE, given)
+    assert found.kind == kind
+    (only,) = found.checks
+    assert only.ratio == pytest.approx(2.0, rel=0.02) or only.ratio == pytest.approx(0.5, rel=0.02)
+    assert only.low is not None and only.high is not None and only.low < only.ratio < only.high
+
+
+@pytest.mark.parametrize("relation", ["faster", "slower"])
+def test_nobody_can_tell_where_the_interval_holds_one(relation: str) -> None:
+    assert asked(EQUAL, claim(relation)).kind == "can't tell"
+
+
+def test_two_blocks_tell_nothing() -> None:
+    found = asked(reads(lmdb=[2000, 2020], sqlite=[1000, 1005]), claim("faster"))
+    assert found.kind == "can't tell"
+    assert found.checks[0].ratio is None and "2 blocks" in str(found.checks[0].why)
+
+
+# -- one against all others ---------------------------------------------------------------------------------
+
+
+def test_the_fastest_is_faster_than_each_other() -> None:
+    run = reads(lmdb=[2000, 2020, 2040], sqlite=[1000, 1005, 1010], duckdb=[500, 505, 510])
+    found = asked(run, LEAD)
+    assert found.kind == "confirmed"
+    assert [check.other for check in found.checks] == ["sqlite", "duckdb"]
+    assert found.left_out == ("oracle",), "what nobody has here is named, and in no ratio"
+
+
+def test_one_contradiction_contradicts_and_one_open_ratio_leaves_open() -> None:
+    faster, equal, slower = [4000, 4040, 4080], [2010, 2000, 2060], [1000, 1005, 1010]
+    leading = [2000, 2020, 2040]
+    assert asked(reads(lmdb=leading, sqlite=faster, duckdb=slower), LEAD).kind == "contradicted"
+    assert asked(reads(lmdb=leading, sqlite=faster, duckdb=equal), LEAD).kind == "contradicted"
+    assert asked(reads(lmdb=leading, sqlite=equal, duckdb=slower), LEAD).kind == "can't tell"
+    assert asked(reads(lmdb=leading, sqlite=slower, duckdb=slower), LEAD).kind == "confirmed"
+
+
+def test_every_combination_of_parameters_and_every_phase_is_asked() -> None:
+    def row(engine: str, clients: int, rate: int) -> Any:
+        rates = [rate, rate * 1.01, rate * 1.02]
+        return a_cell(engine, clients=clients), {"fill": rates, "read": rates}
+
+    run = of_rates(row("lmdb", 1, 2000), row("sqlite", 1, 1000), row("lmdb", 2, 1000), row("sqlite", 2, 2000))
+    both = claim("faster", phases=["fill", "read"])
+    found = asked(run, both)
+    assert [(check.phase, check.kind) for check in found.checks] == [
+        (phase, kind) for phase in ("fill", "read") for kind in ("confirmed", "contradicted")
+    ]
+    assert asked(run, {**both, "params": {"clients": 1}}).kind == "confirmed"
+    assert asked(run, {**both, "params": {"clients": [2]}}).kind == "contradicted"
+    assert asked(run, {**both, "params": {"clients": 4}}).kind == "can't tell"
+
+
+def test_one_engine_is_compared_with_itself_where_a_parameter_differs() -> None:
+    rows = [(a_cell("lmdb", size=size), {"read": [rate, rate * 1.01, rate]}) for size, rate in ((1, 900), (8, 300))]
+    than = {"of": "L", "phases": ["read"], "of_params": {"size": 8}, "than_params": {"size": 1}}
+    found = asked(of_rates(*rows, phases=["read"]), {**than, "relation": "slower", "by": 2})
+    assert found.kind == "confirmed"
+    assert found.checks[0].ratio == pytest.approx(1 / 3, rel=0.02)
+
+
+# -- what is in no ratio ------------------------------------------------------------------------------------
+
+
+def test_rows_of_two_tiers_are_in_no_ratio() -> None:
+    rates = {"lmdb": [2000, 2020, 2040], "sqlite": [1000, 1005, 1010]}
+    tiers = {"lmdb": Tier.PROCESS, "sqlite": Tier.POWER}
+    rows = [(a_cell(engine, tiers[engine]), {"read": values}) for engine, values in rates.items()]
+    found = asked(of_rates(*rows, phases=["read"]), claim("faster"))
+    assert found.kind == "can't tell"
+    assert found.checks[0].ratio is None
+    assert found.checks[0].why == "tier process is not compared with tier power"
+
+
+def test_a_null_engine_is_no_other() -> None:
+    rows = [
+        (a_cell("lmdb"), {"read": [2000, 2020, 2040]}),
+        (a_cell("sqlite", floor=True), {"read": [9000, 9000, 9100]}),
+    ]
+    found = asked(of_rates(*rows, phases=["read"]), claim("faster"))
+    assert (found.kind, found.checks, found.left_out) == ("can't tell", (), ("sqlite",))
+
+
+def test_a_void_row_tells_nothing_and_says_why() -> None:
+    def void(engine: str, sample: Any) -> Any:
+        return replace(sample, void="a wrong answer") if engine == "sqlite" else sample
+
+    found = asked(changed(TWICE, void), claim("faster"))
+    assert found.kind == "can't tell"
+    assert "a wrong answer" in str(found.checks[0].why)
+
+
+def test_a_cold_row_that_was_not_proven_to_be_cold_tells_nothing() -> None:
+    def warm(engine: str, sample: Any) -> Any:
+        residency = {"file_bytes": 100, "resident_bytes": 100}
+        return replace(sample, temperature="lukewarm", residency=residency) if engine == "sqlite" else sample
+
+    found = asked(changed(heated(TWICE, read="cold"), warm), claim("faster"))
+    assert found.kind == "can't tell"
+    assert found.checks[0].why == "sqlite was not proven to be cold"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"of": "O", "relation": "faster", "than": ["S"], "phases": ["read"]}, "it is not in the run"),
+        (claim("faster", phases=["fill"]), "nothing like it was measured"),
+        (claim("faster", params={"clients": 7}), "nothing like it was measured"),
+    ],
+)
+def test_what_was_not_measured_tells_nothing(given: dict[str, Any], why: str) -> None:
+    found = asked(TWICE, given)
+    assert found.kind == "can't tell"
+    assert [check.why for check in found.checks] == [why]
+
+
+def test_nothing_is_confirmed_where_all_others_are_missing() -> None:
+    found = asked(reads(lmdb=[2000, 2020, 2040]), LEAD)
+    assert (found.kind, found.checks) == ("can't tell", ())
+    assert found.left_out == ("sqlite", "duckdb", "oracle")
+
+
+def test_a_finding_without_claims_is_not_checked() -> None:
+    (found,) = check(TWICE, findings([{"says": "it is fine", "unchecked": "it is an opinion"}], KNOWN, "made-up"))
+    assert (found.kind, found.checks) == ("not checked", ())
+
+
+# -- facts and trials that fail -----------------------------------------------------------------------------
+
+
+def test_facts_are_compared_as_they_are() -> None:
+    def fact(engine: str, sample: Any) -> Any:
+        return replace(sample, facts={"stored": 100 if engine == "lmdb" else 300, "library": "x"})
+
+    run = changed(TWICE, fact)
+    assert asked(run, claim("less", fact="stored", by=2)).kind == "confirmed"
+    assert asked(run, claim("more", fact="stored")).kind == "contradicted"
+    assert asked(run, claim("less", fact="library")).kind == "can't tell", "words are in no ratio"
+
+
+@pytest.mark.parametrize(
+    ("crashed", "attempts", "kind"),
+    [
+        (0, 3, "can't tell"),
+        (0, 10, "contradicted"),
+        (5, 10, "can't tell"),
+        (10, 10, "confirmed"),
+        (0, 0, "can't tell"),
+    ],
+)
+def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts: int, kind: str) -> None:
+    outcomes = ["crash"] * crashed + ["ok"] * (attempts - crashed)
+    trials = tuple(
+        an_attempt(block, *([a_sample()] if outcome == "ok" else []), outcome=outcome)
+        for block, outcome in enumerate(outcomes)
+    )
+    found = asked(of_cells(a_cell("lmdb"), attempts=trials), {"of": "L", "relation": "fails", "at_least": 0.5})
+    assert found.kind == kind
+    if attempts:
+        assert (found.checks[0].failed, found.checks[0].attempts) == (crashed, attempts)
+
+
+# -- what can't be checked as it is written -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (claim("quicker"), "relation quicker is not known"),
+        (claim("faster", of="M"), "contender M is not known"),
+        (claim("faster", than=["M"]), "contender M is not known"),
+        ({"of": "L", "relation": "faster", "than": ["S"]}, "phases are wanted"),
+        ({"of": "L", "relation": "faster", "phases": ["read"]}, "than is wanted"),
+        (claim("faster", by=0.5), "factors, from 1 up"),
+        (claim("faster", by=3, at_most=2), "factors, from 1 up"),
+        (claim("about"), "ratio is wanted"),
+        (claim("faster", phase="read"), "phase is not known"),
+        ({"of": "L", "relation": "fails"}, "at_least is wanted"),
+    ],
+)
+def test_a_claim_that_can_not_be_checked_is_an_error(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        finding(given)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"says": "x"}, "either claims, or says by unchecked"),
+        ({"says": "x", "shows": "y", "unchecked": "z"}, "either what the text says"),
+        ({"unchecked": "z"}, "either what the text says"),
+        ({"says": "x", "unchecked": "z", "sure": True}, "sure"),
+    ],
+)
+def test_a_finding_says_one_thing(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        findings([data], KNOWN, "made-up")

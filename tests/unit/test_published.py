@@ -1,0 +1,180 @@
+"""Guards the published experiments as data: that each can be run, that its findings speak of what there is, and that
+they are printed with their verdicts; and figures in the published style, which are printed nowhere else.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from stats.madeup import a_cell, changed, of_rates
+
+from dyno import published, registry
+from dyno.model import Sample, UsageError
+from dyno.published import Experiment
+from dyno.report import replica
+from dyno.results import Run
+from dyno.run import planfile
+from dyno.run.plan import GENERAL
+from dyno.run.rows import lacking, split_engines
+from dyno.stats.metric import METRICS
+from dyno.stats.style import best_of_means, typical
+from dyno.stats.summary import summarize
+
+SECOND = 10**9
+EXPERIMENTS = {name: published.experiment(name) for name in published.names()}
+
+
+@pytest.fixture(params=EXPERIMENTS)
+def experiment(request: pytest.FixtureRequest) -> Experiment:
+    return EXPERIMENTS[request.param]
+
+
+# -- as data ----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> None:
+    suite = registry.suite(experiment.plan["suite"])
+    for preset in (None, *suite.presets):
+        asked = planfile.parse(experiment.sized(preset), experiment.name)
+        assert asked.preset in suite.presets and (preset is None or asked.preset == preset)
+        assert set(asked.phases) <= {phase.name for phase in suite.phases}
+        assert set(asked.params) <= {setting.name for setting in suite.params}
+    assert set(experiment.sizes) <= set(suite.presets)
+
+
+def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
+    """Else no row would be found."""
+    engines = experiment.plan["engine"]
+    for contender in experiment.contenders:
+        assert contender.engine in engines
+        ((_, name, given),) = split_engines([contender.engine])
+        resolved = registry.engine(name).resolve(given)
+        cell = replace(a_cell(name), options={option: resolved[option] for option in given})
+        assert cell.asked == contender.engine
+
+
+def test_claims_speak_of_what_the_suite_has(experiment: Experiment) -> None:
+    suite = registry.suite(experiment.plan["suite"])
+    settings = {setting.name: setting for setting in suite.params} | GENERAL
+    claims = [claim for finding in experiment.findings for claim in finding.claims]
+    assert claims
+    for claim in claims:
+        assert set(claim.phases) <= set(experiment.plan.get("phases") or [phase.name for phase in suite.phases])
+        assert claim.fact or claim.metric in METRICS
+        values = [*claim.params.items(), *((n, (v,)) for n, v in {**claim.of_params, **claim.than_params}.items())]
+        for name, wanted in values:
+            assert [settings[name].read(value, "") for value in wanted] == list(wanted), "of the type that a cell has"
+
+
+def test_what_can_not_run_here_is_left_out_with_the_reason() -> None:
+    suite = registry.suite("objects")
+    assert lacking(suite, ["nowhere", "sqlite", "relstorage_oracle"]).keys() == {
+        "nowhere",
+        "sqlite",
+        "relstorage_oracle",
+    }
+    assert "it is no engine of suite objects" in lacking(suite, ["sqlite"])["sqlite"]
+
+
+def test_an_experiment_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(UsageError, match="acid-2013"):
+        published.experiment("acid-2012")
+
+
+# -- as printed -------------------------------------------------------------------------------------------
+
+
+def printed(experiment: Experiment, run: Run, missing: dict[str, str] | None = None) -> str:
+    out = io.StringIO()
+    replica.render(experiment, run, Console(file=out, width=260, highlight=False), missing)
+    return out.getvalue()
+
+
+RELSTORAGE = EXPERIMENTS["relstorage-2008"]
+ENGINES = {each.name: each.engine for each in RELSTORAGE.contenders}
+
+
+def row(name: str, objects: int, clients: int, write: int, read: int) -> Any:
+    rates = {"write": write, "read": read}
+    # In the order of a run: a suite's parameters come first.
+    cell = replace(a_cell(ENGINES[name]), params={"objects": objects, "clients": clients, "rate": "max"})
+    return cell, {phase: [rate, int(rate * 1.01), int(rate * 1.02)] for phase, rate in rates.items()}
+
+
+@pytest.fixture
+def run() -> Run:
+    """MySQL leads with 100 objects and one client; with two PostgreSQL reads faster."""
+    rows = [
+        *(row("MySQL", 100, 1, 4000, 9000), row("PostgreSQL", 100, 1, 2000, 5000), row("ZEO", 100, 1, 2400, 2000)),
+        *(row("MySQL", 100, 2, 4000, 6000), row("PostgreSQL", 100, 2, 2000, 9000), row("ZEO", 100, 2, 2400, 2000)),
+        *(row("MySQL", 10_000, 1, 1000, 9000), row("PostgreSQL", 10_000, 1, 2000, 5000)),
+        row("ZEO", 10_000, 1, 4000, 2000),
+    ]
+    found = of_rates(*rows, phases=["write", "read"])
+
+    def timed(_: str, sample: Sample) -> Sample:
+        """Of 10 operations of a client, which took what their rate makes of 100 objects."""
+        return replace(sample, operations=10, busy_ns=10 * 100 * SECOND // sample.items)
+
+    return changed(found, timed)
+
+
+def verdicts(out: str) -> dict[str, str]:
+    """By the words of the finding."""
+    lines = [line for line in out.splitlines() if "“" in line and not line.startswith(" ")]
+    return {line.partition("“")[2].rstrip("”")[:25]: line.partition("“")[0].strip() for line in lines}
+
+
+def test_findings_are_printed_with_their_verdicts(run: Run) -> None:
+    found = verdicts(printed(RELSTORAGE, run))
+    assert found == {
+        "MySQL is the champ in bot": "contradicted",
+        "MySQL runs them in about ": "not checked",
+        "The ZEO + FileStorage res": "not checked",
+        "the ZEO client storage of": "can't tell",
+        "PostgreSQL write speed wa": "confirmed",
+        "MySQL still leads in read": "confirmed",
+        "both ZEO and PostgreSQL b": "confirmed",
+        "the ZEO read speed turns ": "confirmed",
+        "during these tests, the Z": "can't tell",
+    }
+
+
+def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
+    lines = [" ".join(line.split()) for line in printed(RELSTORAGE, run).splitlines()]
+    at = next(number for number, line in enumerate(lines) if "champ" in line)
+    under = lines[at + 1 : at + 8]
+    assert "without Oracle: not run here" in under
+    assert "of 8 ratios: 7 confirmed, 1 contradicted" in under
+    assert any(
+        line.startswith("read MySQL faster than PostgreSQL objects=100 clients=2 contradicted 0.667")
+        for line in under
+    )
+    assert any(
+        line.startswith("write MySQL faster than ZEO objects=100 clients=1,2 confirmed 1.66") for line in under
+    )
+    assert any("0 of 9 trials" in line for line in lines)
+
+
+def test_the_published_style_stands_beside_ours_and_nowhere_else(run: Run) -> None:
+    mysql = next(row for row in summarize(run) if row.cell.asked == ENGINES["MySQL"] and row.phase == "write")
+    middle = typical(mysql)
+    # 100 objects at 4,000, 4,040 and 4,080 a second.
+    assert best_of_means(mysql, 3) == pytest.approx(100 / 4080 * SECOND)
+    assert best_of_means(mysql, 2) == pytest.approx(100 / 4040 * SECOND)
+    assert best_of_means(mysql, 4) is None
+    assert middle is not None and middle.median == pytest.approx(100 / 4040 * SECOND)
+    lines = [" ".join(line.split()) for line in printed(RELSTORAGE, run).splitlines()]
+    assert any("best of 3 means" in line and "│ median" in line for line in lines)
+    assert any(line.startswith("write 100 1 MySQL 5.0.51a 24.5 ms │ 24.8 ms") for line in lines)
+    assert "best of" not in printed(EXPERIMENTS["acid-2013"], run)
+
+
+def test_what_could_not_run_says_why(run: Run) -> None:
+    engine = ENGINES["Oracle"]
+    out = printed(RELSTORAGE, run, {engine: "needs a server"})
+    assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
