@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.duckdb.arrays import Arrays
 from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
 from dyno.engines.duckdb.records import Table
 from dyno.model import Tier
 from dyno.settings import Setting, integer
+from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
@@ -14,7 +16,10 @@ ENGINE = EngineSpec(
     name="duckdb",
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
-    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
+    ports={
+        "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
+        "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
+    },
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
     modules=("duckdb",),

@@ -1,0 +1,86 @@
+"""The arrays suite as a user runs it: every engine that can run here, on files and on servers, with what each phase says
+of itself; and an engine that answers nearly right, whose cells are void.
+"""
+
+from __future__ import annotations
+
+import pytest
+from needed import require
+from shell import TESTS, Shell
+
+from dyno import registry
+from dyno.suites.arrays.dataset import ROW_BYTES
+
+SUITE = registry.suite("arrays")
+FEW = [
+    word
+    for name, value in {"rows": 5_000, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2}.items()
+    for word in ("-p", f"{name}={value}")
+]
+PHASES = [phase.name for phase in SUITE.phases]
+ENGINES = ("numpy_memory", "numpy_memmap", "sqlite", "duckdb", "hdf5", "zarr", "parquet", "tiledb", "chdb", "wendelin")
+BYTES = {"read-sum-cold": 8, "read-sum-hot": 8, "read-column-stats": 24, "append": ROW_BYTES, "write": ROW_BYTES}
+
+
+def need(engine: str) -> None:
+    require(registry.engine(engine).through("arrays"))
+
+
+def run(shell: Shell, engine: str, *words: object) -> dict[str, dict[str, object]]:
+    ended = shell.dyno("run", "arrays", "-e", engine, *FEW, "--samples", 2, "-o", shell.file, "--overwrite", *words)
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
+    return {phase: cell for (name, phase), cell in cells.items() if name == engine}
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "postgresql", "mariadb"])
+def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
+    need(engine)
+    spec, found = registry.engine(engine), run(shell, engine)
+    wanted = [name for name in PHASES if not (spec.in_memory and name.endswith("-cold"))]
+    gaps = {gap.check for gap in spec.gaps}
+    assert list(found) == [name for name in wanted if name != "update-slice" or "updates" not in gaps]
+    samples = {
+        sample["phase"]: sample for line in shell.attempts(engine) for sample in line["samples"] if not sample["void"]
+    }
+    for name, sample in samples.items():
+        assert sample["checked"] > 0, name
+        if name.endswith("-cold"):
+            assert (sample["temperature"], sample["operations"]) == ("cold", 1)
+        if name in BYTES:
+            assert sample["bytes"] == sample["items"] * BYTES[name]
+    assert samples["write"]["items"] == 5_000 and samples["append"]["items"] == 50
+    assert samples["append"]["facts"] == {"array_bytes": 5_050 * ROW_BYTES}
+    if not spec.in_memory:
+        # Random numbers: nobody has a way to keep half of them.
+        assert samples["write"]["bytes_on_disk"] > 5_000 * ROW_BYTES / 2
+
+
+def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:
+    need("numpy_memmap")
+    found = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append")
+    assert list(found) == ["read-sum-cold", "append"]
+
+
+def test_a_column_of_whole_numbers_is_summed_up_too(shell: Shell) -> None:
+    need("numpy_memmap")
+    found = run(shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid")
+    assert list(found) == ["read-sum-hot", "read-sum-pandas-hot"]
+
+
+@pytest.mark.parametrize(("how", "said"), [("half", "the sum of quantity"), ("one", "the sum of node_uid")])
+def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shell: Shell) -> None:
+    need("numpy_memory")
+    shell.plugins = [TESTS / "plugins" / "lossy"]
+    engine = f"lossy:how={how}"
+    ended = shell.dyno("run", "arrays", "-e", engine, *FEW, "--samples", 1, "-o", shell.file, "--phases", "write")
+    assert ended.status == 1, ended.out + ended.err
+    (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)
+    assert not cell["valid"] and said in cell["why"]
+
+
+def test_two_clients_are_refused(shell: Shell) -> None:
+    need("numpy_memory")
+    ended = shell.dyno("run", "arrays", "-e", "numpy_memory", "--clients", 2, *FEW)
+    assert ended.status == 2 and "client" in ended.err
