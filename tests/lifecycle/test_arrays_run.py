@@ -19,7 +19,15 @@ FEW = [
 ]
 PHASES = [phase.name for phase in SUITE.phases]
 ENGINES = ("numpy_memory", "numpy_memmap", "sqlite", "duckdb", "hdf5", "zarr", "parquet", "tiledb", "chdb", "wendelin")
-BYTES = {"read-sum-cold": 8, "read-sum-hot": 8, "read-column-stats": 24, "append": ROW_BYTES, "write": ROW_BYTES}
+BYTES = {
+    "write": ROW_BYTES,
+    "append": ROW_BYTES,
+    **dict.fromkeys(("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot"), 5_000 * 8),
+    "read-column-stats": 5_000 * 24,
+    "read-slice": 50 * ROW_BYTES,
+    "update-slice": 50 * 16,
+}
+"""Of what the phase counts: a row, a sum, a slice."""
 
 
 def need(engine: str) -> None:
@@ -48,8 +56,7 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
         assert sample["checked"] > 0, name
         if name.endswith("-cold"):
             assert (sample["temperature"], sample["operations"]) == ("cold", 1)
-        if name in BYTES:
-            assert sample["bytes"] == sample["items"] * BYTES[name]
+        assert sample["bytes"] == sample["items"] * BYTES[name], name
     assert samples["write"]["items"] == 5_000 and samples["append"]["items"] == 50
     assert samples["append"]["facts"] == {"array_bytes": 5_050 * ROW_BYTES}
     if not spec.in_memory:

@@ -40,7 +40,7 @@ def command(
         return 0
     found = published.experiment(experiment)
     asked = planfile.parse(found.plan, found.name)
-    here = [name for name in asked.engines if isinstance(name, str) and registry.runs_here(name)]
+    here = [name for name in asked.engines if isinstance(name, str) and registry.runs_here(name.partition(":")[0])]
     if not here:
         raise UsageError(f"no engine of {found.name} can run here; `dyno list` says what to install")
     said: dict[str, Any] = {

@@ -31,25 +31,25 @@ _STORE = "the sums of all numeric columns"
 
 PHASES = (
     Phase("write", "write all rows, in one transaction", "row", True, checked=_STORE, metric="bandwidth"),
-    Phase("read-sum-cold", "sum a column up once, from the device", "row", False, "cold", _SUM, metric="bandwidth"),
-    Phase("read-sum-hot", "sum a column up", "row", False, "hot", _SUM, metric="bandwidth"),
+    Phase("read-sum-cold", "sum a column up once, from the device", "sum", False, "cold", _SUM, metric="bandwidth"),
+    Phase("read-sum-hot", "sum a column up", "sum", False, "hot", _SUM, metric="bandwidth"),
     Phase(
         "read-sum-pandas-cold",
         "the same by a DataFrame of the column, once, from the device",
-        *("row", False, "cold", _SUM),
+        *("sum", False, "cold", _SUM),
         metric="bandwidth",
     ),
     Phase(
         "read-sum-pandas-hot",
         "the same by a DataFrame of the column",
-        *("row", False, "hot", _SUM),
+        *("sum", False, "hot", _SUM),
         metric="bandwidth",
     ),
-    Phase("read-slice", "read all columns of rows that follow each other, at random places", "row", False, "hot",
+    Phase("read-slice", "read all columns of rows that follow each other, at random places", "slice", False, "hot",
           "every value of every column", metric="bandwidth"),
-    Phase("read-column-stats", "mean and standard deviation of three columns", "row", False, "hot",
+    Phase("read-column-stats", "mean and standard deviation of three columns", "op", False, "hot",
           "each mean to 1e-12 of itself, each deviation to 1e-9", metric="bandwidth"),
     Phase("append", "add 1 % more rows at the end, in one transaction", "row", True, checked=_STORE, metric="bandwidth"),
-    Phase("update-slice", "give two columns other values in rows that follow each other", "row", True,
+    Phase("update-slice", "give two columns other values in rows that follow each other", "slice", True,
           checked=f"{_STORE}, and every value of a sample of the slices", metric="bandwidth"),
 )

@@ -134,7 +134,7 @@ class Share:
                 check=partial(self._taken, part, chunk),
                 weights=[len(part)],
                 held=held,
-                sizes=[len(part) * ROW_BYTES],
+                sizes=self._sizes([len(part) * ROW_BYTES]),
             )
 
     def _taken(self, rows: range, chunk: Chunk, answers: Sequence[Any]) -> int:
@@ -178,8 +178,7 @@ class Share:
                 calls=lambda _: (call,),
                 arguments=[argument],
                 check=check,
-                weights=[rows],
-                sizes=[rows * bytes_of(names)],
+                sizes=self._sizes([rows * bytes_of(names)]),
             )
 
     def reads(self) -> Slices:
@@ -193,8 +192,7 @@ class Share:
                 calls=lambda _: (self._port.slice,),
                 arguments=parts,
                 check=partial(self._sliced, parts),
-                weights=[length] * len(parts),
-                sizes=[length * ROW_BYTES] * len(parts),
+                sizes=self._sizes([length * ROW_BYTES] * len(parts)),
             )
 
     def _sliced(self, parts: Sequence[range], answers: Sequence[Any]) -> int:
@@ -225,8 +223,7 @@ class Share:
                 calls=lambda _: (self._port.update,),
                 arguments=changes,
                 check=partial(self._updated, list(asked.items())),
-                weights=[change.stop - change.start for change in changes],
-                sizes=[(change.stop - change.start) * bytes_of(UPDATED) for change in changes],
+                sizes=self._sizes([(change.stop - change.start) * bytes_of(UPDATED) for change in changes]),
             )
 
     def _updated(self, asked: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
@@ -235,6 +232,10 @@ class Share:
                 raise Wrong(f"slice {number} was not updated: {answer.error}")
             self._table.changed(number, version)
         return 0
+
+    def _sizes(self, sizes: list[int]) -> list[int] | None:
+        """What operations move; a floor moves nothing."""
+        return sizes if self._work.judged else None
 
     def _rows(self) -> int:
         return self._table.rows

@@ -111,7 +111,8 @@ class ArraysWorkload(OnStore):
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         if not phase.writes:
             return None
-        return items * (bytes_of(UPDATED) if phase.name == "update-slice" else ROW_BYTES)
+        updated = self._table.slice_rows * bytes_of(UPDATED)
+        return items * (updated if phase.name == "update-slice" else ROW_BYTES)
 
     def verify(self, phase: Phase) -> int:
         """After a phase that writes: the sum of every numeric column, and every value of some slices."""
