@@ -1,8 +1,8 @@
-"""The process that holds an engine to the checks of the port `arrays`: by itself, since not all of their libraries can
-be in one process, and some are for another interpreter.
+"""The process that holds an engine to the checks of the port `arrays`: by itself, since not all of their libraries
+can be in one process, and some are for another interpreter.
 
-Started as `python arrayschecks.py` with a line of JSON on standard input. It prints a line of JSON: how each check ended,
-None where it passed.
+Started as `python arrayschecks.py` with a line of JSON on standard input. It prints a line of JSON: how each check
+ended, None where it passed.
 """
 
 from __future__ import annotations

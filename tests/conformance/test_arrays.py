@@ -1,5 +1,5 @@
-"""Every engine of the port `arrays` against the port's checks, at each tier that it gives, by columns and by rows; and
-the checks against tables that are wrong, which is what they are for.
+"""Every engine of the port `arrays` against the port's checks, at each tier that it gives, by columns and by rows;
+and the checks against tables that are wrong, which is what they are for.
 """
 
 from __future__ import annotations

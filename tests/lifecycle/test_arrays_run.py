@@ -1,5 +1,5 @@
-"""The arrays suite as a user runs it: every engine that can run here, on files and on servers, with what each phase says
-of itself; and an engine that answers nearly right, whose cells are void.
+"""The arrays suite as a user runs it: every engine that can run here, on files and on servers, with what each phase
+says of itself; and an engine that answers nearly right, whose cells are void.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ FEW = [
     for word in ("-p", f"{name}={value}")
 ]
 PHASES = [phase.name for phase in SUITE.phases]
-ENGINES = ("numpy_memory", "numpy_memmap", "sqlite", "duckdb", "hdf5", "zarr", "parquet", "tiledb", "chdb", "wendelin")
+ENGINES = (
+    "numpy_memory",
+    "numpy_memmap",
+    "sqlite",
+    "duckdb",
+    "hdf5",
+    "zarr",
+    "parquet",
+    "tiledb",
+    "chdb",
+    "wendelin",
+)
 BYTES = {
     "write": ROW_BYTES,
     "append": ROW_BYTES,

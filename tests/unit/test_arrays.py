@@ -57,7 +57,7 @@ def test_rows_are_those_of_the_seed_and_of_the_version(dataset: Dataset) -> None
 def test_the_table_is_that_of_the_published_test(dataset: Dataset) -> None:
     assert len(COLUMNS) == 23 and len(IDS) == 13 and sum(column.sql == "text" for column in COLUMNS) == 4
     # "The data size for pure NumPy tool sets … was exactly 250 megabytes."
-    assert PUBLISHED_ROWS * ROW_BYTES == pytest.approx(250e6, rel=0.002)
+    assert pytest.approx(250e6, rel=0.002) == PUBLISHED_ROWS * ROW_BYTES
     chunk = dataset.chunk(ROWS)
     for column in COLUMNS:
         values = chunk[column.name]
@@ -144,7 +144,8 @@ def test_sums_in_any_order_pass_and_those_of_half_of_the_bits_do_not(dataset: Da
 
 
 @pytest.mark.parametrize(
-    "wrong", [lambda mean, off: (mean * (1 + 2e-12), off), lambda mean, off: (mean, off * (1 + 2e-9)), lambda *_: None]
+    "wrong",
+    [lambda mean, off: (mean * (1 + 2e-12), off), lambda mean, off: (mean, off * (1 + 2e-9)), lambda *_: None],
 )
 def test_wrong_means_and_deviations_are_found(reference: Reference, wrong: Any) -> None:
     with pytest.raises(Wrong, match="quantity"):
@@ -156,11 +157,10 @@ def test_wrong_means_and_deviations_are_found(reference: Reference, wrong: Any) 
 # -- the operations ---------------------------------------------------------------------------------------
 
 
-def work_of(dataset: Dataset, rows: int = 1_000, **given: Any) -> Work:
-    table = Table(dataset, 30)
+def work_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> Work:
+    table = Table(dataset, 30, judged)
     table.taken(dataset.chunk(range(rows)))
-    return Work(**{"column": "quantity", "repeats": 2, "slices": 5, "updates": 4, "seed": 1, "judged": True, **given},
-                table=table)  # fmt: skip
+    return Work(table, "quantity", repeats=2, slices=5, updates=4, seed=1)
 
 
 def operations(slices: Any) -> list[Operations]:

@@ -100,8 +100,8 @@ class Arrays:
         return self._ask(sql.frame_of(names), "DataFrame")
 
     def update(self, change: Change) -> None:
-        """By a mutation, which writes the columns of the part anew: rows that follow each other have their values in a
-        list."""
+        """By a mutation, which writes the columns of the part anew: rows that follow each other have their values in
+        a list."""
         changed = ", ".join(
             f"{name} = arrayElement({values.tolist()}, {KEY} - {change.start})"
             for name, values in change.values.items()
@@ -121,7 +121,9 @@ ENGINE = EngineSpec(
     ports={
         "arrays": PortSpec(
             Arrays,
-            gaps=(Gap("atomicity", "unsupported", "each chunk is an insert of its own, and there are no transactions"),),
+            gaps=(
+                Gap("atomicity", "unsupported", "each chunk is an insert of its own, and there are no transactions"),
+            ),
         )
     },
     tiers=TIERS,

@@ -38,9 +38,7 @@ class TileDB:
         last = MOST_ROWS // tile * tile - 1
         domain = tiledb.Domain(tiledb.Dim("row", domain=(0, last), tile=tile, dtype="u8"))
         zstd = [tiledb.ZstdFilter()] if self._options["compression"] == "zstd" else []
-        attributes = [
-            tiledb.Attr(name, dtype=columns.dtype(name), filters=tiledb.FilterList(zstd)) for name in NAMES
-        ]
+        attributes = [tiledb.Attr(name, dtype=columns.dtype(name), filters=tiledb.FilterList(zstd)) for name in NAMES]
         tiledb.Array.create(self.uri, tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=False))
         with tiledb.open(self.uri, "w") as array:
             array.meta[COUNT] = 0

@@ -25,7 +25,8 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 }
 FILE, COUNT = "Data.fs", "rows"
 AT_ONCE = 1 << 30
-"""Bytes after which what was written is committed: a transaction is in memory, and an array may be larger than that."""
+"""Bytes after which what was written is committed: a transaction is in memory, and an array may be larger than
+that."""
 
 
 class Wendelin:

@@ -51,7 +51,8 @@ def length(run: Run) -> str:
 
 
 def peaks(run: Run) -> str:
-    """The most memory of their own that trials took, by row, where they were confined; nothing where they were not."""
+    """The most memory of their own that trials took, by row, where they were confined; nothing where they were
+    not."""
     most: dict[str, int] = {}
     for attempt in run.final() if run.plan.get("confine") is not None else ():
         cell, seen = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")

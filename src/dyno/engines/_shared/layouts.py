@@ -1,5 +1,5 @@
-"""The table as NumPy arrays, by columns or by rows: what the engines share that are such arrays, wherever their memory
-is. How they are stored may not be put here.
+"""The table as NumPy arrays, by columns or by rows: what the engines share that are such arrays, wherever their
+memory is. How they are stored may not be put here.
 """
 
 from __future__ import annotations

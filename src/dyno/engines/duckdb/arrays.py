@@ -1,7 +1,7 @@
 """DuckDB through the port `arrays`: chunks are handed over as tables of Arrow's, of which numbers are not copied.
 
-There is no index: rows come in the order of their numbers, so that DuckDB knows for each group of rows which there are,
-and its makers advise against one where that is enough.
+There is no index: rows come in the order of their numbers, so that DuckDB knows for each group of rows which there
+are, and its makers advise against one where that is enough.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Arrays: how fast is an array that is larger than one wants to load written, and reduced, cold and hot, and what does
-it take on disk?
+"""Arrays: how fast is an array that is larger than one wants to load written, and reduced, cold and hot, and what
+does it take on disk?
 
 After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 2015.
 """

@@ -94,8 +94,8 @@ def of_arrow(name: str, values: Any) -> Array:
 
 
 def csv(chunk: Chunk) -> Any:
-    """A chunk as CSV without a heading, text in quotes: a buffer of bytes. Floats by the shortest text that is read as
-    the same ones."""
+    """A chunk as CSV without a heading, text in quotes: a buffer of bytes. Floats by the shortest text that is read
+    as the same ones."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 

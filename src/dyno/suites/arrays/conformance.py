@@ -172,9 +172,7 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
 
 
 CHECKS: dict[str, Check] = {
-    check.__name__: check
-    for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
+    check.__name__: check for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("sums", "appends", "persistence")}
 """Those that take next to no time."""
-

@@ -1,5 +1,5 @@
-"""The table `stock`: rows that follow from their place and the seed alone, made chunk by chunk wherever they are asked
-for. Never the whole is in memory.
+"""The table `stock`: rows that follow from their place and the seed alone, made chunk by chunk wherever they are
+asked for. Never the whole is in memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Dataset:
         self._words = {name: np.array(words, BY_NAME[name].dtype) for name, words in _WORDS.items()}
 
     def chunk(self, rows: range, version: int = 0, names: Sequence[str] = NAMES) -> Chunk:
-        """These rows, which follow each other; of a version over 0 other values than those before, but for the key."""
+        """These rows, which follow each other; of a version over 0 other values than those before, but for the
+        key."""
         return {name: self._column(name, rows, version) for name in names}
 
     def chunks(self, rows: range, most: int = CHUNK_ROWS) -> Iterator[tuple[range, Chunk]]:

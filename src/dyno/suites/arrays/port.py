@@ -90,8 +90,8 @@ class Arrays(Protocol):
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], object]]:
         """A transaction that adds rows at the end, so many at most: yields what takes one chunk after the other.
 
-        What was taken is there, with the tier's durability, once it is left; nothing is where the block raised, unless
-        the engine has no transactions.
+        What was taken is there, with the tier's durability, once it is left; nothing is where the block raised,
+        unless the engine has no transactions.
         """
 
     def sum(self, column: str) -> Any:

@@ -99,4 +99,3 @@ def near(got: float, right: float, error: float) -> bool:
 
 def _kind(answer: Any) -> str:
     return f"of type {type(answer).__name__}"
-

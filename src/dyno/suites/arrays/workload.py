@@ -27,7 +27,8 @@ class ArraysWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._rows = int(params["rows"])
-        self._table = Table(Dataset(job.seed), min(int(params["slice_rows"]), self._rows))
+        slice_rows = min(int(params["slice_rows"]), self._rows)
+        self._table = Table(Dataset(job.seed), slice_rows, judged=not job.spec.floor)
         self._work = Work(
             table=self._table,
             column=str(params["column"]),
@@ -35,7 +36,6 @@ class ArraysWorkload(OnStore):
             slices=int(params["slices"]),
             updates=int(params["updates"]),
             seed=job.seed,
-            judged=not job.spec.floor,
         )
         self._written = False
         """Whether there have been rows added since the last upkeep."""
@@ -88,6 +88,8 @@ class ArraysWorkload(OnStore):
 
     def _count_missing(self) -> None:
         """Of a store that was loaded by another trial, or of one that keeps nothing."""
+        if self._job.spec.floor:
+            self._table.reference.count(len(self._missing()))
         for _, chunk in self._table.dataset.chunks(self._missing()):
             self._table.taken(chunk)
 
