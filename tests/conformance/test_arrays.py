@@ -68,7 +68,7 @@ def stores() -> Iterator[Store]:
             yield Store(spec, spec.default_tier, given)
 
 
-@pytest.mark.parametrize("store", stores(), ids=str)
+@pytest.mark.parametrize("store", [*stores()], ids=str)
 def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
     store.need()
     job = {"engine": store.spec.name, "tier": store.tier.value, "options": dict(store.given), "home": str(place)}

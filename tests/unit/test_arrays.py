@@ -102,11 +102,11 @@ def test_sums_are_exact(dataset: Dataset, reference: Reference) -> None:
 
 def test_what_was_taken_away_is_no_longer_counted(dataset: Dataset, reference: Reference) -> None:
     other, chunk = Reference(), dataset.chunk(range(500))
-    other.count(1_000)
+    other.count(500)
     for times in (1, 1, -1):
         other.add(chunk, times)
     once = Reference()
-    once.count(1_000)
+    once.count(500)
     once.add(chunk)
     for name in NUMERIC:
         assert other.sum(name) == once.sum(name)
@@ -211,7 +211,7 @@ def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
                     held[name][change.start : change.stop] = values
             updates.check([None] * len(updates.arguments))
     # 100 rows in slices of 30: the last is shorter, and 3 rounds of 4 have each of the 4 three times.
-    assert set(work.table.versions.values()) == {3}
+    assert {version for version, _ in work.table.updated.values()} == {3}
     for rows in (range(100), range(29, 31), range(95, 100), range(31, 59)):
         work.table.check(rows, {name: values[rows.start : rows.stop] for name, values in held.items()})
         wrong = {name: values[rows.start : rows.stop].copy() for name, values in held.items()}

@@ -113,7 +113,7 @@ class Arrays(Pieces):
         self.rows = count
 
     def sum(self, name: str) -> int | float:
-        found = self._engine.array.query(attrs=[name]).agg("sum")[0 : self.rows]
+        found = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
         value = found["sum"] if isinstance(found, dict) else found
         return int(value) if BY_NAME[name].exact else float(value)
 

@@ -147,6 +147,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "pandas"),
     requires=("wendelin.core==0.13", "ZODB>=5.8", "pandas>=2.0"),
+    # Its setup and its package want pkg_resources, which later ones of setuptools lack.
     builds=("setuptools<66", "wheel", "numpy>=1.26"),
     python="3.10",
     options=(

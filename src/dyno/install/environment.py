@@ -95,10 +95,13 @@ def _core(python: Path, version: str) -> dict[str, str]:
 
 def _here(version: str) -> Iterator[tuple[str, str]]:
     """What is installed here and is for that Python too: names and versions, of what may be got elsewhere by them."""
+    seen = set()
     for dist in distributions():
-        wanted = SpecifierSet(dist.metadata["Requires-Python"] or "")
-        if dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
-            yield dist.metadata["Name"], dist.version
+        name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
+        # Of two in different directories of the path, the first is what is imported.
+        if name not in seen and dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
+            yield name, dist.version
+        seen.add(name)
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ class Arrays:
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         # As doubles: the mean of whole numbers would be a decimal of four digits.
-        wanted = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP({name})" for name in names)
+        wanted = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP(CAST({name} AS DOUBLE))" for name in names)
         found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
         return list(zip(map(float, found[::2]), map(float, found[1::2]), strict=True))
 

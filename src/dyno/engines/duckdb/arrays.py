@@ -32,7 +32,8 @@ class Arrays:
     def _handed(self, statement: str, chunk: Chunk) -> None:
         self._cursor.register(CHUNK, columns.table(chunk))
         try:
-            self._execute(statement)
+            # Until its count was fetched it is not over.
+            self._execute(statement).fetchall()
         finally:
             self._cursor.unregister(CHUNK)
 
@@ -42,16 +43,20 @@ class Arrays:
         with transaction(self._execute):
             yield lambda chunk: self._handed(insert, chunk)
 
+    def _one(self, statement: str) -> Any:
+        """The only row that it finds, fetched to its end: what is not is in the way of what comes next."""
+        return self._execute(statement).fetchall()[0]
+
     def sum(self, column: str) -> Any:
-        return self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0]
+        return self._one(f"SELECT SUM({column}) FROM {sql.TABLE}")[0]
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         wanted = ", ".join(f"AVG({name}), STDDEV_POP({name})" for name in names)
-        found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
+        found = self._one(f"SELECT {wanted} FROM {sql.TABLE}")
         return list(zip(found[::2], found[1::2], strict=True))
 
     def slice(self, rows: range) -> Chunk:
-        return columns.of_table(arrow(self._execute(self._slice, sql.numbers(rows))))
+        return columns.of_table(self._cursor.sql(self._slice, params=list(sql.numbers(rows))).to_arrow_table())
 
     def frame(self, names: Sequence[str]) -> Any:
         return self._execute(sql.frame_of(names)).df()
@@ -70,9 +75,3 @@ class Arrays:
 
     def close(self) -> None:
         self._cursor.close()
-
-
-def arrow(result: Any) -> Any:
-    """What a query found, as one table of Arrow's. Versions before 1.4 know it by another name."""
-    made = getattr(result, "to_arrow_table", None) or result.fetch_arrow_table
-    return made()

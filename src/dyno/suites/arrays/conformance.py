@@ -45,7 +45,7 @@ class Rows:
         return self.dataset.chunk(range(self.table.rows, self.table.rows + count))
 
     def update(self, port: Arrays, number: int) -> None:
-        version = self.table.versions.get(number, 0) + 1
+        version = self.table.next(number)
         port.update(Change(self.table.part(number).start, self.table.values(number, version)))
         self.table.changed(number, version)
 

@@ -44,8 +44,8 @@ class Table:
     judged: bool = True
     """Whether answers are looked at: not a floor's, for which nothing needs to be added up."""
     reference: Reference = field(default_factory=Reference)
-    versions: dict[int, int] = field(default_factory=dict)
-    """Of slices that were updated, by number; 0 of all others."""
+    updated: dict[int, tuple[int, range]] = field(default_factory=dict)
+    """Of slices that were updated, by number: the version of which values, and which rows they were then."""
 
     @property
     def rows(self) -> int:
@@ -65,20 +65,26 @@ class Table:
         """What a slice has in the columns that are updated."""
         return self.dataset.chunk(self.part(number), version, UPDATED)
 
+    def next(self, number: int) -> int:
+        """The version that a slice gets when it is updated."""
+        return self.updated[number][0] + 1 if number in self.updated else 1
+
     def changed(self, number: int, version: int) -> None:
+        part = self.part(number)
         if self.judged:
-            self.reference.add(self.values(number, self.versions.get(number, 0)), -1)
+            now = self.chunk(part)
+            self.reference.add({name: now[name] for name in UPDATED}, -1)
             self.reference.add(self.values(number, version))
-        self.versions[number] = version
+        self.updated[number] = version, part
 
     def chunk(self, rows: range) -> Chunk:
         """Rows as they are now."""
         found = dict(self.dataset.chunk(rows))
         for number in range(rows.start // self.slice_rows, (rows.stop - 1) // self.slice_rows + 1):
-            if version := self.versions.get(number, 0):
-                part = self.part(number)
+            version, part = self.updated.get(number, (0, range(0)))
+            if version:
                 both = range(max(part.start, rows.start), min(part.stop, rows.stop))
-                for name, values in self.values(number, version).items():
+                for name, values in self.dataset.chunk(part, version, UPDATED).items():
                     found[name][both.start - rows.start : both.stop - rows.start] = values[
                         both.start - part.start : both.stop - part.start
                     ]
@@ -220,7 +226,7 @@ class Share:
             # Two of one slice would have to know of each other.
             asked = {int(order[place % count : place % count + 1][0]): 0 for place in places}
             for number in asked:
-                asked[number] = self._table.versions.get(number, 0) + 1
+                asked[number] = self._table.next(number)
             changes = [
                 Change(self._table.part(number).start, self._table.values(number, version))
                 for number, version in asked.items()

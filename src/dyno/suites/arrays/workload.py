@@ -135,7 +135,7 @@ class ArraysWorkload(OnStore):
         """Of the first rows, of the last and of some between; of those that were updated, with their neighbours."""
         table, length = self._table, self._table.slice_rows
         if phase == "update-slice":
-            some = [table.part(number) for number in list(table.versions)[-CHECKED_UPDATES:]]
+            some = [table.part(number) for number in list(table.updated)[-CHECKED_UPDATES:]]
             return [range(max(part.start - 1, 0), min(part.stop + 1, table.rows)) for part in some]
         starts = np.linspace(0, max(table.rows - length, 0), 5).astype(int).tolist()
         return [range(start, min(start + length, table.rows)) for start in starts]
