@@ -85,10 +85,8 @@ def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) ->
     assert any(character.isdigit() for character in told["version"])
     wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
     assert {name: str(value) for name, value in told["settings"].items() if name in wanted} == wanted
-    assert {name: str(told["settings"][name]) for name in store.given if name in told["settings"]}.keys() <= {
-        *store.given
-    }
-    assert bool(told["files"]) != store.spec.in_memory
+    # A database may be in memory at this tier.
+    assert bool(told["files"]) != store.spec.in_memory or store.tier is Tier.VOLATILE
 
 
 def test_gaps_name_checks_and_reasons() -> None:

@@ -12,9 +12,12 @@ from dyno import registry
 from dyno.suites.arrays.dataset import ROW_BYTES
 
 SUITE = registry.suite("arrays")
+ROWS, MORE_ROWS = 30_000, 200_000
+"""So many that no engine's file is read whole when it is opened, by what the kernel reads ahead; of one that keeps
+several columns in a block there have to be more."""
 FEW = [
     word
-    for name, value in {"rows": 5_000, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2}.items()
+    for name, value in {"rows": ROWS, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2}.items()
     for word in ("-p", f"{name}={value}")
 ]
 PHASES = [phase.name for phase in SUITE.phases]
@@ -33,8 +36,8 @@ ENGINES = (
 BYTES = {
     "write": ROW_BYTES,
     "append": ROW_BYTES,
-    **dict.fromkeys(("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot"), 5_000 * 8),
-    "read-column-stats": 5_000 * 24,
+    **dict.fromkeys(("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot"), ROWS * 8),
+    "read-column-stats": ROWS * 24,
     "read-slice": 50 * ROW_BYTES,
     "update-slice": 50 * 16,
 }
@@ -68,11 +71,11 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
         if name.endswith("-cold"):
             assert (sample["temperature"], sample["operations"]) == ("cold", 1)
         assert sample["bytes"] == sample["items"] * BYTES[name], name
-    assert samples["write"]["items"] == 5_000 and samples["append"]["items"] == 50
-    assert samples["append"]["facts"] == {"array_bytes": 5_050 * ROW_BYTES}
+    assert samples["write"]["items"] == ROWS and samples["append"]["items"] == ROWS // 100
+    assert samples["append"]["facts"] == {"array_bytes": (ROWS + ROWS // 100) * ROW_BYTES}
     if not spec.in_memory:
-        # Random numbers: nobody has a way to keep half of them.
-        assert samples["write"]["bytes_on_disk"] > 5_000 * ROW_BYTES / 2
+        # Of random numbers nobody has a way to keep a quarter only.
+        assert samples["write"]["bytes_on_disk"] > ROWS * ROW_BYTES / 4
 
 
 def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:
@@ -93,7 +96,8 @@ def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shel
     shell.plugins = [TESTS / "plugins" / "lossy"]
     engine = f"lossy:how={how}"
     ended = shell.dyno("run", "arrays", "-e", engine, *FEW, "--samples", 1, "-o", shell.file, "--phases", "write")
-    assert ended.status == 1, ended.out + ended.err
+    # Nothing was measured but the floor.
+    assert ended.status == 3, ended.out + ended.err
     (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)
     assert not cell["valid"] and said in cell["why"]
 
