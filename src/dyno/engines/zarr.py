@@ -127,7 +127,7 @@ ENGINE = EngineSpec(
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
     modules=("zarr", "pandas"),
-    requires=("zarr>=3.1.3", "pandas>=2.0"),
+    requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
     options=(
         Setting("chunk_rows", integer(1), CHUNK_ROWS, "rows of a chunk: 512 KiB of a column of numbers"),
         Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),

@@ -132,5 +132,7 @@ def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
     mean = total / count
     for part in parts():
         off = part - mean
-        squares += float(off @ off)
+        # Not their product as vectors: for that NumPy's library takes threads of its own.
+        off *= off
+        squares += float(off.sum())
     return mean, float((squares / count) ** 0.5)
