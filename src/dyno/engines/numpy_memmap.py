@@ -56,7 +56,7 @@ class Memmap:
 
     def commit(self, rows: int) -> None:
         """So many there are now."""
-        self.flush()
+        self.flush(self.arrays)
         if self.flushed:
             flush(path for path in map(self._path, self.arrays) if path.exists())
         replace(self._count, str(rows), self.flushed)
@@ -70,8 +70,9 @@ class Memmap:
                 os.truncate(self._path(name), self.rows * of.itemsize)
         self._map(self.rows)
 
-    def flush(self) -> None:
-        for array in self.arrays.values() if self.flushed else ():
+    def flush(self, names: Iterable[str]) -> None:
+        """Writes what was changed in these arrays to the device, at the tier that wants it."""
+        for array in (self.arrays[name] for name in names if self.flushed):
             if len(array):
                 array.flush()
 
@@ -122,7 +123,7 @@ class Arrays(Held):
 
     def update(self, change: Change) -> None:
         self.change(change)
-        self._engine.flush()
+        self._engine.flush(layouts.touched(self._layout, change.values))
 
     def close(self) -> None:
         pass

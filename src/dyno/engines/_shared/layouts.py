@@ -28,6 +28,11 @@ def dtypes(layout: str) -> dict[str, Any]:
     return {WHOLE: columns.record()} if layout == RECORDS else {name: columns.dtype(name) for name in NAMES}
 
 
+def touched(layout: str, chunk: Chunk) -> list[str]:
+    """The arrays that hold these columns."""
+    return [WHOLE] if layout == RECORDS else list(chunk)
+
+
 def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> None:
     """Writes columns of rows from `start` on into the arrays."""
     for name, values in chunk.items():
