@@ -26,10 +26,11 @@ class ChDB:
     """One session, which has the process's engine: there can be no other at the time."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        from chdb.session import Session
+        from chdb import session
 
         self._path, self._tier = home / "chdb", TIERS[tier]
-        self.session: Any = Session(str(self._path))
+        opened: Any = session.Session
+        self.session = opened(str(self._path))
         self.ask(f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Atomic")
         self.ask(f"USE {DATABASE}")
         if options["threads"]:

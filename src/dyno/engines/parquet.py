@@ -146,7 +146,7 @@ class Arrays:
 
 def _sliced(part: Any, start: int, stop: int) -> Any:
     """These rows of a file, of which only the groups are read that have some."""
-    groups, first, end = [], 0, 0
+    groups, first, end = list[int](), 0, 0
     for group in range(part.num_row_groups):
         begin, end = end, end + part.metadata.row_group(group).num_rows
         if begin < stop and start < end:
