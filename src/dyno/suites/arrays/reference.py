@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dyno.answers import same
 from dyno.model import Wrong
 from dyno.suites.arrays.dataset import RANGES
 from dyno.suites.arrays.port import BY_NAME, NUMERIC, Chunk
@@ -71,7 +72,7 @@ class Reference:
         if not any(kind is each for each in known):
             raise Wrong(f"the sum of {name} is {_kind(answer)}, expected {wanted}")
         if BY_NAME[name].exact:
-            if answer != right:
+            if not same(int(answer), right):
                 raise Wrong(f"the sum of {name}: got {answer}, expected {right}")
         elif not near(float(answer), float(right), SUM_ERROR):
             raise Wrong(f"the sum of {name}: got {float(answer)!r}, expected {right!r} to {SUM_ERROR:g} of it")
