@@ -119,6 +119,9 @@ class EngineSpec:
     """Modules that must be importable for it to run."""
     requires: tuple[str, ...] = ()
     """What pip installs for it, as requirements of PEP 508: 'lmdb>=1.4'."""
+    builds: tuple[str, ...] = ()
+    """What pip has to have beforehand to build those, as requirements, where they don't say so themselves: for an
+    engine with an interpreter of its own."""
     programs: tuple[Program, ...] = ()
     """Programs that `dyno install` builds or fetches for it."""
     packages: tuple[str, ...] = ()

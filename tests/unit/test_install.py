@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from shell import Shell, is_one_line, wait_for
 import dyno
 from dyno import registry
 from dyno.engine import EngineSpec, PortSpec
+from dyno.install import environment
 from dyno.install.engine import install
 from dyno.programs import GoModule, Jar, Program
 
@@ -108,7 +109,9 @@ def test_extras_and_declarations_require_the_same() -> None:
             found |= {each for other in own[1].split(",") for each in whole(other)} if own else {requirement}
         return found
 
-    declared = {spec.name: set(spec.requires) for spec in registry.engines() if spec.requires and ours(spec)}
+    # What has an interpreter of its own can't be had in another.
+    here = [spec for spec in registry.engines() if spec.requires and ours(spec) and not spec.python]
+    declared = {spec.name: set(spec.requires) for spec in here}
     assert {"lmdb", "valkey", "mariadb"} <= declared.keys()
     assert {name: whole(name) for name in declared} == declared
 
@@ -175,6 +178,25 @@ def test_a_library_is_installed_into_the_running_environment(own: str, shell: Sh
     assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: installed dyno_toy 2.5\ntoy: ready\n", "")
     assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: ready\n", "")
     assert shell.sh(own, "-m", "dyno", *run).status == 0
+
+
+def test_what_a_library_is_built_with_comes_before_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[list[str], bool]] = []
+
+    def install(python: Path, requirements: Sequence[str], *options: str | Path) -> dict[str, str]:
+        asked.append((list(requirements), "--no-build-isolation" in options))
+        return {}
+
+    monkeypatch.setattr(environment.pip, "install", install)
+    version = "{}.{}".format(*sys.version_info)
+    for builds in (("toy-builder<2",), ()):
+        asked.clear()
+        environment.make(f"toy-{len(builds)}", version, ("toy",), (), builds)
+        core, *rest = asked
+        assert any(requirement.startswith("numpy") for requirement in core[0])
+        assert rest == [*([(["toy-builder<2"], False)] if builds else []), (["toy"], bool(builds))]
 
 
 def test_a_library_that_is_not_to_be_had_is_said_and_hinders_no_other(own: str, shell: Shell, tmp_path: Path) -> None:

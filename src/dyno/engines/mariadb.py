@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import innodb, mysqlclient
+from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
 from dyno.servers import given
 from dyno.servers.mariadb import MARIADB
+from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
@@ -16,7 +18,10 @@ ENGINE = EngineSpec(
     name="mariadb",
     title="MariaDB, a SQL server (PyMySQL)",
     opener=innodb.opener(MARIADB),
-    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
+    ports={
+        "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
+        "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
+    },
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymysql",),

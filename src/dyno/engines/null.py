@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
+from dyno.suites.arrays.port import Change, Chunk
 from dyno.suites.records.port import Key, Record
 
 
@@ -99,11 +100,43 @@ class Objects:
         pass
 
 
+class Arrays:
+    """Takes every chunk and has none. It is its own column, and its own frame, of no rows."""
+
+    def __init__(self, engine: Null) -> None:
+        pass
+
+    def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
+        return nullcontext(lambda chunk: None)
+
+    def sum(self, column: str = "") -> float:
+        return 0.0
+
+    def stats(self, columns: Sequence[str]) -> list[tuple[float, float]]:
+        return []
+
+    def slice(self, rows: range) -> Chunk:
+        return {}
+
+    def frame(self, columns: Sequence[str]) -> Arrays:
+        return self
+
+    def __getitem__(self, column: str) -> Arrays:
+        return self
+
+    def update(self, change: Change) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
     ports={
+        "arrays": PortSpec(Arrays),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
         "synthetic": PortSpec(Synthetic, tiers={}),

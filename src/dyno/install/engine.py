@@ -52,7 +52,7 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
 def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:
     if spec.interpreter() is None:
         say(f"making an environment of Python {spec.python}")
-    return _told(environment.make(spec.name, spec.python, requires, groups))
+    return _told(environment.make(spec.name, spec.python, requires, groups, spec.builds))
 
 
 def _told(installed: dict[str, str]) -> str:

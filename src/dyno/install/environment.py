@@ -24,14 +24,17 @@ VERSION = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
 FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
-def make(engine: str, version: str, requires: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
+def make(
+    engine: str, version: str, requires: Sequence[str], groups: Sequence[str], builds: Sequence[str] = ()
+) -> dict[str, str]:
     """The environment, or what it lacks. Returns what was installed: version by name. `groups` are those of the entry
-    points of plug-ins, which are there as they are here. Raises NotHad."""
+    points of plug-ins, which are there as they are here; `builds` is what is needed beforehand to build what is
+    required. Raises NotHad."""
     home = interpreters.home(engine, version)
     python = interpreters.interpreter(engine, version)
     if python is not None:
         _link(python, groups)
-        return pip.install(python, requires) if requires else {}
+        return _required(python, requires, builds)
     base = find(version)
     # Not made elsewhere and moved: its scripts would point to where it was.
     shutil.rmtree(home, ignore_errors=True)
@@ -39,13 +42,20 @@ def make(engine: str, version: str, requires: Sequence[str], groups: Sequence[st
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
         new = _core(python, version)
-        new |= pip.install(python, requires) if requires else {}
+        new |= _required(python, requires, builds)
         _link(python, groups)
         (home / interpreters.MARK).touch()
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise
     return new
+
+
+def _required(python: Path, requires: Sequence[str], builds: Sequence[str]) -> dict[str, str]:
+    """What the engine requires, built with what is in the environment where it can't say what it is built with."""
+    if not builds:
+        return pip.install(python, requires) if requires else {}
+    return pip.install(python, builds) | pip.install(python, requires, "--no-build-isolation")
 
 
 def find(version: str) -> Path:
@@ -85,10 +95,13 @@ def _core(python: Path, version: str) -> dict[str, str]:
 
 def _here(version: str) -> Iterator[tuple[str, str]]:
     """What is installed here and is for that Python too: names and versions, of what may be got elsewhere by them."""
+    seen = set()
     for dist in distributions():
-        wanted = SpecifierSet(dist.metadata["Requires-Python"] or "")
-        if dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
-            yield dist.metadata["Name"], dist.version
+        name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
+        # Of two in different directories of the path, the first is what is imported.
+        if name not in seen and dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
+            yield name, dist.version
+        seen.add(name)
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:

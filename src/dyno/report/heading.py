@@ -50,6 +50,18 @@ def length(run: Run) -> str:
     return "".join(parts)
 
 
+def peaks(run: Run) -> str:
+    """The most memory of their own that trials took, by row, where they were confined; nothing where they were
+    not."""
+    most: dict[str, int] = {}
+    for attempt in run.final() if run.plan.get("confine") is not None else ():
+        cell, seen = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
+        if seen is not None and not cell.floor:
+            most[cell.asked] = max(most.get(cell.asked, 0), seen)
+    told = ", ".join(f"{name} {units.size(seen)}" for name, seen in most.items())
+    return told and f"Memory that no file backs, at most: {told}"
+
+
 def machine(run: Run) -> str:
     cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
     return (

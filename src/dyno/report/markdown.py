@@ -81,6 +81,8 @@ def _heading(run: Run) -> str:
         f"asked: `{heading.fixed(run)}`; {heading.length(run)}; seed {run.plan['seed']}",
         f"machine: {plain(heading.machine(run))}",
     ]
+    if memory := heading.peaks(run):
+        facts.append(plain(memory))
     if (made := heading.maker(run)) is not None:
         facts.append(f"measured: {plain(made)}")
     engines = plain(", ".join(heading.engines(run)))

@@ -48,14 +48,14 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
-    ours = {(row.cell.engine, row.phase): row for row in summarize(run)}
+    ours = {(row.cell.asked, row.phase): row for row in summarize(run)}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("published", "mode"):
         table.add_column(head, no_wrap=True)
-    for head in ("keys", "time", "op/s"):
+    for head in ("items", "time", "per second"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("│ ours", no_wrap=True)
-    for head in ("keys", "time", "per second", "[95 %]"):
+    for head in ("items", "time", "per second", "[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("remarks", style="yellow")
     previous = None

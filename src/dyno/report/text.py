@@ -85,6 +85,8 @@ def _header(run: Run, console: Console) -> None:
     console.print(Text(f"{run.plan['suite']}: {heading.fixed(run)}", "bold"))
     console.print(f"{heading.trials(run)}; {heading.length(run)}; seed {run.plan['seed']}")
     console.print(heading.machine(run))
+    if memory := heading.peaks(run):
+        console.print(Text(memory), soft_wrap=True)
     if measured := loops(run):
         console.print(f"Measured by {measured}")
 

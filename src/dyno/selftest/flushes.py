@@ -101,12 +101,14 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
 
 
 def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
-    """Each engine that stores something, by name, through its port of the first suite that can prove a tier by it."""
+    """Each engine that stores something, by name, through the first of the ports that it declares by which a suite
+    proves a tier."""
+    proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
     found: dict[str, tuple[Suite, EngineSpec]] = {}
-    for suite in registry.suites():
-        for spec in registry.engines_for(suite) if suite.proof is not None else ():
-            if spec.tiers and not spec.floor:
-                found.setdefault(spec.name, (suite, spec))
+    for engine in registry.engines():
+        port = next((port for port in engine.ports if port in proving), None)
+        if port is not None and not engine.floor and (spec := engine.through(port)).tiers:
+            found[engine.name] = proving[port], spec
     return dict(sorted(found.items()))
 
 

@@ -56,8 +56,8 @@ class InnoDB:
             self._connection.close()
             raise
 
-    def _connected(self) -> Client:
-        return connect(self._server, str(self._options["client"]))
+    def _connected(self, loading: bool = False) -> Client:
+        return connect(self._server, str(self._options["client"]), loading)
 
     def _prepare(self) -> None:
         execute = self._connection.execute
@@ -75,9 +75,9 @@ class InnoDB:
             # Of either library.
             raise Refused(f"can't make a database at {concealed(self._server.url)}: {said(error)}") from None
 
-    def connect(self) -> Client:
-        """A connection whose statements are about this store."""
-        found = self._connected()
+    def connect(self, loading: bool = False) -> Client:
+        """A connection whose statements are about this store, and on which files of the client's may be loaded."""
+        found = self._connected(loading)
         found.execute(f"USE {self._database}")
         return found
 

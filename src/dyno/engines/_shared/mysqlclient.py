@@ -45,10 +45,12 @@ class Client(Protocol):
 class Cursor:
     """See `Client`: by PyMySQL, as its users do it."""
 
-    def __init__(self, address: Mapping[str, Any]) -> None:
+    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         import pymysql
 
-        self._connection = pymysql.connect(**address, charset=CHARSET, autocommit=True, connect_timeout=SECONDS)
+        self._connection = pymysql.connect(
+            **address, charset=CHARSET, autocommit=True, connect_timeout=SECONDS, local_infile=loading
+        )
         self._cursor = self._connection.cursor()
         self._run = self._cursor.execute
 
@@ -74,7 +76,7 @@ class Cursor:
 class Thin:
     """See `Client`: by the C extension alone, without the cursors of its library, which are Python again."""
 
-    def __init__(self, address: Mapping[str, Any]) -> None:
+    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         try:
             # Python's OpenSSL, of which `hashlib` has loaded one half: the extension's own does not go with that.
             import ssl  # noqa: F401
@@ -93,7 +95,7 @@ class Thin:
             # Where it brings the way in which MariaDB asks who one is.
             plugin_dir=str(Path(_mysql_connector.__file__).parent / "mysql" / "vendor" / "plugin"),
         )
-        connection.connect(**address)
+        connection.connect(**address, local_infile=int(loading))
         connection.autocommit(True)
         # A MySQL library names a collation that MariaDB does not know, and would be left with latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
@@ -144,12 +146,13 @@ def missing(client: str, remedy: str) -> str | None:
     return f"needs MySQL Connector/Python for client=c: {remedy}" if wanting else None
 
 
-def connect(server: Any, client: str) -> Client:
-    """A connection to the server. Raises Refused where there is none to be had."""
+def connect(server: Any, client: str, loading: bool = False) -> Client:
+    """A connection to the server, on which files of the client's may be loaded. Raises Refused where there is none to
+    be had."""
     where = "its server" if server.own else concealed(server.url)
     address = server.address if server.own else address_of(server.url)
     try:
-        return Thin(address) if client == "c" else Cursor(address)
+        return Thin(address, loading) if client == "c" else Cursor(address, loading)
     except Refused:
         raise
     except Exception as error:

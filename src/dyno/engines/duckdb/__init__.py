@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.duckdb.arrays import Arrays
 from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
 from dyno.engines.duckdb.records import Table
 from dyno.model import Tier
 from dyno.settings import Setting, integer
+from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
@@ -22,7 +24,14 @@ ENGINE = EngineSpec(
             caveats=(COLUMNS,),
             # Of single records a second thread is only told of each statement: docs/engines.md has what that costs.
             options=(Setting("threads", integer(0, 1024), 1, THREADS),),
-        )
+        ),
+        "arrays": PortSpec(
+            Arrays,
+            modules=MODULES,
+            requires=REQUIRES,
+            clients="one",
+            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+        ),
     },
     tiers=TIERS,
     default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,

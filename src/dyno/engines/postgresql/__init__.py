@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.model import Tier
@@ -10,6 +11,7 @@ from dyno.servers import foreign, given
 from dyno.servers.foreign import URL
 from dyno.servers.postgresql import OURS, missing
 from dyno.settings import Setting, choice, integer
+from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
 
@@ -17,7 +19,10 @@ ENGINE = EngineSpec(
     name="postgresql",
     title="PostgreSQL, a SQL server (psycopg)",
     opener=Postgres,
-    ports={"records": PortSpec(opener(Table), caveats=(COLUMNS,))},
+    ports={
+        "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
+        "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
+    },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("psycopg",),

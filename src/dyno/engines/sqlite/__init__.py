@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.sqlite.arrays import Arrays
 from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, refuse
 from dyno.engines.sqlite.records import Records
 from dyno.model import Tier
@@ -13,7 +14,10 @@ ENGINE = EngineSpec(
     name="sqlite",
     title="SQLite, a B-tree SQL database in the process (sqlite3)",
     opener=SQLite,
-    ports={"records": PortSpec(Records, caveats=(COLUMNS,))},
+    ports={
+        "records": PortSpec(Records, caveats=(COLUMNS,)),
+        "arrays": PortSpec(Arrays, modules=("pandas",), requires=("pandas>=2.0",), clients="one"),
+    },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,

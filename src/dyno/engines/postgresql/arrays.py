@@ -1,0 +1,82 @@
+"""PostgreSQL through the port `arrays`: chunks are copied in as CSV, and the key is made when the first are there, as
+its documentation has it ("Populating a Database")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dyno.engines.postgresql.opener import Postgres
+from dyno.model import Refused
+from dyno.suites.arrays import columns, sql
+from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
+from dyno.suites.records.sql import transaction
+
+# It has no numbers without a sign, and none of one byte.
+TYPES = {
+    "id": "bigint NOT NULL",
+    "double": "double precision NOT NULL",
+    "flag": "smallint NOT NULL",
+    "time": "timestamp NOT NULL",
+    "text": "varchar(255) NOT NULL",
+}
+ARRAYS = {"id": "bigint[]", "double": "float8[]", "flag": "smallint[]"}
+COPY = f"COPY {sql.TABLE} ({', '.join(NAMES)}) FROM STDIN (FORMAT csv)"
+KEYED = f"SELECT relhasindex FROM pg_class WHERE oid = '{sql.TABLE}'::regclass"
+
+
+class Arrays:
+    """See `dyno.suites.arrays.port.Arrays`."""
+
+    def __init__(self, engine: Postgres) -> None:
+        if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
+            raise Refused("client=pq and many=pipeline are ways to single records: arrays are read by psycopg")
+        self._connection = engine.connect()
+        # What comes in binary need not be printed and read.
+        self._cursor = self._connection.cursor(binary=True)
+        self._execute = self._cursor.execute
+        self._execute(sql.create(TYPES, key=False))
+        self._slice = sql.slice_of("%s")
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        with transaction(self._execute):
+            yield self._copy
+            (keyed,) = self._execute(KEYED).fetchone()
+            if not keyed:
+                self._execute(f"ALTER TABLE {sql.TABLE} ADD PRIMARY KEY ({KEY})")
+
+    def _copy(self, chunk: Chunk) -> None:
+        with self._cursor.copy(COPY) as copy:
+            copy.write(memoryview(columns.csv(chunk)))
+
+    def sum(self, column: str) -> Any:
+        return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        # As doubles: else it would go on in decimals.
+        wanted = ", ".join(f"AVG({name}::float8), STDDEV_POP({name}::float8)" for name in names)
+        found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
+        return list(zip(found[::2], found[1::2], strict=True))
+
+    def slice(self, rows: range) -> Chunk:
+        return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())
+
+    def frame(self, names: Sequence[str]) -> Any:
+        from pandas import DataFrame
+
+        return DataFrame(self._execute(sql.frame_of(names)).fetchall(), columns=list(names))
+
+    def update(self, change: Change) -> None:
+        names = (KEY, *change.values)
+        lists = [sql.keys(change), *(values.tolist() for values in change.values.values())]
+        arrays = ", ".join(f"%s::{ARRAYS[BY_NAME[name].sql]}" for name in names)
+        self._execute(
+            f"UPDATE {sql.TABLE} SET {', '.join(f'{name} = chunk.{name}' for name in change.values)} "
+            f"FROM unnest({arrays}) AS chunk ({', '.join(names)}) WHERE {sql.TABLE}.{KEY} = chunk.{KEY}",
+            lists,
+        )
+
+    def close(self) -> None:
+        self._connection.close()

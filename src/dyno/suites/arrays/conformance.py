@@ -1,0 +1,178 @@
+"""The conformance suite of the port `arrays`: a table is held against rows that are known to be right.
+
+Each check is a function of `opened`, which opens a fresh store or an earlier one by name, and of the tier. The tests
+run all of them on every engine; a worker runs those in `BRIEF` before it measures. Nothing may be put here that
+depends on an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import numpy as np
+
+from dyno.answers import difference, same
+from dyno.model import Tier, Wrong
+from dyno.suites.arrays.dataset import Dataset
+from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
+from dyno.suites.arrays.reference import STATS
+from dyno.suites.arrays.work import Table, told
+
+Opened = Callable[[str], AbstractContextManager[Arrays]]
+Check = Callable[[Opened, Tier | None], None]
+ODD = 2**53 + 1
+"""The least whole number that is no double."""
+
+
+class Rows:
+    """What a store must hold, and the way there."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self.dataset = Dataset(seed)
+        self.table = Table(self.dataset, 5)
+
+    def write(self, port: Arrays, *counts: int) -> None:
+        """One transaction, of a chunk of each count."""
+        with port.writing(sum(counts)) as write:
+            for count in counts:
+                chunk = self.chunk(count)
+                write(chunk)
+                self.table.taken(chunk)
+
+    def chunk(self, count: int) -> Chunk:
+        """The next rows."""
+        return self.dataset.chunk(range(self.table.rows, self.table.rows + count))
+
+    def update(self, port: Arrays, number: int) -> None:
+        version = self.table.next(number)
+        port.update(Change(self.table.part(number).start, self.table.values(number, version)))
+        self.table.changed(number, version)
+
+    def check(self, port: Arrays) -> None:
+        """All there is: each row, beginning and end, and the sums."""
+        whole = range(self.table.rows)
+        for rows in (whole, whole[:1], whole[-1:], whole[3:-2], whole[len(whole) // 2 :]):
+            self.table.check(rows, port.slice(rows))
+        for name in NUMERIC:
+            self.table.reference.check_sum(name, port.sum(name))
+
+
+def slices(opened: Opened, tier: Tier | None) -> None:
+    """Rows are as they were written, whatever chunks they came in, and wherever a slice begins."""
+    for counts in ((12,), (1, 1, 10), (7, 5)):
+        rows = Rows()
+        with opened(f"slices-{len(counts)}") as port:
+            rows.write(port, *counts)
+            rows.check(port)
+
+
+def sums(opened: Opened, tier: Tier | None) -> None:
+    """Whole numbers are added up as such, also where no double has them; floats with all their bits."""
+    rows = Rows()
+    with opened("sums") as port:
+        chunk = {**rows.chunk(9), "order_id": np.arange(ODD, ODD + 9, dtype=np.uint64)}
+        with port.writing(9) as write:
+            write(chunk)
+        rows.table.taken(chunk)
+        for name in NUMERIC:
+            rows.table.reference.check_sum(name, port.sum(name))
+        found = port.slice(range(9))["order_id"]
+        if not same(found, chunk["order_id"]):
+            raise Wrong(f"order_id: {told(found, chunk['order_id'])}")
+
+
+def stats(opened: Opened, tier: Tier | None) -> None:
+    """Mean and deviation, of the whole and not of a sample."""
+    rows = Rows()
+    with opened("stats") as port:
+        rows.write(port, 11)
+        rows.table.reference.check_stats(STATS, port.stats(STATS))
+        rows.table.reference.check_stats(STATS[::-1], port.stats(STATS[::-1]))
+
+
+def frames(opened: Opened, tier: Tier | None) -> None:
+    """A DataFrame has the columns that were asked for, and every row of them."""
+    rows = Rows()
+    with opened("frames") as port:
+        rows.write(port, 8, 5)
+        for names in (("quantity",), ("resource_uid", "total_price")):
+            frame = port.frame(names)
+            if type(frame).__name__ != "DataFrame" or list(frame.columns) != list(names):
+                raise Wrong(f"a frame of {', '.join(names)} is a {type(frame).__name__} of {list(frame.columns)}")
+            chunk = rows.dataset.chunk(range(13), names=names)
+            # Signed or not is the frame's own affair, and so is the order of its rows.
+            right = sorted(zip(*(values.tolist() for values in chunk.values()), strict=True))
+            got = sorted(zip(*(frame[name].to_numpy().tolist() for name in names), strict=True))
+            if not same(got, right):
+                raise Wrong(f"rows of a frame: {difference(got, right)}")
+
+
+def appends(opened: Opened, tier: Tier | None) -> None:
+    """A second transaction adds after the first, also where less is written than was announced."""
+    rows = Rows()
+    with opened("appends") as port:
+        rows.write(port, 10)
+        rows.write(port, 3, 4)
+        rows.check(port)
+        with port.writing(100) as write:
+            chunk = rows.chunk(2)
+            write(chunk)
+        rows.table.taken(chunk)
+        rows.check(port)
+        rows.write(port, 6)
+        rows.check(port)
+
+
+def updates(opened: Opened, tier: Tier | None) -> None:
+    """An update changes what it names and nothing else, and again where it was changed before."""
+    rows = Rows()
+    with opened("updates") as port:
+        rows.write(port, 18)
+        # The last of them is shorter.
+        for number in (1, 3, 1, 0):
+            rows.update(port, number)
+            rows.check(port)
+        rows.write(port, 4)
+        rows.check(port)
+
+
+def atomicity(opened: Opened, tier: Tier | None) -> None:
+    """A transaction that fails leaves nothing of itself."""
+
+    class Planned(Exception):
+        pass
+
+    rows = Rows()
+    with opened("atomicity") as port:
+        rows.write(port, 10)
+        try:
+            with port.writing(6) as write:
+                write(rows.chunk(6))
+                raise Planned
+        except Planned:
+            pass
+        rows.check(port)
+        rows.write(port, 3)
+        rows.check(port)
+
+
+def persistence(opened: Opened, tier: Tier | None) -> None:
+    """Unless the tier is volatile, a store that is closed and opened again holds what it held, and takes more."""
+    if tier is Tier.VOLATILE:
+        return
+    rows = Rows()
+    with opened("persistence") as port:
+        rows.write(port, 9, 4)
+    with opened("persistence") as port:
+        rows.check(port)
+        rows.write(port, 5)
+    with opened("persistence") as port:
+        rows.check(port)
+
+
+CHECKS: dict[str, Check] = {
+    check.__name__: check for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
+}
+BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
+"""Those that take next to no time. What is imported for any phase is imported by them, before a clock starts."""

@@ -1,0 +1,77 @@
+"""The parameters, presets and phases of the arrays suite."""
+
+from __future__ import annotations
+
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, choice, integer
+from dyno.suites.arrays.port import NUMERIC
+
+PUBLISHED_ROWS = 1_430_394
+
+PARAMS = (
+    Setting("rows", integer(1, 2**32), PUBLISHED_ROWS, "rows of the table, 175 bytes each"),
+    Setting("column", choice(*NUMERIC), "quantity", "the column that is summed up"),
+    Setting("repeats", integer(1, 100_000), 5, "sums of a hot phase, and of read-column-stats"),
+    Setting("slices", integer(1, 1_000_000), 200, "slices that are read"),
+    Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice"),
+    Setting("updates", integer(1, 1_000_000), 50, "slices that are updated, each in a transaction"),
+)
+
+PRESETS = {
+    "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120),
+    "standard": Preset({"rows": PUBLISHED_ROWS}, samples=5, budget=120, timeout=1_800),
+    # 30 GiB: one and a half times what a trial has that is confined to 20.
+    "full": Preset({"rows": 184_000_000, "repeats": 2}, samples=3, budget=3_600, timeout=36_000),
+}
+
+APPENDED = 100
+"""One row is appended for so many that there are."""
+_SUM = "the sum: exactly of whole numbers, to 1e-12 of itself of floats"
+_STORE = "the sums of all numeric columns"
+
+PHASES = (
+    Phase("write", "write all rows, in one transaction", "row", True, checked=_STORE, metric="bandwidth"),
+    Phase("read-sum-cold", "sum a column up once, from the device", "sum", False, "cold", _SUM, metric="bandwidth"),
+    Phase("read-sum-hot", "sum a column up", "sum", False, "hot", _SUM, metric="bandwidth"),
+    Phase(
+        "read-sum-pandas-cold",
+        "the same by a DataFrame of the column, once, from the device",
+        *("sum", False, "cold", _SUM),
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-sum-pandas-hot",
+        "the same by a DataFrame of the column",
+        *("sum", False, "hot", _SUM),
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-slice",
+        "read all columns of rows that follow each other, at random places",
+        "slice",
+        False,
+        "hot",
+        "every value of every column",
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-column-stats",
+        "mean and standard deviation of three columns",
+        "op",
+        False,
+        "hot",
+        "each mean to 1e-12 of itself, each deviation to 1e-9",
+        metric="bandwidth",
+    ),
+    Phase(
+        "append", "add 1 % more rows at the end, in one transaction", "row", True, checked=_STORE, metric="bandwidth"
+    ),
+    Phase(
+        "update-slice",
+        "give two columns other values in rows that follow each other",
+        "slice",
+        True,
+        checked=f"{_STORE}, and every value of a sample of the slices",
+        metric="bandwidth",
+    ),
+)

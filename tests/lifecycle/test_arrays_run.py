@@ -1,0 +1,112 @@
+"""The arrays suite as a user runs it: every engine that can run here, on files and on servers, with what each phase
+says of itself; and an engine that answers nearly right, whose cells are void.
+"""
+
+from __future__ import annotations
+
+import pytest
+from needed import require
+from shell import TESTS, Shell
+
+from dyno import registry
+from dyno.suites.arrays.dataset import ROW_BYTES
+
+SUITE = registry.suite("arrays")
+ROWS, MORE_ROWS = 30_000, 200_000
+"""So many that no engine's file is read whole when it is opened, by what the kernel reads ahead; of one that keeps
+several columns in a block there have to be more."""
+
+
+def few(rows: int = ROWS) -> list[str]:
+    """The flags of a small table."""
+    given = {"rows": rows, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2}
+    return [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
+
+
+PHASES = [phase.name for phase in SUITE.phases]
+ENGINES = (
+    "numpy_memory",
+    "numpy_memmap",
+    "sqlite",
+    "duckdb",
+    "hdf5",
+    "zarr",
+    "parquet",
+    "tiledb",
+    "chdb",
+    "wendelin",
+)
+
+
+def moved(rows: int) -> dict[str, int]:
+    """Bytes of what a phase counts: a row, a sum, a slice."""
+    sums = ("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot")
+    whole = {**dict.fromkeys(sums, rows * 8), "read-column-stats": rows * 24}
+    return {"write": ROW_BYTES, "append": ROW_BYTES, "read-slice": 50 * ROW_BYTES, "update-slice": 50 * 16, **whole}
+
+
+def need(engine: str) -> None:
+    require(registry.engine(engine).through("arrays"))
+
+
+def run(shell: Shell, engine: str, *words: object, rows: int = ROWS) -> dict[str, dict[str, object]]:
+    ended = shell.dyno(
+        "run", "arrays", "-e", engine, *few(rows), "--samples", 2, "-o", shell.file, "--overwrite", *words
+    )
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
+    return {phase: cell for (name, phase), cell in cells.items() if name == engine}
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "postgresql", "mariadb"])
+def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
+    need(engine)
+    rows = MORE_ROWS if engine == "duckdb" else ROWS
+    spec, found = registry.engine(engine), run(shell, engine, rows=rows)
+    wanted = [name for name in PHASES if not (spec.in_memory and name.endswith("-cold"))]
+    gaps = {gap.check for gap in spec.gaps}
+    assert list(found) == [name for name in wanted if name != "update-slice" or "updates" not in gaps]
+    samples = {
+        sample["phase"]: sample for line in shell.attempts(engine) for sample in line["samples"] if not sample["void"]
+    }
+    for name, sample in samples.items():
+        assert sample["checked"] > 0, name
+        if name.endswith("-cold"):
+            assert (sample["temperature"], sample["operations"]) == ("cold", 1)
+        assert sample["bytes"] == sample["items"] * moved(rows)[name], name
+    assert samples["write"]["items"] == rows and samples["append"]["items"] == rows // 100
+    assert samples["append"]["facts"] == {"array_bytes": (rows + rows // 100) * ROW_BYTES}
+    if not spec.in_memory:
+        # Of random numbers nobody has a way to keep a quarter only.
+        assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
+
+
+def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:
+    need("numpy_memmap")
+    found = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append")
+    assert list(found) == ["read-sum-cold", "append"]
+
+
+def test_a_column_of_whole_numbers_is_summed_up_too(shell: Shell) -> None:
+    need("numpy_memmap")
+    found = run(shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid")
+    assert list(found) == ["read-sum-hot", "read-sum-pandas-hot"]
+
+
+@pytest.mark.parametrize(("how", "said"), [("half", "the sum of quantity"), ("one", "the sum of node_uid")])
+def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shell: Shell) -> None:
+    need("numpy_memory")
+    shell.plugins = [TESTS / "plugins" / "lossy"]
+    engine = f"lossy:how={how}"
+    ended = shell.dyno("run", "arrays", "-e", engine, *few(), "--samples", 1, "-o", shell.file, "--phases", "write")
+    # Nothing was measured but the floor.
+    assert ended.status == 3, ended.out + ended.err
+    (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)
+    assert not cell["valid"] and said in cell["why"]
+
+
+def test_two_clients_are_refused(shell: Shell) -> None:
+    need("numpy_memory")
+    ended = shell.dyno("run", "arrays", "-e", "numpy_memory", "--clients", 2, *few())
+    assert ended.status == 2 and "client" in ended.err

@@ -1,0 +1,51 @@
+"""A test engine, not a real one: NumPy's arrays, of which the amounts lose half of their bits, or grow by one, as its
+option `how` says. Nothing here may be of use to a measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from dyno.engine import PortSpec
+from dyno.engines import numpy_memory
+from dyno.settings import Setting, choice
+from dyno.suites.arrays.port import Chunk
+
+
+class Lossy(numpy_memory.Memory):
+    def __init__(self, home: Any, tier: Any, options: Any) -> None:
+        super().__init__(home, tier, options)
+        # The brief check before the measuring is let pass.
+        self.how = str(options["how"]) if home.name == "store" else "not"
+
+
+class Arrays(numpy_memory.Arrays):
+    def __init__(self, engine: Lossy) -> None:
+        super().__init__(engine)
+        self._how = engine.how
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        with super().writing(rows) as write:
+
+            def lose(chunk: Chunk) -> None:
+                half = chunk["quantity"].astype("f4").astype("f8")
+                write({**chunk, "quantity": half} if self._how == "half" else chunk)
+
+            yield lose
+
+    def sum(self, column: str) -> Any:
+        found = super().sum(column)
+        return found + 1 if self._how == "one" and column == "node_uid" else found
+
+
+ENGINE = replace(
+    numpy_memory.ENGINE,
+    name="lossy",
+    opener=Lossy,
+    ports={"arrays": PortSpec(Arrays)},
+    options=(*numpy_memory.ENGINE.options, Setting("how", choice("half", "one"), "half", "what is lost")),
+)

@@ -1,0 +1,266 @@
+"""Guards what the arrays suite says it does: rows that are the same however they are asked for, sums that no lossy
+answer passes, all engines asked alike, and a model that knows what was changed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dyno import registry
+from dyno.answers import same
+from dyno.model import Wrong
+from dyno.run import plan
+from dyno.run.asked import Asked
+from dyno.suite import Failure, Operations
+from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
+from dyno.suites.arrays.params import PUBLISHED_ROWS
+from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change
+from dyno.suites.arrays.reference import STATS, Reference
+from dyno.suites.arrays.work import UPDATED, Share, Table, Work
+
+ROWS = range(2_000)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return Dataset(1)
+
+
+# -- rows -------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_the_same_wherever_a_chunk_begins(dataset: Dataset) -> None:
+    whole = dataset.chunk(ROWS)
+    assert tuple(whole) == NAMES and whole["uid"].tolist() == list(range(1, 2_001))
+    for part in (range(1), range(7, 1_001), range(1_999, 2_000), range(1_002, 1_003)):
+        for name, values in dataset.chunk(part).items():
+            assert same(values, whole[name][part.start : part.stop]), name
+    pieces = [chunk for _, chunk in dataset.chunks(ROWS, most=333)]
+    for name in NAMES:
+        assert same(np.concatenate([piece[name] for piece in pieces]), whole[name])
+
+
+def test_rows_are_those_of_the_seed_and_of_the_version(dataset: Dataset) -> None:
+    first = dataset.chunk(ROWS)
+    for other in (Dataset(2).chunk(ROWS), dataset.chunk(ROWS, version=1)):
+        assert same(other["uid"], first["uid"])
+        assert not any(same(other[name], first[name]) for name in NAMES if name != "uid")
+
+
+def test_the_table_is_that_of_the_published_test(dataset: Dataset) -> None:
+    assert len(COLUMNS) == 23 and len(IDS) == 13 and sum(column.sql == "text" for column in COLUMNS) == 4
+    # "The data size for pure NumPy tool sets … was exactly 250 megabytes."
+    assert pytest.approx(250e6, rel=0.002) == PUBLISHED_ROWS * ROW_BYTES
+    chunk = dataset.chunk(ROWS)
+    for column in COLUMNS:
+        values = chunk[column.name]
+        assert values.dtype == np.dtype(column.dtype) and len(np.unique(values)) > 1, column.name
+    assert all(int(chunk[name].min()) >= 1 and int(chunk[name].max()) < 2**32 for name in IDS)
+    assert {0, 1} == set(chunk["is_accountable"].tolist())
+
+
+def test_amounts_have_digits_to_the_last_bit(dataset: Dataset) -> None:
+    for name in ("quantity", "total_price"):
+        values = dataset.chunk(ROWS)[name]
+        assert (values > 0).all() and (values != values.astype("f4")).mean() > 0.99
+        # The lowest bit is as often set as not.
+        assert 0.4 < (values.view("u8") & np.uint64(1)).mean() < 0.6
+
+
+# -- the reference ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference(dataset: Dataset) -> Reference:
+    made = Reference()
+    for _, chunk in dataset.chunks(ROWS, most=700):
+        made.add(chunk)
+        made.count(len(chunk["uid"]))
+    return made
+
+
+def test_sums_are_exact(dataset: Dataset, reference: Reference) -> None:
+    chunk = dataset.chunk(ROWS)
+    for name in NUMERIC:
+        right = sum(map(Fraction, chunk[name].tolist()))
+        assert Fraction(reference.sum(name)) == pytest.approx(right, rel=2e-16)
+        reference.check_sum(name, reference.sum(name))
+    for name in STATS:
+        values = list(map(Fraction, chunk[name].tolist()))
+        mean = sum(values) / len(values)
+        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        assert reference.stats(name) == pytest.approx((float(mean), float(variance) ** 0.5), rel=1e-14)
+    reference.check_stats(STATS, [reference.stats(name) for name in STATS])
+
+
+def test_what_was_taken_away_is_no_longer_counted(dataset: Dataset, reference: Reference) -> None:
+    other, chunk = Reference(), dataset.chunk(range(500))
+    other.count(500)
+    for times in (1, 1, -1):
+        other.add(chunk, times)
+    once = Reference()
+    once.count(500)
+    once.add(chunk)
+    for name in NUMERIC:
+        assert other.sum(name) == once.sum(name)
+    assert other.stats("quantity") == pytest.approx(once.stats("quantity"), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("order_id", lambda right: right + 1),
+        ("order_id", float),
+        ("order_id", str),
+        ("order_id", lambda right: None),
+        ("order_id", lambda right: np.float64(right)),
+        ("quantity", lambda right: right * (1 + 2e-12)),
+        ("quantity", lambda right: float("nan")),
+        ("quantity", lambda right: np.float32(right)),
+        ("quantity", int),
+    ],
+)
+def test_a_wrong_sum_is_found(reference: Reference, name: str, wrong: Any) -> None:
+    with pytest.raises(Wrong, match=f"the sum of {name}"):
+        reference.check_sum(name, wrong(reference.sum(name)))
+
+
+def test_sums_in_any_order_pass_and_those_of_half_of_the_bits_do_not(dataset: Dataset, reference: Reference) -> None:
+    values = dataset.chunk(ROWS)["quantity"]
+    for order in (values, values[::-1], np.sort(values)):
+        naive = 0.0
+        for value in order.tolist():
+            naive += value
+        reference.check_sum("quantity", naive)
+    with pytest.raises(Wrong):
+        reference.check_sum("quantity", float(values.astype("f4").astype("f8").sum()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda mean, off: (mean * (1 + 2e-12), off), lambda mean, off: (mean, off * (1 + 2e-9)), lambda *_: None],
+)
+def test_wrong_means_and_deviations_are_found(reference: Reference, wrong: Any) -> None:
+    with pytest.raises(Wrong, match="quantity"):
+        reference.check_stats(("quantity",), [wrong(*reference.stats("quantity"))])
+    with pytest.raises(Wrong, match="a list of 1"):
+        reference.check_stats(("quantity",), [])
+
+
+# -- the operations ---------------------------------------------------------------------------------------
+
+
+def work_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> Work:
+    table = Table(dataset, 30, judged)
+    table.taken(dataset.chunk(range(rows)))
+    return Work(table, "quantity", repeats=2, slices=5, updates=4, seed=1)
+
+
+def operations(slices: Any) -> list[Operations]:
+    return list(slices)
+
+
+PORT: Any = SimpleNamespace(sum="sum", frame=None, stats="stats", slice="slice", update="update", writing=lambda n: n)
+
+
+def test_all_engines_are_asked_alike(dataset: Dataset) -> None:
+    for phase in ("reads", "updating"):
+        asked = [
+            [work.arguments for work in getattr(Share(work_of(dataset), phase, PORT, number), phase)()]
+            for number in (0, 0, 1)
+        ]
+        assert repr(asked[0]) == repr(asked[1]) != repr(asked[2])
+
+
+def test_a_cold_sum_is_one_and_is_not_done_again(dataset: Dataset) -> None:
+    work = work_of(dataset)
+    assert len(operations(Share(work, "p", PORT, 0).sums(cold=True))) == 1
+    assert operations(Share(work, "p", PORT, 1).sums(cold=True)) == []
+    assert len(operations(Share(work, "p", PORT, 3).sums(cold=False))) == work.repeats
+    (one, _) = operations(Share(work, "p", PORT, 0).sums(cold=False))
+    assert one.weights is None and one.sizes == [8_000]
+
+
+def test_rows_that_were_not_taken_void_the_phase(dataset: Dataset) -> None:
+    work = work_of(dataset, 1_000)
+    (added,) = operations(Share(work, "append", PORT, 0).adding(range(1_000, 1_010)))
+    assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
+    with pytest.raises(Wrong, match="rows 1000 to 1010 were not taken: OSError: full"):
+        added.check([Failure("OSError: full")])
+    assert work.table.rows == 1_000
+    added.check([None])
+    assert work.table.rows == 1_010
+    assert operations(Share(work, "append", PORT, 1).adding(range(1_010, 1_020))) == []
+
+
+def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
+    work = work_of(dataset, 100)
+    held = {name: values.copy() for name, values in dataset.chunk(range(100)).items()}
+    for number in range(3):
+        for updates in operations(Share(work, "u", PORT, number).updating()):
+            for change in updates.arguments:
+                assert isinstance(change, Change) and tuple(change.values) == UPDATED
+                for name, values in change.values.items():
+                    held[name][change.start : change.stop] = values
+            updates.check([None] * len(updates.arguments))
+    # 100 rows in slices of 30: the last is shorter, and 3 rounds of 4 have each of the 4 three times.
+    assert {version for version, _ in work.table.updated.values()} == {3}
+    for rows in (range(100), range(29, 31), range(95, 100), range(31, 59)):
+        work.table.check(rows, {name: values[rows.start : rows.stop] for name, values in held.items()})
+        wrong = {name: values[rows.start : rows.stop].copy() for name, values in held.items()}
+        wrong["total_price"][-1] += 1e-9
+        with pytest.raises(Wrong, match=rf"total_price of rows .*: at {len(rows) - 1}, got"):
+            work.table.check(rows, wrong)
+    for name in UPDATED:
+        work.table.reference.check_sum(name, float(held[name].sum()))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda answer: list(answer.values()), "got list, expected a dict"),
+        (lambda answer: {**answer, "uid": answer["uid"].tolist()}, "got list, expected an array of uint64"),
+        (lambda answer: {**answer, "uid": answer["uid"].astype("i8")}, "of int64"),
+        (lambda answer: {**answer, "uid": answer["uid"][:-1]}, r"\(9,\)"),
+        (lambda answer: {name: answer[name] for name in NAMES[1:]}, "got columns"),
+    ],
+)
+def test_what_is_no_slice_is_found(dataset: Dataset, wrong: Any, said: str) -> None:
+    work = work_of(dataset)
+    right = dataset.chunk(range(5, 15))
+    assert work.table.check(range(5, 15), dict(right)) == len(NAMES)
+    with pytest.raises(Wrong, match=said):
+        work.table.check(range(5, 15), wrong(dict(right)))
+
+
+def test_a_floors_answers_are_not_looked_at(dataset: Dataset) -> None:
+    work = work_of(dataset, judged=False)
+    share = Share(work, "p", PORT, 0)
+    for made in chain(share.reads(), share.sums(False), share.stats()):
+        assert isinstance(made, Operations) and made.check([None] * len(made.arguments)) == 0
+
+
+# -- the declaration --------------------------------------------------------------------------------------
+
+
+def test_without_names_what_runs_here_without_a_server_takes_part() -> None:
+    made = plan.make(Asked("arrays", preset="quick"))
+    names = {cell.engine for cell in made.cells}
+    assert "null" in names and not names & {"mariadb", "postgresql", "mysql"}
+    assert all(cell.params["rows"] == 50_000 for cell in made.cells)
+
+
+def test_an_engine_is_proven_by_the_first_of_its_ports(tmp_path: Path) -> None:
+    from dyno.selftest.flushes import claims
+
+    by_suite = {claim.spec.name: next(iter(claim.spec.ports)) for claim in claims()}
+    assert by_suite["sqlite"] == "records" and by_suite["numpy_memmap"] == "arrays"
+    for name, port in by_suite.items():
+        assert port == next(iter(registry.engine(name).ports))
