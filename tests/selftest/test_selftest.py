@@ -246,10 +246,13 @@ def waits(pid: int) -> int:
 
 def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> None:
     with shell.started("selftest", "--only", "stall") as process:
-        assert wait_for(lambda: any(waits(pid) > 300 for pid in shell.alive())), "no open loop has begun"
-        assert shell.left() != [] and len(shell.alive()) == 3, (
-            "the command, what its workers are forked from, and one trial"
-        )
+
+        def begun() -> bool:
+            """The command, what its workers are forked from, and one trial, which waits for what is due."""
+            return len(alive := shell.alive()) == 3 and any(waits(pid) > 300 for pid in alive)
+
+        assert wait_for(begun), "no open loop has begun"
+        assert shell.left() != []
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
         assert (process.returncode, out, err) == (130, "", "dyno: interrupted\n")

@@ -98,9 +98,13 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
 @given(prefix=st.binary(max_size=3), parts=st.lists(ANYTHING, max_size=4).map(tuple))
 @example(prefix=b"", parts=("a\ud800",))
 @example(prefix=b"", parts=("\udfff\0",))
+@example(prefix=b"", parts=("\ud800", None))
 def test_the_native_packing_does_as_the_one_in_python(prefix: bytes, parts: tuple[Any, ...]) -> None:
     the_loop("native")
-    assert outcome(_native.pack, prefix, parts) == outcome(keys.packed, prefix, parts)
+    in_python = outcome(keys.packed, prefix, parts)
+    # Of several faults either may be the one that is named.
+    faults = {found for part in parts if isinstance(found := outcome(keys.packed, prefix, (part,)), type)}
+    assert outcome(_native.pack, prefix, parts) in (faults or {in_python})
 
 
 def test_half_a_surrogate_pair_is_no_text_and_a_number_no_string(pack: Pack) -> None:

@@ -69,6 +69,9 @@ def _lean(found: Attempt, once: Callable[[Any], Any]) -> Attempt:
     """The same, without what many trials of an engine have alike: a run may have a hundred thousand of them."""
     for name in _ALIKE:
         object.__setattr__(found, name, once(getattr(found, name)))
+    for name in ("facts", "spent_ns"):
+        if not getattr(found, name):
+            object.__setattr__(found, name, _EMPTY)
     for each in found.samples:
         for name in _ALIKE_OF_SAMPLES:
             object.__setattr__(each, name, once(getattr(each, name)))

@@ -85,7 +85,7 @@ class CellSummary:
     trial_facts: dict[str, Fact]
     """The same of the trial as a whole."""
     version: str | None
-    settings: dict[str, Any] | None
+    settings: Mapping[str, Any] | None
     caveats: tuple[Caveat, ...]
     attempts: tuple[Attempt, ...]
     """Every attempt at the cell, failed ones included."""
@@ -191,7 +191,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         facts=_facts([s.facts for s in counted]),
         trial_facts=_facts([a.facts for a in last if a.facts]),
         version=about.version if about else None,
-        settings=dict(about.settings) if about and about.settings is not None else None,
+        settings=about.settings if about else None,
         caveats=caveats,
         attempts=attempts,
     )

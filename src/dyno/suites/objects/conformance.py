@@ -171,7 +171,7 @@ def conflict(one: Transactions, other: Transactions) -> None:
 def _finds(client: Transactions, wanted: list[int]) -> None:
     """A storage may learn a little later what others have committed: it need not ask at each transaction."""
     deadline = monotonic() + LATE_SECONDS
-    while client.counted(HERE) != wanted and monotonic() < deadline:
+    while not same(client.counted(HERE), wanted) and monotonic() < deadline:
         sleep(0.01)
     expect(client.counted(HERE), wanted, "how often each object was changed, with a conflict")
 
