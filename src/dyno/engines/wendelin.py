@@ -12,36 +12,46 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.engines._shared import layouts
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import layouts, zeo
 from dyno.engines._shared.layouts import LAYOUT, Held
 from dyno.model import Caveat, Tier, Value
+from dyno.servers.zeo import ZEO
 from dyno.settings import Setting, choice
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # FileStorage flushes each commit before it is acknowledged, and nothing switches that off.
+    # FileStorage, be it ZEO's, flushes each commit before it is acknowledged, and nothing switches that off.
     Tier.POWER: {"fsync": "each commit"},
 }
 FILE, COUNT = "Data.fs", "rows"
+FILESTORAGE, SERVED = "filestorage", "zeo"
+CACHE_MIB = 20
+"""Of a client of ZEO's, in a file: its default. What was read is in the array's own pages."""
+REMEMBERED = 1
+"""Transactions that a server of ZEO's reads whole when it starts, for clients that come back: the fewest. That one
+has to be small, or a cold phase would find everything read."""
 AT_ONCE = 1 << 30
 """Bytes after which what was written is committed: a transaction is in memory, and an array may be larger than
 that."""
 
 
-class Wendelin:
-    """A database on a FileStorage, with an array for each column or one of rows."""
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
+    return ZEO(home, REMEMBERED) if options["storage"] == SERVED else None
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+
+class Wendelin:
+    """A database on a FileStorage or on ZEO, with an array for each column or one of rows."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
         import ZODB
         from wendelin.bigfile import file_zodb
-        from ZODB.FileStorage import FileStorage
 
         self.layout, self._blocks = str(options["layout"]), str(options["blocks"])
         # What the variable WENDELIN_CORE_ZBLK_FMT sets when it is imported.
         file_zodb.ZBlk_fmt_write = self._blocks
-        self._file = home / FILE
-        self._database = ZODB.DB(FileStorage(str(self._file)))
+        self._home, self.server = home, server
+        self._database = ZODB.DB(self._storage())
         self._connection = self._database.open()
         self.root: Any = self._connection.root()
         if COUNT not in self.root:
@@ -49,6 +59,13 @@ class Wendelin:
         self.arrays: dict[str, Any] = {}
         """A view of each array, whole."""
         self.view()
+
+    def _storage(self) -> Any:
+        from ZODB.FileStorage import FileStorage
+
+        if self.server is None:
+            return FileStorage(str(self._home / FILE))
+        return zeo.storage(self.server, self._home, CACHE_MIB)
 
     def _create(self) -> None:
         import transaction
@@ -75,15 +92,20 @@ class Wendelin:
         self._database.close()
 
     def version(self) -> str:
-        return f"wendelin.core {version('wendelin.core')} (ZODB {version('ZODB')}, NumPy {version('numpy')})"
+        used = ("ZODB", "NumPy") if self.server is None else ("ZODB", "ZEO", "NumPy")
+        return f"wendelin.core {version('wendelin.core')} ({', '.join(f'{name} {version(name)}' for name in used)})"
 
     def settings(self) -> Mapping[str, Value | None]:
         from wendelin.bigfile import file_zodb
 
-        return {**TIERS[Tier.POWER], "layout": self.layout, "blocks": file_zodb.ZBlk_fmt_write}
+        told = {**TIERS[Tier.POWER], "layout": self.layout, "blocks": file_zodb.ZBlk_fmt_write}
+        if self.server is None:
+            return {**told, "storage": FILESTORAGE}
+        return {**told, "storage": SERVED, "cache_mib": CACHE_MIB, "invalidation_queue": REMEMBERED}
 
     def files(self) -> Iterable[Path]:
-        return [path for path in (self._file, self._file.with_suffix(".fs.index")) if path.exists()]
+        file = self._home / FILE if self.server is None else self.server.file(self.server.storage(self._home))
+        return [path for path in (file, file.with_suffix(".fs.index")) if path.exists()]
 
     def caveats(self) -> Iterable[Caveat]:
         return ()
@@ -117,6 +139,9 @@ class Arrays(Held):
             engine.view()
             yield write
             engine.resize(count)
+            if engine.server is not None:
+                # See REMEMBERED: what is written counts by a transaction of its own, which is the last.
+                transaction.commit()
             engine.root[COUNT] = count
             transaction.commit()
         except BaseException:
@@ -145,8 +170,8 @@ ENGINE = EngineSpec(
     ports={"arrays": PortSpec(Arrays)},
     tiers=TIERS,
     default_tier=Tier.POWER,
-    modules=("wendelin.bigarray", "ZODB", "pandas"),
-    requires=("wendelin.core==0.13", "ZODB>=5.8", "pandas>=2.0"),
+    modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
+    requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
     # Its setup and its package want pkg_resources, which later ones of setuptools lack.
     builds=("setuptools<66", "wheel", "numpy>=1.26"),
     python="3.10",
@@ -157,6 +182,13 @@ ENGINE = EngineSpec(
             "ZBlk0",
             "ZBlk0: a block of 2 MiB is an object; ZBlk1: it is many, of which those that changed are stored",
         ),
+        Setting(
+            "storage",
+            choice(FILESTORAGE, SERVED),
+            FILESTORAGE,
+            "what the database is on: FileStorage, in the process; zeo, a server of ZEO's in front of one",
+        ),
         LAYOUT,
     ),
+    server=serve,
 )
