@@ -93,10 +93,13 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
         every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
-    for text, name, given in split_engines(dict.fromkeys(engines)):
-        if name not in able:
-            raise UsageError(f"engine {name} has no port of a suite that proves tiers; {nearest(name, able)}")
-        found += _claims(*able[name], str(text), given, tier)
+    for text, named in split_engines(dict.fromkeys(engines)):
+        if named.name not in able:
+            raise UsageError(
+                f"engine {named.name} has no port of a suite that proves tiers; {nearest(named.name, able)}"
+            )
+        own = tier if named.tier is None else named.tier.value
+        found += _claims(*able[named.name], str(text), named.options, own)
     return found
 
 
