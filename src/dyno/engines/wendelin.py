@@ -6,8 +6,10 @@ Its last release is for Python 3.7 to 3.10, so that its trials run in an interpr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from dyno.engines._shared import layouts, zeo
 from dyno.engines._shared.layouts import LAYOUT, Held
 from dyno.model import Caveat, Tier, Value
 from dyno.servers.zeo import ZEO
-from dyno.settings import Setting, choice
+from dyno.settings import Setting, choice, integer
+from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -34,6 +37,7 @@ has to be small, or a cold phase would find everything read."""
 AT_ONCE = 1 << 30
 """Bytes after which what was written is committed: a transaction is in memory, and an array may be larger than
 that."""
+PAGE_BYTES = 2 << 20
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
@@ -47,6 +51,9 @@ class Wendelin:
         import ZODB
         from wendelin.bigfile import file_zodb
 
+        self.bound = int(options["pages_mib"]) << 20
+        """Bytes of pages that may be in memory; 0 where all may."""
+        self._touched = 0
         self.layout, self._blocks = str(options["layout"]), str(options["blocks"])
         # What the variable WENDELIN_CORE_ZBLK_FMT sets when it is imported.
         file_zodb.ZBlk_fmt_write = self._blocks
@@ -86,6 +93,28 @@ class Wendelin:
         for name in layouts.dtypes(self.layout):
             self.root[name].resize((rows,))
 
+    def touched(self, arrays: int, size: int) -> None:
+        """Pages of so many arrays were, for `size` bytes of each: once there may be too many, all go."""
+        self._touched += arrays * (size // PAGE_BYTES + 2) * PAGE_BYTES
+        if 0 < self.bound < self._touched:
+            self.committed()
+
+    def committed(self) -> None:
+        """What was written is: its pages are no longer wanted, nor the copies of them that its commit has made."""
+        if self.bound:
+            # A writer of ZODB's is a cycle that holds the last block it wrote, and Python looks for none meanwhile.
+            gc.collect()
+            self.forget()
+
+    def forget(self) -> None:
+        """Takes all pages from memory but those that were changed and are not committed."""
+        from wendelin.bigfile import ram_reclaim
+
+        self._touched = 0
+        # Some at a time.
+        while ram_reclaim():
+            pass
+
     def close(self) -> None:
         self.arrays.clear()
         self._connection.close()
@@ -99,6 +128,7 @@ class Wendelin:
         from wendelin.bigfile import file_zodb
 
         told = {**TIERS[Tier.POWER], "layout": self.layout, "blocks": file_zodb.ZBlk_fmt_write}
+        told["pages_mib"] = self.bound >> 20
         if self.server is None:
             return {**told, "storage": FILESTORAGE}
         return {**told, "storage": SERVED, "cache_mib": CACHE_MIB, "invalidation_queue": REMEMBERED}
@@ -123,16 +153,17 @@ class Arrays(Held):
         import transaction
 
         engine, waiting = self._engine, 0
-        count = int(engine.root[COUNT])
+        count, most = int(engine.root[COUNT]), min(AT_ONCE, engine.bound // 2 or AT_ONCE)
 
         def write(chunk: Chunk) -> None:
             nonlocal count, waiting
             layouts.store(self._layout, self._arrays, count, chunk)
             count += len(next(iter(chunk.values())))
             waiting += sum(values.nbytes for values in chunk.values())
-            if waiting >= AT_ONCE:
+            if waiting >= most:
                 transaction.commit()
                 waiting = 0
+                engine.committed()
 
         try:
             engine.resize(count + rows)
@@ -152,6 +183,7 @@ class Arrays(Held):
             raise
         finally:
             engine.view()
+            engine.committed()
 
     def update(self, change: Change) -> None:
         import transaction
@@ -163,11 +195,55 @@ class Arrays(Held):
         pass
 
 
+class Bounded(Arrays):
+    """The same with a bound to the pages in memory, which are never given back else: columns are read in pieces, and
+    the pages of one go before the next."""
+
+    def _parts(self, name: str) -> Iterator[Any]:
+        column = self._column(name)
+        for part in columns.pieces(column, max(self._engine.bound // 2 // column.strides[0], 1)):
+            yield part
+            self._engine.forget()
+
+    def sum(self, column: str) -> int | float:
+        return columns.added(column, self._parts(column))
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        return [columns.moments(partial(self._parts, name)) for name in names]
+
+    def frame(self, names: Sequence[str]) -> Any:
+        from pandas import DataFrame
+
+        return DataFrame({name: self._copied(name) for name in names}, copy=False)
+
+    def _copied(self, name: str) -> Any:
+        import numpy as np
+
+        found, at = np.empty(len(self._column(name)), columns.dtype(name)), 0
+        for part in self._parts(name):
+            found[at : at + len(part)] = part
+            at += len(part)
+        return found
+
+    def slice(self, rows: range) -> Chunk:
+        found = super().slice(rows)
+        self._engine.touched(len(self._arrays), len(rows) * columns.record().itemsize)
+        return found
+
+    def update(self, change: Change) -> None:
+        super().update(change)
+        self._engine.touched(len(change.values), (change.stop - change.start) * columns.record().itemsize)
+
+
+def arrays(engine: Wendelin) -> Arrays:
+    return Bounded(engine) if engine.bound else Arrays(engine)
+
+
 ENGINE = EngineSpec(
     name="wendelin",
     title="Wendelin.core, arrays in ZODB that are larger than memory",
     opener=Wendelin,
-    ports={"arrays": PortSpec(Arrays)},
+    ports={"arrays": PortSpec(arrays)},
     tiers=TIERS,
     default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
@@ -187,6 +263,9 @@ ENGINE = EngineSpec(
             choice(FILESTORAGE, SERVED),
             FILESTORAGE,
             "what the database is on: FileStorage, in the process; zeo, a server of ZEO's in front of one",
+        ),
+        Setting(
+            "pages_mib", integer(0), 0, "the most of the array's pages in memory, in MiB; 0: all that were touched"
         ),
         LAYOUT,
     ),

@@ -57,11 +57,12 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
     ours = {(row.cell.asked, row.phase): row for row in summarize(run)}
     means = any(row.deviation is not None for row in experiment.rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in ("published", "mode"):
-        table.add_column(head, no_wrap=True)
+    # Where there is little room names are broken, and no figure is.
+    table.add_column("published", overflow="fold")
+    table.add_column("mode", no_wrap=True)
     for head in ("items", "time", "per second"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("│ ours", no_wrap=True)
+    table.add_column("│ ours", overflow="fold")
     for head in ("items", *(["mean"] if means else []), "time", "per second", "[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("remarks", style="yellow")
