@@ -12,8 +12,14 @@ from rich.text import Text
 from dyno.published import Experiment, PublishedRow
 from dyno.report import findings, places, styled, units, widereplica
 from dyno.results import Run
+from dyno.stats import style
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize
+
+MEANS = (
+    "mean: the published style, of all trials with their standard deviation in percent; right of it ours, the median"
+    " over all trials, with its interval"
+)
 
 
 def listing(experiments: Iterable[Experiment], console: Console) -> None:
@@ -49,13 +55,15 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
     ours = {(row.cell.asked, row.phase): row for row in summarize(run)}
+    means = any(row.deviation is not None for row in experiment.rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in ("published", "mode"):
-        table.add_column(head, no_wrap=True)
+    # Where there is little room names are broken, and no figure is.
+    table.add_column("published", overflow="fold")
+    table.add_column("mode", no_wrap=True)
     for head in ("items", "time", "per second"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("│ ours", no_wrap=True)
-    for head in ("items", "time", "per second", "[95 %]"):
+    table.add_column("│ ours", overflow="fold")
+    for head in ("items", *(["mean"] if means else []), "time", "per second", "[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("remarks", style="yellow")
     previous = None
@@ -65,9 +73,12 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
         previous = row.engine
         found = ours.get((row.engine, row.phase))
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
-        table.add_row(*_published(row), *_ours(row, found), remarks)
+        table.add_row(*_published(row), *_ours(row, found, means), remarks)
     console.print()
     console.print(table)
+    if means:
+        console.print()
+        console.print(Text(MEANS, "dim"))
 
 
 def _published(row: PublishedRow) -> list[str]:
@@ -75,21 +86,27 @@ def _published(row: PublishedRow) -> list[str]:
         row.published_as,
         row.phase,
         units.count(row.items),
-        units.duration(row.seconds * 1e9),
+        _mean(row.seconds * 1e9, None if row.deviation is None else row.deviation / 100),
         units.rate(row.per_second),
     ]
 
 
-def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
+def _mean(ns: float, deviation: float | None) -> str:
+    return units.duration(ns) + ("" if deviation is None else f" ± {deviation * 100:.2f} %")
+
+
+def _ours(row: PublishedRow, found: CellSummary | None, means: bool) -> list[str]:
+    between = [""] if means else []
     if found is None:
-        return [f"│ {row.engine}: not here", "", "", "", ""]
+        return [f"│ {row.engine}: not here", "", *between, "", "", ""]
     name = f"│ {places.named(found.cell.asked, found.cell.tier_name or '')}"
     if found.throughput is None:
-        return [name, "", "", (found.why or "").split(":", 1)[0], ""]
-    rate = found.throughput
+        return [name, "", *between, "", (found.why or "").split(":", 1)[0], ""]
+    rate, mean = found.throughput, style.mean_elapsed(found)
     return [
         name,
         units.count(found.items),
+        *([units.UNKNOWN if mean is None else _mean(*mean)] if means else []),
         units.duration(found.elapsed_ns),
         units.rate(rate.median),
         units.interval(rate.low, rate.high),
