@@ -1,5 +1,5 @@
-"""Series: how many samples per second does an archive of process variables take in, how fast does it give one variable
-or all of them back, and how does that hold as it grows?
+"""Series: how many samples per second does an archive of process variables take in, how fast does it give one
+variable or all of them back, and how does that hold as it grows?
 
 After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 """
@@ -23,7 +23,9 @@ class SeriesSuite:
     layout = None
     charts = ()
     # Every batch is a transaction of its own.
-    proof = Proof("insert", count="per_half_hour", params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0})
+    proof = Proof(
+        "insert", count="per_half_hour", params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0}
+    )
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

@@ -39,7 +39,7 @@ class Model:
 
     def one(self, pv: int, start: int = 0, end: int = 2**63 - 1) -> Samples:
         rows = sorted(row for (of, ts), row in self.kept.items() if of == pv and start <= ts < end)
-        return samples([column for column in of_rows(rows)[1:]])
+        return samples(of_rows(rows)[1:])
 
     def check(self, port: Series) -> None:
         """All there is, by each way of reading."""
@@ -50,11 +50,11 @@ class Model:
             for ts in right.ts.tolist()[:3]:
                 if port.seen(pv, ts) is not True:
                     raise Wrong(f"{name}: the sample of {ts} is not seen")
-        found, right = Digest(), Digest()
+        found, kept = Digest(), Digest()
         for piece in port.all():
             judge.added(found, piece)
-        right.add(batch(of_rows(list(self.kept.values()))))
-        judge.judge_digest(found, right)
+        kept.add(batch(of_rows(list(self.kept.values()))))
+        judge.judge_digest(found, kept)
         judge.judge_latest(port.latest(), self.latest())
 
     def latest(self) -> Batch:

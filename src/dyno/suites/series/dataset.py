@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
 class Dataset(Protocol):
     """What a trial inserts, and what it must find. Times are whole ns since 1970."""
 
-    names: Sequence[str]
+    names: list[str]
     total: int
     """Samples, each counted once."""
     start: int
@@ -90,8 +90,8 @@ class MadeUp:
             yield self._arrival([*waiting.pop(number, ()), fresh])
         # The rest at once: what is late, and then what comes again, which may be one of these.
         rest = [some for number in sorted(waiting) for some in waiting[number]]
-        for again in (False, True):
-            if parts := [some for some in rest if some.again is again]:
+        for resent in (False, True):
+            if parts := [some for some in rest if some.again is resent]:
                 yield self._arrival(parts)
 
     def further(self, batches: int) -> Iterator[Arrival]:

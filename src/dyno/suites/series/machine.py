@@ -76,7 +76,8 @@ class Machine:
         begins = (drawn >> np.uint64(8)).astype(np.int64) % self.per_half_hour
         period = (HALF_HOUR - gap) // self.per_half_hour
         within = (self._drawn(pv, tick, _TIME) >> np.uint64(11)).astype(np.int64) % period
-        return START + half * HALF_HOUR + number * period + np.where(number >= begins, gap, 0) + within
+        at: Longs = START + half * HALF_HOUR + number * period + np.where(number >= begins, gap, 0) + within
+        return at
 
     # -- what becomes of a sample on its way -------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Machine:
 
 
 class _About(NamedTuple):
-    """Of each variable: how it behaves. Values are worked out around 0 and of the size of 1, and scaled at the end."""
+    """Of each variable: how it behaves. Values are worked out around 0, of the size of 1, and scaled at the end."""
 
     drifts: NDArray[np.float64]
     steps: NDArray[np.float64]
@@ -125,7 +126,8 @@ class _About(NamedTuple):
 
         kind = (drawn % np.uint64(4)).astype(np.int64)
         # A read-back that drifts; a set-point, which only steps; a noisy monitor; one that is calculated from others.
-        drifts, steps, noisy = (np.array(each)[kind] for each in ((1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)))
+        of_kind = (1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)
+        drifts, steps, noisy = (np.array(each)[kind] for each in of_kind)
         # Converters of 16 bits, and what is calculated from them: as many digits as a double has, but for the last.
         counts = np.where(kind == 3, 2.0**40, 2.0**15)
         scale = 10.0 ** np.rint(share(8) * 6 - 2)

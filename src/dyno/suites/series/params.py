@@ -16,8 +16,12 @@ PARAMS = (
     Setting("batch", integer(1, 10_000_000), 10_000, "samples of a batch, about: whole scans of all variables"),
     Setting("late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late"),
     Setting("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
-    Setting("corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive a second time with another value"),
-    Setting("reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"),
+    Setting(
+        "corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive a second time with another value"
+    ),
+    Setting(
+        "reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"
+    ),
     Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds"),
     Setting("watched", integer(1, 100_000), 10, "batches whose way from acknowledged to visible is measured"),
 )

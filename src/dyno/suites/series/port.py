@@ -44,7 +44,7 @@ class Samples(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """What the values of one variable were in stretches of time of one length, in order, those without any left out."""
+    """What the values of one variable were in stretches of time of one length, in order: those that have some."""
 
     ts: Array
     """When each stretch begins: a multiple of its length."""
@@ -55,8 +55,8 @@ class Buckets(NamedTuple):
 
 class Series(Protocol):
     """Engines implement it as a class called with `(engine, names)`: the names of all variables, as text of up to 60
-    bytes of ASCII. An archive that is opened again may be given them in another order, and with more of them: it keeps
-    names, and not only numbers. Nobody else is at the archive.
+    bytes of ASCII. An archive that is opened again may be given them in another order, and with more of them: it
+    keeps names, and not only numbers. Nobody else is at the archive.
 
     **What a duplicate does.** A sample is known by PV and TS. One that arrives again takes the place of the one that
     is there: the last written wins, with all its fields, and it is there once. No batch has the same PV and TS twice.

@@ -1,4 +1,5 @@
-"""The archive in SQL: the statements that engines share, with their own names of types. No engine may be named here."""
+"""The archive in SQL: the statements that engines share, with their own names of types. No engine may be named
+here."""
 
 from __future__ import annotations
 

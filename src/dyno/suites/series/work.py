@@ -169,9 +169,7 @@ class Share:
 
     def lasts(self, cold: bool) -> Slices:
         for _ in range(self._count(cold)):
-            yield self._read(
-                self._port.latest, (), None, lambda got: judge.judge_latest(got, self._archive.latest())
-            )
+            yield self._read(self._port.latest, (), None, lambda got: judge.judge_latest(got, self._archive.latest()))
 
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
