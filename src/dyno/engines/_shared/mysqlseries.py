@@ -1,5 +1,5 @@
-"""The archive of the port `series` in InnoDB, for MariaDB and MySQL, whose statements are alike: clustered on variable
-and time, loaded by LOAD DATA with REPLACE.
+"""The archive of the port `series` in InnoDB, for MariaDB and MySQL, whose statements are alike: clustered on
+variable and time, loaded by LOAD DATA with REPLACE.
 
 How a server is reached, and what gives a tier, may not be put here.
 """

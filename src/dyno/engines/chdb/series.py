@@ -19,9 +19,7 @@ CREATE = (
     "ENGINE = ReplacingMergeTree ORDER BY (pv, ts) SETTINGS {settings}"
 )
 OF_ONE = "ts, val, stat, sevr"
-LATEST = (
-    f"SELECT pv, max(ts), argMax(val, ts), argMax(stat, ts), argMax(sevr, ts) FROM {WHOLE} GROUP BY pv"
-)
+LATEST = f"SELECT pv, max(ts), argMax(val, ts), argMax(stat, ts), argMax(sevr, ts) FROM {WHOLE} GROUP BY pv"
 PIECE = 65_536
 """Rows of all that are looked at together."""
 

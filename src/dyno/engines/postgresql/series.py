@@ -30,8 +30,7 @@ COPY_OUT = f"COPY (SELECT pv, {sql.FIELDS} FROM {sql.TABLE}) TO STDOUT (FORMAT b
 INSERT = f"INSERT INTO {sql.TABLE} SELECT * FROM {BATCH}"
 UPSERT = f"{INSERT} ON CONFLICT (pv, ts) DO UPDATE SET val = excluded.val, stat = excluded.stat, sevr = excluded.sevr"
 DELETE = (
-    f"DELETE FROM {sql.TABLE} AS s USING {BATCH} AS b "
-    "WHERE s.ts BETWEEN %s AND %s AND s.pv = b.pv AND s.ts = b.ts"
+    f"DELETE FROM {sql.TABLE} AS s USING {BATCH} AS b WHERE s.ts BETWEEN %s AND %s AND s.pv = b.pv AND s.ts = b.ts"
 )
 LATEST_BY_SORTING = f"SELECT DISTINCT ON (pv) pv, {sql.FIELDS} FROM {sql.TABLE} ORDER BY pv, ts DESC"
 # "File Format" of its documentation of COPY: a signature, flags, the length of an extension; and the end.
@@ -121,7 +120,10 @@ def _row() -> Any:
 
     kinds = dict(zip(FIELDS, (">i4", ">i8", ">f8", ">i2", ">i2"), strict=True))
     return np.dtype(
-        [("fields", ">i2"), *(part for name, kind in kinds.items() for part in ((f"{name}_length", ">i4"), (name, kind)))]
+        [
+            ("fields", ">i2"),
+            *(part for name, kind in kinds.items() for part in ((f"{name}_length", ">i4"), (name, kind))),
+        ]
     )
 
 
