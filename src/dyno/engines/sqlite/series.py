@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dyno.engines.sqlite.opener import SQLite
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Batch
+from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="TEXT", id="INTEGER", ts="INTEGER", val="REAL", small="INTEGER")
 
 
-class Series:
+class Series(Reading):
     """See `dyno.suites.series.port.Series`."""
 
     def __init__(self, engine: SQLite, names: Sequence[str]) -> None:
@@ -23,44 +25,21 @@ class Series:
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             known = dict(self._execute(sql.NAMES).fetchall())
             new = sql.missing(names, known)
-            connection.executemany(sql.ADD_NAME.format("?", "?"), new)
-        self._numbers = samples.Numbers(names, [*known.items(), *new])
+            connection.executemany(sql.add_name("?"), new)
         self._insert = f"INSERT OR REPLACE INTO {sql.TABLE} VALUES (?, ?, ?, ?, ?)"
+        super().__init__(samples.Numbers(names, [*known.items(), *new]))
 
     def insert(self, batch: Batch) -> None:
-        stored = batch._replace(pv=self._numbers.to_store(batch.pv))
         with transaction(self._execute, "BEGIN IMMEDIATE"):
-            self._connection.executemany(self._insert, samples.tuples(stored))
+            self._connection.executemany(self._insert, samples.tuples(self.stored(batch)))
 
-    def settle(self) -> None:
-        pass
-
-    def seen(self, pv: int, ts: int) -> bool:
-        return self._execute(sql.seen("?"), (self._numbers.one(pv), ts)).fetchone() is not None
-
-    def one(self, pv: int) -> Samples:
-        rows = self._execute(sql.one("?"), (self._numbers.one(pv),)).fetchall()
-        return samples.samples(samples.of_rows(rows, 4))
-
-    def window(self, pv: int, start: int, end: int) -> Samples:
-        rows = self._execute(sql.window("?"), (self._numbers.one(pv), start, end)).fetchall()
-        return samples.samples(samples.of_rows(rows, 4))
+    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+        return samples.of_rows(self._execute(statement, values).fetchall(), count)
 
     def all(self) -> Iterator[Batch]:
         cursor = self._execute(sql.ALL)
         while rows := cursor.fetchmany(sql.ROWS):
-            yield self._batch(rows)
-
-    def _batch(self, rows: Sequence[Sequence[float]]) -> Batch:
-        pv, *rest = samples.of_rows(rows)
-        return samples.batch([self._numbers.from_store(pv), *rest])
-
-    def latest(self) -> Batch:
-        return self._batch(self._execute(sql.LATEST_BY_SEEKS).fetchall())
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        rows = self._execute(sql.downsample("?", bucket), (self._numbers.one(pv), start, end)).fetchall()
-        return samples.buckets(samples.of_rows(rows, 4))
+            yield self.batch(samples.of_rows(rows))
 
     def close(self) -> None:
         self._connection.close()

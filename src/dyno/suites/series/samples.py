@@ -94,6 +94,16 @@ def tuples(given: Batch) -> Iterable[tuple[Any, ...]]:
     return zip(*(values.tolist() for values in given), strict=True)
 
 
+def csv(given: Batch) -> Any:
+    """Rows as CSV without a heading: a buffer of bytes. Floats by the shortest text that is read as the same ones."""
+    import pyarrow
+    from pyarrow.csv import WriteOptions, write_csv
+
+    stream = pyarrow.BufferOutputStream()
+    write_csv(pyarrow.table(given._asdict()), stream, WriteOptions(include_header=False))
+    return stream.getvalue()
+
+
 def reduced(found: Samples, bucket: int) -> Buckets:
     """Means, least and greatest values by stretches: for a store that can't work them out."""
     import numpy as np
@@ -111,6 +121,17 @@ def reduced(found: Samples, bucket: int) -> Buckets:
     )
 
 
+def last(columns: Sequence[Array]) -> list[Array]:
+    """Sorted by variable and time; of those that are the same in both the last."""
+    import numpy as np
+
+    pv, ts = columns[:2]
+    order = np.lexsort((ts, pv))
+    sorted_pv, sorted_ts = pv[order], ts[order]
+    kept = np.append((sorted_pv[1:] != sorted_pv[:-1]) | (sorted_ts[1:] != sorted_ts[:-1]), True)[: len(order)]
+    return [column[order[kept]] for column in columns]
+
+
 class Numbers:
     """Names that a store has numbers of its own for, against those that the port was opened with."""
 
@@ -119,6 +140,8 @@ class Numbers:
         import numpy as np
 
         at = {name: number for number, name in stored}
+        self.count = len(at)
+        """Of those that the store has."""
         self.stored = np.array([at[name] for name in names], "i4")
         """By the port's number."""
         self._given = np.full(max(at.values(), default=-1) + 1, -1, "i4")

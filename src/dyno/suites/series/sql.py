@@ -44,7 +44,10 @@ def _space(suffix: str) -> str:
 
 
 NAMES = f"SELECT id, name FROM {DIRECTORY}"
-ADD_NAME = f"INSERT INTO {DIRECTORY} VALUES ({{}}, {{}})"
+
+
+def add_name(mark: str) -> str:
+    return f"INSERT INTO {DIRECTORY} VALUES ({mark}, {mark})"
 
 
 def missing(names: Sequence[str], known: Mapping[int, str]) -> list[tuple[int, str]]:
@@ -66,6 +69,10 @@ def window(mark: str) -> str:
 
 
 ALL = f"SELECT pv, {FIELDS} FROM {TABLE}"
+LATEST_BY_GROUPS = (
+    f"SELECT pv, MAX(ts), ARG_MAX(val, ts), ARG_MAX(stat, ts), ARG_MAX(sevr, ts) FROM {TABLE} GROUP BY pv"
+)
+"""For what reads all of a column rather than seeks."""
 LATEST_BY_SEEKS = (
     f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM {DIRECTORY} AS v JOIN {TABLE} AS s "
     f"ON s.pv = v.id AND s.ts = (SELECT MAX(ts) FROM {TABLE} WHERE pv = v.id)"
