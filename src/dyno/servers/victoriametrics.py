@@ -6,6 +6,8 @@ VictoriaMetrics documentation, "Single-node version": "List of command-line flag
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +29,10 @@ SETTINGS: Mapping[str, str] = {
     "http.disableResponseCompression": "true",
     # Answers of before would be given again.
     "search.disableCache": "true",
+    # Its defaults are such that a question about very much is an error: 30 s, and a milliard of samples.
+    "search.maxQueryDuration": "10h",
+    "search.maxSamplesPerQuery": "1000000000000",
+    "search.maxSamplesPerSeries": "1000000000000",
     "loggerLevel": "WARN",
 }
 OURS = ("storageDataPath", "httpListenAddr", "httpAuth.username", "httpAuth.password", "envflag.enable")
@@ -40,6 +46,16 @@ def path() -> str | None:
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
     return None if path() else f"needs victoria-metrics: {INSTALL}, or name your own with url="
+
+
+def packaged() -> str | None:
+    """The version of Debian's package: the program that is in it does not tell its own."""
+    found = path()
+    if found is None or shutil.which("dpkg-query") is None:
+        return None
+    named = subprocess.run(["dpkg-query", "-S", found], capture_output=True, text=True).stdout.partition(":")[0]
+    words = ["dpkg-query", "-W", "-f", "${Version}", named]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None if named else None
 
 
 class VictoriaMetrics(Served):
