@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from dyno.engine import Server
 from dyno.host.process import die_with_parent
 from dyno.model import Refused, Tier
 from dyno.selftest.trace import BEGIN, END, mark
-from dyno.suite import Job, Operations, Suite
+from dyno.suite import Job, Operations, Suite, Work
 
 
 def main() -> None:
@@ -63,17 +64,26 @@ def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
             "settings": declared.values(engine.settings(), f"{who}: settings"),
         }
         with workload.connect() as port:
-            work = next(workload.work(phase, port, 0, 1, 0))
-            assert isinstance(work, Operations) and len(work.arguments) > commits
-            with work.around() as given:
-                (call,) = work.calls(given)
-                # What the first commit does once only (a file that is made) is not counted.
-                call(work.arguments[0])
-                for number, argument in enumerate(work.arguments[1 : commits + 1], 1):
-                    mark(number, BEGIN)
-                    call(argument)
-                    mark(number, END)
+            every = _operations(workload.work(phase, port, 0, 1, 0))
+            # What the first commit does once only (a file that is made) is not counted.
+            next(every)()
+            for number in range(1, commits + 1):
+                operation = next(every)
+                mark(number, BEGIN)
+                operation()
+                mark(number, END)
+            every.close()
     return told
+
+
+def _operations(slices: Iterator[Work]) -> Generator[Callable[[], object], None, None]:
+    """Each of them by itself, of one slice after the other."""
+    for work in slices:
+        assert isinstance(work, Operations)
+        with work.around() as given:
+            (call,) = work.calls(given)
+            for argument in work.arguments:
+                yield partial(call, argument)
 
 
 if __name__ == "__main__":
