@@ -7,6 +7,7 @@ protocol", "Querying data using the HTTP API" and "Frequently asked questions" (
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
@@ -34,6 +35,7 @@ MEASUREMENT = "samples"
 FIELDS = "val, stat, sevr"
 CHUNK = 20_000
 """Points of an answer that come at once, where all are asked for. Its default is 10,000."""
+PATIENCE_SECONDS = 120.0
 CSV = {"Accept": "application/csv"}
 INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
 
@@ -100,12 +102,20 @@ class Influx:
         kept = {name: value.strip('"') for name, value in given.items() if not name.endswith(("-dir", "dir", "-address"))}
         return {**kept, "transport": "loopback" if self.server.own else "url"}
 
+    def upkeep(self) -> None:
+        """Waits until what is in its log is in its files: after some minutes without a write it is."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.server.own and any(path.stat().st_size for path in self._log()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"its log was not written to its files in {PATIENCE_SECONDS:g} s")
+            time.sleep(0.05)
+
+    def _log(self) -> list[Path]:
+        return _files(self.server.wal / self.database)
+
     def files(self) -> Iterable[Path]:
         """Its log is among them: what is in it is nowhere else."""
-        if not self.server.own:
-            return ()
-        folders = (self.server.data / self.database, self.server.wal / self.database)
-        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return [*_files(self.server.data / self.database), *self._log()] if self.server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
@@ -200,6 +210,10 @@ class Series:
         self._client.close()
 
 
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def _tag(value: str) -> str:
     """As it is written in a line."""
     for special in (",", "=", " "):
@@ -253,6 +267,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    upkeep=Influx.upkeep,
     needs=lambda options: None if options[URL] else missing(),
     clients="processes",
     by_default=False,

@@ -273,6 +273,8 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
+    log=("server/root/db/dyno_*/wal*", "server/root/db/dyno_*/txn_seq/*"),
     needs=lambda options: None if options[URL] else missing(),
     clients="processes",
     by_default=False,

@@ -41,6 +41,7 @@ SETTINGS: Mapping[str, str] = {
     "metrics.enabled": "false",
     # It would tell its vendor of itself, and keep a table of what it does.
     "telemetry.enabled": "false",
+    "telemetry.disable.completely": "true",
     # Its settings are as they were when it started.
     "config.reload.enabled": "false",
 }
