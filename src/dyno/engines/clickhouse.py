@@ -90,7 +90,8 @@ class Click:
 
     def settings(self) -> Mapping[str, Value | None]:
         names = tuple(dict.fromkeys((*SHOWN, *given.given(self._options))))
-        told = dict(self._client.execute("SELECT name, value FROM system.settings WHERE name IN %(names)s", {"names": names}))
+        asked = "SELECT name, value FROM system.settings WHERE name IN %(names)s"
+        told = dict(self._client.execute(asked, {"names": names}))
         return {
             **TIERS[self._tier],
             **{name: told.get(name) for name in names},

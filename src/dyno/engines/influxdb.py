@@ -98,8 +98,8 @@ class Influx:
 
     def settings(self) -> Mapping[str, Value | None]:
         """It does not tell them: they are as they were given, but for its host and port."""
-        given = self.server.settings if self.server.own else {}
-        kept = {name: value.strip('"') for name, value in given.items() if not name.endswith(("-dir", "dir", "-address"))}
+        every = self.server.settings if self.server.own else {}
+        kept = {name: value.strip('"') for name, value in every.items() if not name.endswith(("dir", "-address"))}
         return {**kept, "transport": "loopback" if self.server.own else "url"}
 
     def upkeep(self) -> None:
@@ -261,7 +261,9 @@ ENGINE = EngineSpec(
     packages=("influxdb",),
     options=(
         foreign.setting("http", "https"),
-        Setting("index", choice(*INDEXES), "inmem", "of series, of a server of Dyno's own: in memory, its default, or in files"),
+        Setting(
+            "index", choice(*INDEXES), "inmem", "the index of series of a server of Dyno's own: tsi1 is in files"
+        ),
         given.setting("settings", (*OURS, "data.index-version")),
     ),
     refuse=given.refused,

@@ -22,7 +22,6 @@ from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.loopback import Address
 from dyno.servers.questdb import OURS, PROGRAM, QuestDB, missing
-from dyno.settings import Setting
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
 
@@ -50,7 +49,8 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def _http(server: Any) -> Address:
-    return server.address if server.own else loopback.of_url(server.url, HTTP_PORT)  # type: ignore[no-any-return]
+    found: Address = server.address if server.own else loopback.of_url(server.url, HTTP_PORT)
+    return found
 
 
 def _postgresql(server: Any) -> Address:
@@ -159,13 +159,14 @@ class Series:
         self._sender = self._connected()
 
     def _connected(self) -> Any:
-        from questdb import Sender
+        import questdb
 
-        at = self._http
-        made = Sender.from_conf(
+        at, sender = self._http, questdb.Sender
+        made: Any = sender.from_conf(
             f"http{'s' if at.secure else ''}::addr={at.host}:{at.port};auto_flush=off;"
             f"retry_timeout=0;max_buf_size={LONGEST_BATCH};",
-            **({"username": at.user, "password": at.password} if at.user else {}),
+            username=at.user or None,
+            password=at.password if at.user else None,
         )
         made.establish()
         return made
@@ -213,7 +214,9 @@ class Series:
         if first is None:
             return
         for hour in range(first - first % HOUR, last + 1, HOUR):
-            found = self._exported(f"SELECT pv, ts, {FIELDS} FROM {self._table} WHERE {self._within(hour, hour + HOUR)}")
+            found = self._exported(
+                f"SELECT pv, ts, {FIELDS} FROM {self._table} WHERE {self._within(hour, hour + HOUR)}"
+            )
             if len(found.ts):
                 yield found
 

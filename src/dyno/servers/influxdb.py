@@ -30,8 +30,8 @@ SETTINGS: Mapping[str, str] = {
     # Every query would be a line of its log, and every request.
     "data.query-log-enabled": "false",
     "http.log-enabled": "false",
-    # After so long without a write what is in its log goes to its files. The default is 10 minutes, which nobody waits
-    # here; until then a start reads it all into memory, and no phase is cold.
+    # After so long without a write what is in its log goes to its files. The default is 10 minutes, which nobody
+    # waits here; until then a start reads it all into memory, and no phase is cold.
     "data.cache-snapshot-write-cold-duration": '"2s"',
     # A batch may be as large as it is asked for.
     "http.max-body-size": "0",
