@@ -26,8 +26,8 @@ from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: a longer
-    # delay lets several writes wait for one flush.
+    # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a
+    # delay several writes wait for one flush.
     Tier.POWER: {"data.wal-fsync-delay": '"0s"'},
 }
 PORT = 8_086

@@ -1,5 +1,5 @@
-"""QuestDB: samples come in by its own client, as InfluxDB's lines over HTTP, and are asked for by psycopg; all of them
-come as Parquet. A server of Dyno's own, or a user's by its address.
+"""QuestDB: samples go in by its own client, as InfluxDB's lines over HTTP, and are asked for by psycopg; all of them
+come out as Parquet. A server of Dyno's own, or a user's by its address.
 
 QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability and commit modes" and "REST API".
 """

@@ -1,5 +1,5 @@
-"""VictoriaMetrics by its HTTP API: samples go in as lines of JSON, a line for each series of a batch, and come out so.
-A server of Dyno's own, or a user's by its address.
+"""VictoriaMetrics by its HTTP API: samples go in as lines of JSON, one for each series of a batch, and come out so. A
+server of Dyno's own, or a user's by its address.
 
 It keeps doubles to 12 decimal digits and times to the ms, one of both in a series. So a variable has five: value,
 status and severity; and what is left of the value and of the time, so that all of them come back as they were.
