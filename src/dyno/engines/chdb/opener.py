@@ -54,8 +54,10 @@ class ChDB:
         return {**self._tier, "max_threads": threads}
 
     def files(self) -> Iterable[Path]:
-        """Of the table: what the server logs and knows of itself is beside it."""
-        return [path for path in (self._path / "store").rglob("*") if path.is_file()]
+        """Of the parts that hold the data now: those that were merged into others stay for some minutes, and what the
+        server logs and knows of itself is beside them."""
+        told = self._one(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
+        return [path for part in told.splitlines() for path in Path(part).rglob("*") if path.is_file()]
 
     def caveats(self) -> Iterable[Caveat]:
         return ()

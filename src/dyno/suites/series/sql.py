@@ -78,6 +78,11 @@ LATEST_BY_SEEKS = (
     f"ON s.pv = v.id AND s.ts = (SELECT MAX(ts) FROM {TABLE} WHERE pv = v.id)"
 )
 """For what has an index of variable and time: a seek for each variable."""
+LATEST_BY_SKIPS = (
+    f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM (SELECT pv, MAX(ts) AS ts FROM {TABLE} GROUP BY pv) AS v "
+    f"JOIN {TABLE} AS s ON s.pv = v.pv AND s.ts = v.ts"
+)
+"""For what skips from variable to variable in such an index, where it is asked for groups."""
 
 
 def downsample(mark: str, bucket: int, divided: str = "/") -> str:
