@@ -199,27 +199,3 @@ def stores(engine: str, server: Any) -> set[str]:
             lines = api.ask("/api/v1/export", {"match[]": '{__name__="ns"}'}).splitlines()
         found = [json.loads(line)["metric"]["store"] for line in lines]
     return {name for name in found if name.startswith("dyno_")}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_starts_and_stops_it_and_its_cold_phases_are_cold(engine: str, shell: Shell) -> None:
-    need(engine)
-    # So many that no engine's files are read whole when it is opened, by what the kernel reads ahead.
-    given = {"variables": 200, "per_half_hour": 1_600, "batch": 4_000, "watched": 2, "reads": 3}
-    words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
-    phases = "insert,extract-one-cold,extract-all-cold,latest-cold,downsample-hot,visible"
-    ended = shell.dyno(
-        "run", "series", "-e", engine, *words, "--phases", phases, "--samples", 1, "--budget", 30, "-o", shell.file
-    )
-    assert ended.status == 0, ended.out + ended.err
-    (attempt,) = shell.attempts(engine)
-    samples = {sample["phase"]: sample for sample in attempt["samples"]}
-    assert list(samples) == phases.split(",")
-    for phase, sample in samples.items():
-        assert sample["void"] is None, phase
-        if phase.endswith("-cold"):
-            assert sample["temperature"] == "cold", phase
-            assert sample["residency"]["resident_bytes"] * 100 <= sample["residency"]["file_bytes"]
-    assert samples["insert"]["facts"]["bytes_per_sample"] > 1
-    assert shell.strays() == []
-    assert shell.left() == []
