@@ -203,7 +203,7 @@ ENGINE = EngineSpec(
     name="clickhouse",
     title="ClickHouse, a server of columns (clickhouse-driver)",
     opener=Click,
-    ports={"series": PortSpec(Series, clients="one")},
+    ports={"series": PortSpec(Series)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("clickhouse_driver", "pandas"),
@@ -218,6 +218,6 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     needs=lambda options: None if options[URL] else missing(),
-    clients="processes",
+    clients="one",
     by_default=False,
 )

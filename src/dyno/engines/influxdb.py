@@ -253,7 +253,7 @@ ENGINE = EngineSpec(
     name="influxdb",
     title="InfluxDB 1, a time-series server (influxdb)",
     opener=Influx,
-    ports={"series": PortSpec(Series, clients="one")},
+    ports={"series": PortSpec(Series)},
     tiers=TIERS,
     default_tier=Tier.POWER,
     modules=("influxdb", "requests", "pyarrow"),
@@ -271,6 +271,6 @@ ENGINE = EngineSpec(
     remove=remove,
     upkeep=Influx.upkeep,
     needs=lambda options: None if options[URL] else missing(),
-    clients="processes",
+    clients="one",
     by_default=False,
 )

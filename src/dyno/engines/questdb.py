@@ -21,7 +21,7 @@ from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.loopback import Address
-from dyno.servers.questdb import OURS, PROGRAM, QuestDB, missing
+from dyno.servers.questdb import OURS, PACKAGES, PROGRAM, QuestDB, missing
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
 
@@ -262,13 +262,13 @@ ENGINE = EngineSpec(
     name="questdb",
     title="QuestDB, a time-series server (questdb, psycopg)",
     opener=Quest,
-    ports={"series": PortSpec(Series, clients="one")},
+    ports={"series": PortSpec(Series)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
     requires=("questdb>=3", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     programs=(PROGRAM,),
-    packages=("default-jre-headless",),
+    packages=PACKAGES,
     options=(
         foreign.setting("http", "https"),
         given.setting("settings", OURS),
@@ -279,6 +279,6 @@ ENGINE = EngineSpec(
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
     log=("server/root/db/dyno_*/wal*", "server/root/db/dyno_*/txn_seq/*"),
     needs=lambda options: None if options[URL] else missing(),
-    clients="processes",
+    clients="one",
     by_default=False,
 )

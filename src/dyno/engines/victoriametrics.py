@@ -272,7 +272,6 @@ ENGINE = EngineSpec(
     ports={
         "series": PortSpec(
             Series,
-            clients="one",
             gaps=(
                 Gap("values", "unsupported", "keeps 12 digits, and fewer beside much greater values"),
                 Gap("nanoseconds", "unsupported", "keeps one sample of a variable in each ms"),
@@ -294,6 +293,6 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     needs=lambda options: None if options[URL] else missing(),
-    clients="processes",
+    clients="one",
     by_default=False,
 )
