@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import findings, places, styled, units, widereplica
+from dyno.report import findings, growth, places, styled, units, widereplica
 from dyno.results import Run
 from dyno.stats.doubts import doubts
+from dyno.stats.growth import Growth, growths
 from dyno.stats.summary import CellSummary, summarize
 
 
@@ -37,6 +38,9 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
         _rows(experiment, run, console)
     if experiment.style is not None:
         styled.render(experiment, experiment.style, run, console)
+    if experiment.grows is not None:
+        parameter = experiment.grows.parameter
+        growth.render(growths(run, parameter), parameter, experiment.grows.names, console)
     console.print()
     left_out = {each.engine: each.published_as for each in experiment.contenders if each.engine in (missing or {})}
     for engine, name in left_out.items():
@@ -48,7 +52,10 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
-    ours = {(row.cell.asked, row.phase): row for row in summarize(run)}
+    parameter = experiment.grows.parameter if experiment.grows else ""
+    ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
+    curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
+    smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("published", "mode"):
         table.add_column(head, no_wrap=True)
@@ -63,7 +70,11 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
         if previous not in (None, row.engine):
             table.add_row("", "", "", "", "", "│")
         previous = row.engine
-        found = ours.get((row.engine, row.phase))
+        found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
+        curve = curves.get((row.engine, row.phase))
+        if found is None and row.at is not None and curve is not None and curve.fit is not None:
+            table.add_row(*_published(row), *_extrapolated(row.at, curve), "extrapolated, not measured")
+            continue
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
         table.add_row(*_published(row), *_ours(row, found), remarks)
     console.print()
@@ -75,9 +86,20 @@ def _published(row: PublishedRow) -> list[str]:
         row.published_as,
         row.phase,
         units.count(row.items),
-        units.duration(row.seconds * 1e9),
+        growth.span(row.seconds * 1e9),
         units.rate(row.per_second),
     ]
+
+
+def _extrapolated(at: float, curve: Growth) -> list[str]:
+    """Its rate, where what it counts grows with the parameter, and between what it would be measured."""
+    assert curve.fit is not None
+    found, items = curve.fit.at(at), curve.items_at(at)
+    name = f"│ {places.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    if items is None:
+        return [name, "", growth.span(found.ns), "", ""]
+    rates = [items / ns * 1e9 for ns in (found.ns, found.high, found.low)]
+    return [name, units.count(round(items)), growth.span(found.ns), units.rate(rates[0]), units.interval(*rates[1:])]
 
 
 def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
