@@ -266,7 +266,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
-    requires=("questdb>=3", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
+    requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     programs=(PROGRAM,),
     packages=PACKAGES,
     options=(
