@@ -142,6 +142,9 @@ class EngineSpec:
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
+    log: tuple[str, ...] = ()
+    """Patterns of the files that have what a commit wrote when it is acknowledged, in the directory of a proof of its
+    tiers ('*/wal/*'), for an engine that goes on with others in the background: the proof is by these alone."""
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
     its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""

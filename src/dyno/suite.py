@@ -66,6 +66,9 @@ class Bulk:
     check: Callable[[Any, int], int]
     moved: Callable[[Any, int], int] | None = None
     """How many bytes the call moved, of its answer and the number of records."""
+    counted: Callable[[Any, int], int] | None = None
+    """What the throughput counts, of its answer and the number of records, where it is not the records: what a call
+    that reads has found, say, with a feed that stops the clock while that is looked at."""
 
 
 @dataclass(frozen=True)

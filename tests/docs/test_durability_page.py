@@ -57,7 +57,7 @@ def _word(value: object) -> object:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-@pytest.mark.parametrize("name", ["tiers", "journals", "zodb", "relstorage", "arrays"])
+@pytest.mark.parametrize("name", ["tiers", "journals", "archives", "zodb", "relstorage", "arrays"])
 def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -> None:
     for row in table(name):
         verdict, _, why = row["verdict"].partition(": ")
@@ -67,6 +67,12 @@ def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -
             told = row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]
             # Of each phase that proves it.
             assert told in ("100 of 100", "200 of 200"), row
+
+
+def test_every_tier_of_every_server_of_time_series_stands_in_its_table() -> None:
+    told = [(row["engine"], row["tier"]) for row in table("archives")]
+    alone = [registry.engine(name) for name in ("clickhouse", "influxdb", "questdb", "victoriametrics")]
+    assert told == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
 
 
 def test_every_tier_of_every_storage_of_zodb_stands_in_its_table() -> None:

@@ -22,7 +22,7 @@ from dyno.settings import nearest
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
-READING = {"show", "plot", "compare", "check", "report", "site"}
+READING = {"show", "plot", "compare", "check", "extrapolate", "report", "site"}
 """Commands that only read run files: of a large one they make millions of objects, and next to no cycles of them. The
 collector that looks for cycles after every 700 took a quarter of their time."""
 SELDOM = 1_000_000
@@ -41,6 +41,10 @@ COMMANDS = {
     "check": (
         "check",
         "Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, and with 0 if not.",
+    ),
+    "extrapolate": (
+        "extrapolate",
+        "Say how the times in RUN grow with a parameter, and what they would be at other values.",
     ),
     "report": ("report", "Write one self-contained HTML page of the run files RUN."),
     "site": ("site", "Write a static site over the run files RUN, and those in and below each DIR."),

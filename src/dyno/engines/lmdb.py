@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec
+from dyno.engines._shared import samplekeys
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.ordered_kv import Entry
 from dyno.settings import Setting, integer, yes_no
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
 
 GIB = 1 << 30
 # More than there can be clients; LMDB's default of 126 is less.
@@ -110,11 +114,76 @@ class Keys:
         pass
 
 
+class Series:
+    """The `series` port: a record for each sample."""
+
+    def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
+        self._begin = engine.env.begin
+        with self._begin(write=True) as txn:
+            new, every = samplekeys.added(names, samplekeys.known(_from(txn, samplekeys.NAME)))
+            txn.cursor().putmulti(new)
+        self._numbers = samples.Numbers(names, every)
+        self._end = max((number for number, _ in every), default=-1) + 1
+
+    def insert(self, batch: Batch) -> None:
+        stored = batch._replace(pv=self._numbers.to_store(batch.pv))
+        with self._begin(write=True) as txn:
+            txn.cursor().putmulti(samplekeys.entries(stored))
+
+    def settle(self) -> None:
+        pass
+
+    def seen(self, pv: int, ts: int) -> bool:
+        with self._begin() as txn:
+            return txn.get(samplekeys.KEY.pack(self._numbers.one(pv), ts)) is not None
+
+    def one(self, pv: int) -> Samples:
+        return self.window(pv, 0, samplekeys.MOST)
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        pack, number = samplekeys.KEY.pack, self._numbers.one(pv)
+        last = pack(number, end)
+        with self._begin() as txn:
+            return samplekeys.samples_of(takewhile(lambda entry: entry[0] < last, _from(txn, pack(number, start))))
+
+    def all(self) -> Iterator[Batch]:
+        last = samplekeys.KEY.pack(self._end, 0)
+        with self._begin() as txn:
+            found = takewhile(lambda entry: entry[0] < last, _from(txn, b"\0"))
+            yield from samplekeys.batches(found, self._numbers)
+
+    def latest(self) -> Batch:
+        """A seek for each variable: to what comes after it, and one back."""
+        with self._begin() as txn:
+            return samplekeys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        pass
+
+
+def _from(txn: Any, key: bytes) -> Iterator[Entry]:
+    """All records from there on."""
+    cursor = txn.cursor()
+    return cursor.iternext() if cursor.set_range(key) else iter(())
+
+
+def _last(cursor: Any, number: int) -> Entry | None:
+    """The last sample of a variable, by the store's number."""
+    there = cursor.prev() if cursor.set_range(samplekeys.KEY.pack(number + 1, 0)) else cursor.last()
+    if not there or not cursor.key().startswith(samplekeys.NUMBER.pack(number)):
+        return None
+    found: Entry = cursor.item()
+    return found
+
+
 ENGINE = EngineSpec(
     name="lmdb",
     title="LMDB, a memory-mapped B+tree (py-lmdb)",
     opener=Lmdb,
-    ports={"ordered-kv": PortSpec(Keys)},
+    ports={"ordered-kv": PortSpec(Keys), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("lmdb",),

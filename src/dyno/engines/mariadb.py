@@ -6,6 +6,7 @@ from __future__ import annotations
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import innodb, mysqlclient
 from dyno.engines._shared.mysqlarrays import Arrays
+from dyno.engines._shared.mysqlseries import Series
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
 from dyno.servers import given
@@ -13,6 +14,7 @@ from dyno.servers.mariadb import MARIADB
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
+from dyno.suites.series import port as series
 
 ENGINE = EngineSpec(
     name="mariadb",
@@ -21,6 +23,7 @@ ENGINE = EngineSpec(
     ports={
         "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
+        "series": PortSpec(Series, modules=series.MODULES, requires=series.REQUIRES, clients="one"),
     },
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,

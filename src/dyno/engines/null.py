@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
 from dyno.suites.records.port import Key, Record
+from dyno.suites.series.port import Batch, Buckets, Samples
 
 
 class Null:
@@ -131,6 +132,40 @@ class Arrays:
         pass
 
 
+class Series:
+    """Takes every sample and has none."""
+
+    def __init__(self, engine: Null, names: Sequence[str]) -> None:
+        self._none = Samples((), (), (), ())
+
+    def insert(self, batch: Batch) -> None:
+        pass
+
+    def settle(self) -> None:
+        pass
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return True
+
+    def one(self, pv: int) -> Samples:
+        return self._none
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        return self._none
+
+    def all(self) -> Iterator[Batch]:
+        return iter(())
+
+    def latest(self) -> Batch:
+        return Batch((), (), (), (), ())
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return Buckets((), (), (), ())
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
@@ -139,6 +174,7 @@ ENGINE = EngineSpec(
         "arrays": PortSpec(Arrays),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
+        "series": PortSpec(Series),
         "synthetic": PortSpec(Synthetic, tiers={}),
     },
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +12,9 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import layouts
 from dyno.engines._shared.layouts import LAYOUT, Held
 from dyno.model import Caveat, Tier, Value
-from dyno.suites.arrays.port import Change, Chunk
+from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
 
 
 class Memory:
@@ -23,9 +25,12 @@ class Memory:
 
         self.layout = str(options["layout"])
         self.arrays: dict[str, Any] = {name: np.empty(0, of) for name, of in layouts.dtypes(self.layout).items()}
+        self.batches: list[Batch] = []
+        """Of the port `series`: what is sorted, and what came since, as it came."""
 
     def close(self) -> None:
         self.arrays = {}
+        self.batches = []
 
     def version(self) -> str:
         return f"NumPy {version('numpy')} (pandas {version('pandas')})"
@@ -73,11 +78,73 @@ class Arrays(Held):
         pass
 
 
+class Series:
+    """The `series` port: batches are kept, and sorted by variable and time when something is read."""
+
+    def __init__(self, engine: Memory, names: Sequence[str]) -> None:
+        self._engine, self._count = engine, len(names)
+        if not engine.batches:
+            engine.batches.append(samples.batch([()] * 5))
+
+    def insert(self, batch: Batch) -> None:
+        self._engine.batches.append(Batch(*(values.copy() for values in batch)))
+
+    def settle(self) -> None:
+        pass
+
+    def _sorted(self) -> Batch:
+        import numpy as np
+
+        if len(batches := self._engine.batches) > 1:
+            columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+            batches[:] = [Batch(*samples.last(columns))]
+        return batches[0]
+
+    def _of(self, pv: int) -> Samples:
+        import numpy as np
+
+        found = self._sorted()
+        first, last = np.searchsorted(found.pv, [pv, pv + 1])
+        return Samples(*(values[first:last] for values in found[1:]))
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return any(((batch.ts == ts) & (batch.pv == pv)).any() for batch in reversed(self._engine.batches))
+
+    def one(self, pv: int) -> Samples:
+        return Samples(*(values.copy() for values in self._of(pv)))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        import numpy as np
+
+        found = self._of(pv)
+        first, last = np.searchsorted(found.ts, [start, end])
+        return Samples(*(values[first:last].copy() for values in found))
+
+    def all(self) -> Iterator[Batch]:
+        found = self._sorted()
+        for at in range(0, len(found.ts), CHUNK_ROWS):
+            yield Batch(*(values[at : at + CHUNK_ROWS].copy() for values in found))
+
+    def latest(self) -> Batch:
+        import numpy as np
+
+        found = self._sorted()
+        last = np.searchsorted(found.pv, np.arange(1, self._count + 1)) - 1
+        there = last[np.diff(np.r_[-1, last]) > 0]
+        return Batch(*(values[there] for values in found))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="numpy_memory",
     title="NumPy arrays in the memory of the process",
     opener=Memory,
-    ports={"arrays": PortSpec(Arrays)},
+    ports={"arrays": PortSpec(Arrays), "series": PortSpec(Series)},
     tiers={Tier.VOLATILE: {}},
     default_tier=Tier.VOLATILE,
     modules=("pandas",),

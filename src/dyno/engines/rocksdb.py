@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.metadata import version
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.engines._shared import samplekeys
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
 from dyno.settings import Setting, choice, integer
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
 
 MIB = 1 << 20
 
@@ -129,13 +133,72 @@ class Reader:
         return (found.key(), found.value()) if found.valid() else None
 
 
+class Series:
+    """The `series` port: a record for each sample."""
+
+    def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
+        self._db, self._options, self._made = engine.db, engine.write_options, engine.library.WriteBatch
+        new, every = samplekeys.added(names, samplekeys.known(self._db.items(from_key=samplekeys.NAME)))
+        self._write(new)
+        self._numbers = samples.Numbers(names, every)
+        self._end = max((number for number, _ in every), default=-1) + 1
+
+    def _write(self, entries: Iterable[Entry]) -> None:
+        batch = self._made(raw_mode=True)
+        for key, value in entries:
+            batch.put(key, value)
+        self._db.write(batch, self._options)
+
+    def insert(self, batch: Batch) -> None:
+        self._write(samplekeys.entries(batch._replace(pv=self._numbers.to_store(batch.pv))))
+
+    def settle(self) -> None:
+        pass
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return self._db.get(samplekeys.KEY.pack(self._numbers.one(pv), ts)) is not None
+
+    def one(self, pv: int) -> Samples:
+        return self.window(pv, 0, samplekeys.MOST)
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        pack, number = samplekeys.KEY.pack, self._numbers.one(pv)
+        return samplekeys.samples_of(self._between(pack(number, start), pack(number, end)))
+
+    def _between(self, first: bytes, last: bytes) -> Iterator[Entry]:
+        return takewhile(lambda entry: entry[0] < last, self._db.items(from_key=first))
+
+    def all(self) -> Iterator[Batch]:
+        found = self._between(b"\0", samplekeys.KEY.pack(self._end, 0))
+        return samplekeys.batches(found, self._numbers)
+
+    def latest(self) -> Batch:
+        """A seek for each variable: from the end of its times backward."""
+        found = self._db.iter()
+        return samplekeys.batch(filter(None, map(partial(_last, found), range(self._end))), self._numbers)
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        pass
+
+
+def _last(found: Any, number: int) -> Entry | None:
+    """The last sample of a variable, by the store's number."""
+    found.seek_for_prev(samplekeys.KEY.pack(number, samplekeys.MOST))
+    if not found.valid() or not found.key().startswith(samplekeys.NUMBER.pack(number)):
+        return None
+    return found.key(), found.value()
+
+
 LATEST = Gap("isolation", "upstream", "an iterator of rocksdict's snapshot does not read from the snapshot")
 
 ENGINE = EngineSpec(
     name="rocksdb",
     title="RocksDB, a log-structured merge tree (rocksdict)",
     opener=RocksDB,
-    ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,))},
+    ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("rocksdict",),

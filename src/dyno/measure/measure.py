@@ -310,7 +310,9 @@ class _Client:
             failures = [answer] if type(answer) is Failure else []
             tally.bulk = True
             tally.operations += 1
-            tally.items += 0 if failures else feed.taken * work.items_per_record
+            if not failures:
+                told = work.counted
+                tally.items += feed.taken * work.items_per_record if told is None else told(answer, feed.taken)
             tally.count(elapsed_ns, spent_ns, failures)
             tally.paused = (tally.paused[0] + feed.paused_cpu[0], tally.paused[1] + feed.paused_cpu[1])
             if feed.out_of_time:

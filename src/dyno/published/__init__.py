@@ -32,6 +32,8 @@ class PublishedRow:
     per_second: float
     deviation: float | None = None
     """Of the seconds, in percent of them, where they are a mean of several samples and it was printed."""
+    at: float | None = None
+    """Of the parameter that grows, where the experiment has one; None of what is not about a size."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,20 @@ class Style:
 
 
 @dataclass(frozen=True)
+class Grows:
+    """What an experiment was measured at, and is extrapolated to here, since it would take days."""
+
+    parameter: str
+    to: tuple[float, ...]
+    named: tuple[str, ...]
+    """What each of these is called: 'a week'."""
+
+    @property
+    def names(self) -> Mapping[float, str]:
+        return dict(zip(self.to, self.named, strict=True))
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published experiment."""
 
@@ -73,6 +89,8 @@ class Experiment:
     contenders: tuple[Contender, ...]
     style: Style | None
     """None for one whose figures are those of single runs."""
+    grows: Grows | None
+    """None of one that is repeated at its own sizes."""
     findings: tuple[Finding, ...]
 
     @property
@@ -107,7 +125,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
     taking_part = contenders(left.pop("contenders", ())) or _contenders(rows, left["plan"])
     known = {each.name: each.engine for each in taking_part}
-    style = left.pop("style", None)
+    style, grows = left.pop("style", None), left.pop("grows", None)
     return Experiment(
         name=name,
         rows=rows,
@@ -116,6 +134,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         sizes=left.pop("sizes", {}),
         contenders=taking_part,
         style=None if style is None else Style(**style),
+        grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),
         findings=findings(left.pop("findings", ()), known, name),
         **left,
     )

@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import findings, places, styled, units, widereplica
+from dyno.report import findings, growth, places, styled, units, widereplica
 from dyno.results import Run
 from dyno.stats import style
 from dyno.stats.doubts import doubts
+from dyno.stats.growth import Growth, growths
 from dyno.stats.summary import CellSummary, summarize
 
 MEANS = (
@@ -43,6 +44,9 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
         _rows(experiment, run, console)
     if experiment.style is not None:
         styled.render(experiment, experiment.style, run, console)
+    if experiment.grows is not None:
+        parameter = experiment.grows.parameter
+        growth.render(growths(run, parameter), parameter, experiment.grows.names, console)
     console.print()
     left_out = {each.engine: each.published_as for each in experiment.contenders if each.engine in (missing or {})}
     for engine, name in left_out.items():
@@ -54,8 +58,11 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
-    ours = {(row.cell.asked, row.phase): row for row in summarize(run)}
     means = any(row.deviation is not None for row in experiment.rows)
+    parameter = experiment.grows.parameter if experiment.grows else ""
+    ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
+    curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
+    smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     # Where there is little room names are broken, and no figure is.
     table.add_column("published", overflow="fold")
@@ -71,7 +78,11 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
         if previous not in (None, row.engine):
             table.add_row("", "", "", "", "", "│")
         previous = row.engine
-        found = ours.get((row.engine, row.phase))
+        found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
+        curve = curves.get((row.engine, row.phase))
+        if found is None and row.at is not None and curve is not None and curve.fit is not None:
+            table.add_row(*_published(row), *_extrapolated(row.at, curve, means), "extrapolated, not measured")
+            continue
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
         table.add_row(*_published(row), *_ours(row, found, means), remarks)
     console.print()
@@ -92,7 +103,20 @@ def _published(row: PublishedRow) -> list[str]:
 
 
 def _mean(ns: float, deviation: float | None) -> str:
-    return units.duration(ns) + ("" if deviation is None else f" ± {deviation * 100:.2f} %")
+    return growth.span(ns) + ("" if deviation is None else f" ± {deviation * 100:.2f} %")
+
+
+def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
+    """Its rate, where what it counts grows with the parameter, and between what it would be measured."""
+    assert curve.fit is not None
+    found, items = curve.fit.at(at), curve.items_at(at)
+    between = [""] if means else []
+    name = f"│ {places.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    if items is None:
+        return [name, "", *between, growth.span(found.ns), "", ""]
+    rates = [items / ns * 1e9 for ns in (found.ns, found.high, found.low)]
+    rate, interval = units.rate(rates[0]), units.interval(*rates[1:])
+    return [name, units.count(round(items)), *between, growth.span(found.ns), rate, interval]
 
 
 def _ours(row: PublishedRow, found: CellSummary | None, means: bool) -> list[str]:

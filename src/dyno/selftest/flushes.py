@@ -179,7 +179,7 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
     if "refused" in told:
         return _declared(claim, harmless(told["refused"]))
     with lines.open(errors="replace") as text:
-        seen = trace.seen(text, home)
+        seen = trace.seen(text, home, claim.spec.log)
     verdict, why = judged(claim.tier, seen, told["commits"])
     if verdict == PROVEN and claim.spec.untested:
         # What ran here may be something else that answers like it.

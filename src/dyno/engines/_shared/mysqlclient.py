@@ -6,8 +6,9 @@ Both libraries put the values into a statement themselves, escaped. What a state
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -34,6 +35,10 @@ class Client(Protocol):
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
         """Calls a procedure: the first row that it gives."""
+
+    def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+        """What it finds, so many rows at a time, and never all of them in memory. Until its end the connection is
+        for nothing else."""
 
     def close(self) -> None: ...
 
@@ -64,6 +69,14 @@ class Cursor:
         while self._cursor.nextset():
             pass
         return row
+
+    def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+        from pymysql.cursors import SSCursor
+
+        with self._connection.cursor(SSCursor) as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(count):
+                yield rows
 
     def close(self) -> None:
         self._connection.close()
@@ -117,6 +130,15 @@ class Thin:
             self._connection.next_result()
             self._free()
         return row
+
+    def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+        self._query(statement.encode(), buffered=False)
+        rows = iter(self._row, None)
+        try:
+            while piece := list(islice(rows, count)):
+                yield piece
+        finally:
+            self._free()
 
     @property
     def rowcount(self) -> int:

@@ -6,11 +6,13 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.duckdb.arrays import Arrays
 from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
 from dyno.engines.duckdb.records import Table
+from dyno.engines.duckdb.series import Series
 from dyno.model import Tier
 from dyno.settings import Setting, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.records.table import opener
+from dyno.suites.series import port as series
 
 THREADS = "worker threads; 0 for DuckDB's default (the number of cores)"
 
@@ -29,6 +31,13 @@ ENGINE = EngineSpec(
             Arrays,
             modules=MODULES,
             requires=REQUIRES,
+            clients="one",
+            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+        ),
+        "series": PortSpec(
+            Series,
+            modules=series.MODULES,
+            requires=series.REQUIRES,
             clients="one",
             options=(Setting("threads", integer(0, 1024), 0, THREADS),),
         ),

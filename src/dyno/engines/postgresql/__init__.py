@@ -6,6 +6,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
+from dyno.engines.postgresql.series import OPTIONS, Series
 from dyno.model import Tier
 from dyno.servers import foreign, given
 from dyno.servers.foreign import URL
@@ -22,6 +23,7 @@ ENGINE = EngineSpec(
     ports={
         "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
+        "series": PortSpec(Series, clients="one", options=OPTIONS),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

@@ -6,6 +6,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.sqlite.arrays import Arrays
 from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, refuse
 from dyno.engines.sqlite.records import Records
+from dyno.engines.sqlite.series import Series
 from dyno.model import Tier
 from dyno.settings import Setting, choice, integer
 from dyno.suites.records.port import COLUMNS
@@ -17,6 +18,7 @@ ENGINE = EngineSpec(
     ports={
         "records": PortSpec(Records, caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=("pandas",), requires=("pandas>=2.0",), clients="one"),
+        "series": PortSpec(Series, clients="one"),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

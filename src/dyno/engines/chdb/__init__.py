@@ -1,0 +1,30 @@
+"""chDB: ClickHouse inside the process, with tables of its MergeTree."""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.engines.chdb.arrays import Arrays
+from dyno.engines.chdb.opener import TIERS, ChDB
+from dyno.engines.chdb.series import Series
+from dyno.model import Tier
+from dyno.settings import Setting, integer
+
+ENGINE = EngineSpec(
+    name="chdb",
+    title="chDB, ClickHouse in the process",
+    opener=ChDB,
+    ports={
+        "arrays": PortSpec(
+            Arrays,
+            gaps=(
+                Gap("atomicity", "unsupported", "each chunk is an insert of its own, and there are no transactions"),
+            ),
+        ),
+        "series": PortSpec(Series),
+    },
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("chdb", "pandas", "pyarrow"),
+    requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15"),
+    options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
+)

@@ -1,0 +1,37 @@
+"""Parquet by pyarrow: a directory of files, which are never changed."""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.parquet.arrays import GAP, Arrays
+from dyno.engines.parquet.opener import TIERS, Parquet
+from dyno.engines.parquet.series import Series
+from dyno.model import Tier
+from dyno.settings import Setting, choice, integer, yes_no
+from dyno.suites.arrays.port import CHUNK_ROWS
+
+ENGINE = EngineSpec(
+    name="parquet",
+    title="Parquet, files of columns that are never changed (pyarrow)",
+    opener=Parquet,
+    ports={
+        "arrays": PortSpec(Arrays, gaps=(GAP,)),
+        "series": PortSpec(
+            Series, options=(Setting("merged", integer(2, 10_000), 64, "files of a batch that are merged into one"),)
+        ),
+    },
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("pyarrow", "pandas"),
+    requires=("pyarrow>=15", "pandas>=2.0"),
+    options=(
+        Setting("group_rows", integer(1, CHUNK_ROWS), CHUNK_ROWS, "rows of a row group"),
+        Setting(
+            "compression",
+            choice("snappy", "zstd", "lz4", "gzip", "none"),
+            "snappy",
+            "of columns (pyarrow's default: snappy)",
+        ),
+        Setting("mmap", yes_no, False, "whether files are mapped (pyarrow's default: no)"),
+    ),
+)

@@ -1,0 +1,108 @@
+"""Parquet through the port `arrays`: a file of rows for each transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import Gap
+from dyno.engines.parquet.opener import SUFFIX, Parquet
+from dyno.suites.arrays import columns
+from dyno.suites.arrays.port import BY_NAME, Change, Chunk
+
+GAP = Gap("updates", "unsupported", "a file of Parquet's is never changed: it would have to be written anew")
+
+
+class Arrays:
+    """See `dyno.suites.arrays.port.Arrays`."""
+
+    def __init__(self, engine: Parquet) -> None:
+        self._engine = engine
+        self._parts, self._ends = list[Any](), [0]
+        """The files, and the number of rows up to the end of each, and before the first."""
+        for path in engine.parts():
+            self._opened(path)
+
+    def _opened(self, path: Path) -> None:
+        self._parts.append(self._engine.open(path))
+        self._ends.append(self._ends[-1] + self._parts[-1].metadata.num_rows)
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        from pyarrow.parquet import ParquetWriter
+
+        options, path, writer = self._engine.options, self._next(), None
+
+        def write(chunk: Chunk) -> None:
+            nonlocal writer
+            table = columns.table(chunk)
+            if writer is None:
+                writer = ParquetWriter(path, table.schema, compression=str(options["compression"]))
+            writer.write_table(table, row_group_size=int(options["group_rows"]))
+
+        try:
+            yield write
+        except BaseException:
+            if writer is not None:
+                writer.close()
+                path.unlink()
+            raise
+        if writer is not None:
+            writer.close()
+            self._opened(self._engine.commit(path))
+
+    def _next(self) -> Path:
+        """Where the next file is written, under a name that is not yet its own."""
+        return self._engine.home / f"{len(self._parts):08d}{SUFFIX}.new"
+
+    def _batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """All rows, a group at a time."""
+        for part in self._parts:
+            for group in range(part.num_row_groups):
+                yield part.read_row_group(group, columns=list(names))
+
+    def sum(self, column: str) -> int | float:
+        from pyarrow import compute
+
+        parts = [compute.sum(batch.column(0)).as_py() for batch in self._batches((column,))]
+        return sum(parts) if BY_NAME[column].exact else float(sum(parts))
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        return [
+            columns.moments(lambda name=name: (b.column(0).to_numpy() for b in self._batches((name,))))  # type: ignore[misc]
+            for name in names
+        ]
+
+    def slice(self, rows: range) -> Chunk:
+        import pyarrow
+
+        found = []
+        for part, start, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
+            if start < rows.stop and rows.start < stop:
+                found.append(_sliced(part, max(rows.start - start, 0), min(rows.stop, stop) - start))
+        return columns.of_table(pyarrow.concat_tables(found))
+
+    def frame(self, names: Sequence[str]) -> Any:
+        import pyarrow
+
+        tables = [part.read(columns=list(names)) for part in self._parts]
+        return pyarrow.concat_tables(tables).select(list(names)).to_pandas()
+
+    def update(self, change: Change) -> None:
+        raise NotImplementedError(GAP.reason)
+
+    def close(self) -> None:
+        pass
+
+
+def _sliced(part: Any, start: int, stop: int) -> Any:
+    """These rows of a file, of which only the groups are read that have some."""
+    groups, first, end = list[int](), 0, 0
+    for group in range(part.num_row_groups):
+        begin, end = end, end + part.metadata.row_group(group).num_rows
+        if begin < stop and start < end:
+            first = begin if not groups else first
+            groups.append(group)
+    return part.read_row_groups(groups).slice(start - first, stop - start)

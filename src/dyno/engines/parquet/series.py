@@ -1,0 +1,142 @@
+"""Parquet through the port `series`: a file for each batch, sorted by variable and time; so many of them are merged
+into one, as what keeps a lake of such files does. A file is never changed: of a sample that is in several the last
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dyno.engines._shared.flushing import replace
+from dyno.engines.parquet.opener import DIRECTORY, SUFFIX, Parquet
+from dyno.suites.series import samples
+from dyno.suites.series.port import FIELDS, Array, Batch, Buckets, Samples
+
+PIECE = 1_000_000
+"""Samples of all, about, that are read together."""
+MERGED = "m"
+"""In the name of a file that others were merged into. Its number follows theirs: where they are still there, they are
+the older ones."""
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Parquet, names: Sequence[str]) -> None:
+        self._engine = engine
+        there = engine.home / DIRECTORY
+        known: list[str] = json.loads(there.read_text()) if there.exists() else []
+        new = [name for name in names if name not in set(known)]
+        if new:
+            replace(there, json.dumps([*known, *new]), engine.flushed)
+        self._numbers = samples.Numbers(names, list(enumerate([*known, *new])))
+        self._paths = engine.parts()
+        self._next = max((int(path.name[:8]) for path in self._paths), default=-1) + 1
+        self._made: Any = None
+
+    def insert(self, batch: Batch) -> None:
+        import numpy as np
+
+        stored = batch._replace(pv=self._numbers.to_store(batch.pv))
+        order = np.lexsort((stored.ts, stored.pv))
+        self._paths.append(self._write([values[order] for values in stored], ""))
+        self._made = None
+        small = [path for path in self._paths if MERGED not in path.stem]
+        if len(small) >= int(self._engine.options["merged"]):
+            self._merge(small)
+
+    def _write(self, columns: Sequence[Array], kind: str) -> Path:
+        import pyarrow
+        from pyarrow import parquet
+
+        options, path = self._engine.options, self._engine.home / f"{self._next:08d}{kind}{SUFFIX}.new"
+        parquet.write_table(
+            pyarrow.table(dict(zip(FIELDS, columns, strict=True))),
+            path,
+            compression=str(options["compression"]),
+            row_group_size=int(options["group_rows"]),
+        )
+        self._next += 1
+        return self._engine.commit(path)
+
+    def _merge(self, small: Sequence[Path]) -> None:
+        found = _dataset(small).to_table()
+        self._paths = [path for path in self._paths if path not in set(small)]
+        self._paths.append(self._write(samples.last([column.to_numpy() for column in found.columns]), MERGED))
+        self._made = None
+        for path in small:
+            path.unlink()
+
+    def settle(self) -> None:
+        pass
+
+    @property
+    def _all(self) -> Any:
+        """The files as one: which groups of which have something is told by what each says of itself."""
+        if self._made is None:
+            self._made = _dataset(self._paths)
+        return self._made
+
+    def seen(self, pv: int, ts: int) -> bool:
+        from pyarrow.compute import field
+
+        return int(self._all.count_rows(filter=(field("pv") == self._numbers.one(pv)) & (field("ts") == ts))) > 0
+
+    def _samples(self, condition: Any) -> Samples:
+        found = self._all.to_table(filter=condition)
+        return samples.samples(samples.last([column.to_numpy() for column in found.columns])[1:])
+
+    def one(self, pv: int) -> Samples:
+        from pyarrow.compute import field
+
+        return self._samples(field("pv") == self._numbers.one(pv))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        from pyarrow.compute import field
+
+        ts = field("ts")
+        return self._samples((field("pv") == self._numbers.one(pv)) & (ts >= start) & (ts < end))
+
+    def all(self) -> Iterator[Batch]:
+        """By variables: a sample may be in several files."""
+        import numpy as np
+        from pyarrow.compute import field
+
+        pieces = int(self._all.count_rows()) // PIECE + 1
+        bounds = np.linspace(0, self._numbers.count, pieces + 1).astype(int).tolist()
+        for first, end in pairwise(bounds):
+            found = self._all.to_table(filter=(field("pv") >= first) & (field("pv") < end))
+            pv, *rest = samples.last([column.to_numpy() for column in found.columns])
+            yield samples.batch([self._numbers.from_store(pv), *rest])
+
+    def latest(self) -> Batch:
+        """Of each piece of a file, which is sorted, the last sample of each variable; and of these again."""
+        import numpy as np
+
+        lasts: list[list[Array]] = [[np.empty(0, kind) for kind in ("i4", "i8", "f8", "i2", "i2")]]
+        for piece in self._all.to_batches():
+            columns = [column.to_numpy() for column in piece.columns]
+            last = np.append(columns[0][1:] != columns[0][:-1], True)[: len(columns[0])]
+            lasts.append([column[last] for column in columns])
+        pv, *rest = samples.last([np.concatenate(parts) for parts in zip(*lasts, strict=True)])
+        last = np.append(pv[1:] != pv[:-1], True)[: len(pv)]
+        return samples.batch([self._numbers.from_store(pv[last]), *(column[last] for column in rest)])
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        self._made = None
+
+
+def _dataset(paths: Sequence[Path]) -> Any:
+    import pyarrow
+    from pyarrow import dataset
+
+    kinds = (pyarrow.int32(), pyarrow.int64(), pyarrow.float64(), pyarrow.int16(), pyarrow.int16())
+    schema = pyarrow.schema(list(zip(FIELDS, kinds, strict=True)))
+    return dataset.dataset([str(path) for path in paths], schema=schema, format="parquet")

@@ -1,0 +1,145 @@
+"""PostgreSQL through the port `series`: batches are copied in and all is copied out in its binary form.
+
+A batch is copied into a temporary table, and put from there where it belongs: with the index `btree`, whose key is
+variable and time, by ON CONFLICT; with `brin`, which knows for each range of pages which times there are, by a
+deletion first. `partition_hours` has tables of so many hours each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dyno.engines.postgresql.opener import Postgres
+from dyno.model import Refused
+from dyno.settings import Setting, choice, integer
+from dyno.suites.records.sql import transaction
+from dyno.suites.series import samples, sql
+from dyno.suites.series.port import FIELDS, Array, Batch
+from dyno.suites.series.table import Reading
+
+TYPES = sql.Types(name="text", id="integer", ts="bigint", val="double precision", small="smallint")
+OPTIONS = (
+    Setting("index", choice("btree", "brin"), "btree", "of samples: by variable and time, or by ranges of pages"),
+    Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
+)
+HOUR = 3_600_000_000_000
+BATCH = "batch"
+COPY_IN = f"COPY {BATCH} FROM STDIN (FORMAT binary)"
+COPY_OUT = f"COPY (SELECT pv, {sql.FIELDS} FROM {sql.TABLE}) TO STDOUT (FORMAT binary)"
+INSERT = f"INSERT INTO {sql.TABLE} SELECT * FROM {BATCH}"
+UPSERT = f"{INSERT} ON CONFLICT (pv, ts) DO UPDATE SET val = excluded.val, stat = excluded.stat, sevr = excluded.sevr"
+DELETE = (
+    f"DELETE FROM {sql.TABLE} AS s USING {BATCH} AS b WHERE s.ts BETWEEN %s AND %s AND s.pv = b.pv AND s.ts = b.ts"
+)
+LATEST_BY_SORTING = f"SELECT DISTINCT ON (pv) pv, {sql.FIELDS} FROM {sql.TABLE} ORDER BY pv, ts DESC"
+# "File Format" of its documentation of COPY: a signature, flags, the length of an extension; and the end.
+HEADER, TRAILER = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+PIECE = 65_536
+"""Rows of all that are looked at together."""
+
+
+class Series(Reading):
+    """See `dyno.suites.series.port.Series`."""
+
+    mark = "%s"
+
+    def __init__(self, engine: Postgres, names: Sequence[str]) -> None:
+        if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
+            raise Refused("client=pq and many=pipeline are ways to single records: series are read by psycopg")
+        self._connection = engine.connect()
+        # What comes in binary need not be printed and read.
+        self._cursor = self._connection.cursor(binary=True)
+        self._execute = self._cursor.execute
+        self._keyed = engine.options["index"] == "btree"
+        self._hours = int(engine.options["partition_hours"])
+        self._parts = set[int]()
+        if not self._keyed:
+            self.last = LATEST_BY_SORTING
+        with transaction(self._execute):
+            self._create()
+            known = dict(self._execute(sql.NAMES).fetchall())
+            new = sql.missing(names, known)
+            self._cursor.executemany(sql.add_name("%s"), new)
+        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+
+    def _create(self) -> None:
+        self._execute(sql.create_names(TYPES))
+        parted = " PARTITION BY RANGE (ts)" if self._hours else ""
+        self._execute(sql.create(TYPES, parted.strip(), "PRIMARY KEY (pv, ts)" if self._keyed else ""))
+        if not self._keyed:
+            self._execute(f"CREATE INDEX IF NOT EXISTS by_time ON {sql.TABLE} USING brin (ts)")
+        self._execute(f"CREATE TEMPORARY TABLE {BATCH} (LIKE {sql.TABLE}) ON COMMIT DELETE ROWS")
+
+    def insert(self, batch: Batch) -> None:
+        with transaction(self._execute):
+            self._make_parts(batch.ts)
+            with self._cursor.copy(COPY_IN) as copy:
+                copy.write(_packed(self.stored(batch)))
+            if self._keyed:
+                self._execute(UPSERT)
+            else:
+                self._execute(DELETE, (int(batch.ts.min()), int(batch.ts.max())))
+                self._execute(INSERT)
+
+    def _make_parts(self, ts: Array) -> None:
+        """Of the times of a batch, those that are not known to be there."""
+        import numpy as np
+
+        if not self._hours:
+            return
+        length = self._hours * HOUR
+        for number in set(np.unique(ts // length).tolist()) - self._parts:
+            bounds = f"FROM ({number * length}) TO ({(number + 1) * length})"
+            self._execute(
+                f"CREATE TABLE IF NOT EXISTS {sql.TABLE}_{number} PARTITION OF {sql.TABLE} FOR VALUES {bounds}"
+            )
+            self._parts.add(number)
+
+    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+        return samples.of_rows(self._execute(statement, values).fetchall(), count)
+
+    def all(self) -> Iterator[Batch]:
+        with self._cursor.copy(COPY_OUT) as copy:
+            waiting = [bytes(next(iter(copy))).removeprefix(HEADER)]
+            for piece in copy:
+                waiting.append(bytes(piece))
+                if len(waiting) == PIECE:
+                    yield self.batch(_unpacked(b"".join(waiting)))
+                    waiting.clear()
+            if rest := b"".join(waiting).removesuffix(TRAILER):
+                yield self.batch(_unpacked(rest))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _row() -> Any:
+    """A row as COPY has it: how many fields, and before each how long it is; the most significant bytes first."""
+    import numpy as np
+
+    kinds = dict(zip(FIELDS, (">i4", ">i8", ">f8", ">i2", ">i2"), strict=True))
+    return np.dtype(
+        [
+            ("fields", ">i2"),
+            *(part for name, kind in kinds.items() for part in ((f"{name}_length", ">i4"), (name, kind))),
+        ]
+    )
+
+
+def _packed(batch: Batch) -> bytes:
+    import numpy as np
+
+    rows = np.empty(len(batch.ts), _row())
+    rows["fields"] = len(FIELDS)
+    for name, values in zip(FIELDS, batch, strict=True):
+        rows[f"{name}_length"] = rows.dtype[name].itemsize
+        rows[name] = values
+    return HEADER + rows.tobytes() + TRAILER
+
+
+def _unpacked(rows: bytes) -> list[Array]:
+    import numpy as np
+
+    found = np.frombuffer(rows, _row())
+    return [found[name] for name in FIELDS]

@@ -1,0 +1,37 @@
+"""Series: how many samples per second does an archive of process variables take in, how fast does it give one
+variable or all of them back, and how does that hold as it grows?
+
+After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
+"""
+
+from __future__ import annotations
+
+from dyno.suite import Job, Proof, Workload
+from dyno.suites.series.params import PARAMS, PHASES, PRESETS
+
+
+class SeriesSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "series"
+    title = "an archive of process variables: samples taken in and given back, as it grows"
+    ports = ("series",)
+    engines = ()
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
+    layout = None
+    charts = ()
+    # Every batch is a transaction of its own.
+    proof = Proof(
+        "insert", count="per_half_hour", params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0}
+    )
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs no dataset.
+        from dyno.suites.series.workload import SeriesWorkload
+
+        return SeriesWorkload(job)
+
+
+SUITE = SeriesSuite()

@@ -1,0 +1,216 @@
+"""The conformance suite of the port `series`: an archive is held against a dict of samples.
+
+Each check is a function of `opened`, which opens a fresh archive or an earlier one by name and with names of
+variables, and of the tier. The tests run all of them on every engine; a worker runs those in `BRIEF` before it
+measures. Nothing may be put here that depends on an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from dyno.model import Tier, Wrong
+from dyno.suites.series import judge
+from dyno.suites.series.machine import SECOND, START
+from dyno.suites.series.port import Batch, Samples, Series
+from dyno.suites.series.samples import Digest, batch, of_rows, samples
+
+Opened = Callable[[str, Sequence[str]], AbstractContextManager[Series]]
+Check = Callable[[Opened, Tier | None], None]
+NAMES = ("G1:C00-MG{PS:00000}I-RB", "G2:C01-VA{IP:00001}P-I", "a name", "G2:C03-RF{Cav:00003}Phs-SP")
+MINUTE = 60 * SECOND
+Row = tuple[int, int, float, int, int]
+
+
+class Model:
+    """What an archive must hold."""
+
+    def __init__(self, names: Sequence[str] = NAMES) -> None:
+        self.names, self.kept = names, dict[tuple[int, int], Row]()
+
+    def insert(self, port: Series, *rows: Row) -> None:
+        """One batch."""
+        port.insert(batch(of_rows(rows)))
+        self.kept |= {(row[0], row[1]): row for row in rows}
+
+    def one(self, pv: int, start: int = 0, end: int = 2**63 - 1) -> Samples:
+        rows = sorted(row for (of, ts), row in self.kept.items() if of == pv and start <= ts < end)
+        return samples(of_rows(rows)[1:])
+
+    def check(self, port: Series) -> None:
+        """All there is, by each way of reading."""
+        port.settle()
+        for pv, name in enumerate(self.names):
+            right = self.one(pv)
+            judge.judge_samples(name, port.one(pv), right)
+            for ts in right.ts.tolist()[:3]:
+                if port.seen(pv, ts) is not True:
+                    raise Wrong(f"{name}: the sample of {ts} is not seen")
+        found, kept = Digest(), Digest()
+        for piece in port.all():
+            judge.added(found, piece)
+        kept.add(batch(of_rows(list(self.kept.values()))))
+        judge.judge_digest(found, kept)
+        judge.judge_latest(port.latest(), self.latest())
+
+    def latest(self) -> Batch:
+        last = {row[0]: row for row in sorted(self.kept.values())}
+        return batch(of_rows([last[pv] for pv in sorted(last)]))
+
+
+def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[Row]:
+    """A sample of each variable at each moment, no two alike."""
+    return [
+        (pv, START + round(second * SECOND) + 137 * (pv + 1), value + pv / 10 + second, int(second) % 21, pv % 4)
+        for second in seconds
+        for pv in pvs
+    ]
+
+
+def extracts(opened: Opened, tier: Tier | None) -> None:
+    """Samples are as they were written, whatever batches they came in; one variable may have none."""
+    for sizes in ((12,), (1, 3, 8)):
+        model, given = Model(), rows_of((0, 1, 2), range(4))
+        with opened(f"extracts-{len(sizes)}", NAMES) as port:
+            for size in sizes:
+                model.insert(port, *given[:size])
+                given = given[size:]
+            model.check(port)
+            if port.seen(3, START) or port.seen(0, START):
+                raise Wrong("a sample is seen that was never written")
+
+
+def empty(opened: Opened, tier: Tier | None) -> None:
+    """An archive that has nothing says so."""
+    with opened("empty", NAMES) as port:
+        Model().check(port)
+        judge.judge_buckets("nothing", port.downsample(0, START, START + MINUTE, MINUTE), Model().one(0), MINUTE)
+
+
+def values(opened: Opened, tier: Tier | None) -> None:
+    """Doubles have all their bits, the least and the greatest too; whole numbers all of theirs."""
+    doubles = (0.1, 1 / 3, -2.5e-7, 123456789.123456789, 2.0**53 + 1, 1.7976931348623157e308, 2.2250738585072014e-308)
+    model = Model()
+    with opened("values", NAMES) as port:
+        model.insert(port, *((1, START + n * SECOND, value, n, 3 - n % 4) for n, value in enumerate(doubles)))
+        model.insert(port, (2, START, -1e-300, 21, 3), (2, START + SECOND, -4.0, 32_767, 32_767))
+        model.check(port)
+
+
+def nanoseconds(opened: Opened, tier: Tier | None) -> None:
+    """Samples that are one nanosecond apart are two."""
+    model, at = Model(), START + 123_456_789
+    with opened("nanoseconds", NAMES) as port:
+        model.insert(port, *((0, at + n, float(n), 0, 0) for n in range(3)))
+        model.insert(port, *((0, at + n, float(n), 0, 0) for n in (1_000, 1_001, 1_000_000, 1_000_001)))
+        model.check(port)
+
+
+def windows(opened: Opened, tier: Tier | None) -> None:
+    """A window has its beginning and not its end."""
+    model = Model()
+    with opened("windows", NAMES) as port:
+        model.insert(port, *((pv, START + n * SECOND, n + 0.25, 0, 0) for n in range(20) for pv in (0, 3)))
+        port.settle()
+        for first, last in ((0, 20), (3, 9), (5, 6), (7, 7), (19, 40), (30, 50)):
+            start, end = START + first * SECOND, START + last * SECOND
+            judge.judge_samples(f"seconds {first} to {last}", port.window(3, start, end), model.one(3, start, end))
+
+
+def late(opened: Opened, tier: Tier | None) -> None:
+    """A sample that is older than what is there is put in its place."""
+    model = Model()
+    with opened("late", NAMES) as port:
+        model.insert(port, *rows_of((0, 1), range(10, 20)))
+        model.insert(port, *rows_of((0, 2), (3, 15.5, 21)))
+        model.insert(port, *rows_of((1,), (1,)))
+        model.check(port)
+
+
+def duplicates(opened: Opened, tier: Tier | None) -> None:
+    """A sample that comes again as it was is there once."""
+    model, given = Model(), rows_of((0, 1, 3), range(6))
+    with opened("duplicates", NAMES) as port:
+        model.insert(port, *given)
+        model.insert(port, *given[4:8], *rows_of((0,), (7,)))
+        model.insert(port, *given[:1], *given[4:5])
+        model.check(port)
+        judge.judge_buckets("a minute", port.downsample(0, START, START + MINUTE, MINUTE), model.one(0), MINUTE)
+
+
+def corrections(opened: Opened, tier: Tier | None) -> None:
+    """One that comes again with another value, status or severity takes the place of the former, up or down."""
+    model, given = Model(), rows_of((0, 1), range(4), 50.0)
+    with opened("corrections", NAMES) as port:
+        model.insert(port, *given)
+        model.insert(port, *((pv, ts, -value, stat, sevr) for pv, ts, value, stat, sevr in given[2:5]))
+        model.insert(port, *((pv, ts, value * 9, 7, 2) for pv, ts, value, _, _ in given[4:7]))
+        model.insert(port, *((pv, ts, value, 0, 0) for pv, ts, value, _, _ in given[7:]))
+        model.check(port)
+
+
+def downsamples(opened: Opened, tier: Tier | None) -> None:
+    """Minutes without a sample are left out, and what is outside of the times."""
+    model, minutes = Model(), (0, 1, 4)
+    with opened("downsamples", NAMES) as port:
+        seconds = [60 * minute + second for minute in minutes for second in (0, 0.001, 17, 59.999)]
+        model.insert(port, *rows_of((1, 2), seconds, -30.0))
+        port.settle()
+        for first, last, bucket in ((0, 5, 1), (1, 4, 1), (0, 10, 5), (2, 4, 1)):
+            start, end = START + first * MINUTE, START + last * MINUTE
+            found = port.downsample(1, start, end, bucket * MINUTE)
+            judge.judge_buckets(f"minutes {first} to {last}", found, model.one(1, start, end), bucket * MINUTE)
+
+
+def many(opened: Opened, tier: Tier | None) -> None:
+    """Of more samples than fit into a page, a piece or an answer none is lost or there twice."""
+    names = [f"V{number:03d}" for number in range(120)]
+    rng, model = np.random.default_rng(5), Model(names)
+    with opened("many", names) as port:
+        for part in range(3):
+            given = rows_of(range(120), range(100 * part, 100 * part + 100))
+            model.insert(port, *(given[at] for at in rng.permutation(len(given)).tolist()))
+        model.check(port)
+
+
+def names(opened: Opened, tier: Tier | None) -> None:
+    """An archive knows its variables by name: opened with these in another order, and with more, it finds them."""
+    if tier is Tier.VOLATILE:
+        return
+    model = Model()
+    with opened("names", NAMES) as port:
+        model.insert(port, *rows_of((0, 1, 2), range(3)))
+    others = ("new", *NAMES[::-1])
+    moved = Model(others)
+    moved.kept = {(at, ts): (at, ts, *rest) for pv, ts, *rest in model.kept.values() for at in [len(NAMES) - pv]}  # type: ignore[misc]
+    with opened("names", others) as port:
+        moved.check(port)
+        moved.insert(port, *rows_of((0, 1, 4), (5, 6)))
+        moved.check(port)
+
+
+def persistence(opened: Opened, tier: Tier | None) -> None:
+    """Unless the tier is volatile, an archive that is closed and opened again holds what it held, and takes more."""
+    if tier is Tier.VOLATILE:
+        return
+    model, given = Model(), rows_of((0, 2), range(10))
+    with opened("persistence", NAMES) as port:
+        model.insert(port, *given[:8])
+    with opened("persistence", NAMES) as port:
+        model.check(port)
+        model.insert(port, *given[6:])
+    with opened("persistence", NAMES) as port:
+        model.check(port)
+
+
+_ALL: tuple[Any, ...] = (
+    *(extracts, empty, values, nanoseconds, windows, late, duplicates, corrections, downsamples, many, names),
+    persistence,
+)
+CHECKS: dict[str, Check] = {check.__name__: check for check in _ALL}
+BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
+"""Those that take next to no time. What is imported for any phase is imported by them, before a clock starts."""

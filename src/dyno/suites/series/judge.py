@@ -1,0 +1,92 @@
+"""Whether what an archive gives back is what was put into it. All in here raise Wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.answers import difference, same
+from dyno.model import Wrong
+from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.samples import Digest, reduced, typed
+
+MEAN_ERROR = 1e-12
+"""By which a mean may be off, of the largest value in its stretch: sums of some dozens of values, in any order."""
+
+
+def judge_samples(what: str, got: Any, right: Samples) -> int:
+    """All fields, exactly. Returns how many samples were compared."""
+    if type(got) is not Samples:
+        raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
+    if type(got.ts) is np.ndarray and len(got.ts) != len(right.ts):
+        raise Wrong(f"{what}: got {len(got.ts):,} samples, expected {len(right.ts):,}")
+    for name, values, wanted in zip(Samples._fields, got, right, strict=True):
+        if not same(values, wanted):
+            raise Wrong(f"{what}: {name} {_told(values, wanted)}")
+    return len(right.ts)
+
+
+def judge_latest(got: Any, right: Batch) -> int:
+    """`right` is in the order of the variables."""
+    if not typed(got):
+        raise Wrong(f"the latest samples: {_kind(got)}")
+    order = np.argsort(got.pv, kind="stable")
+    if not same(got.pv[order], right.pv):
+        raise Wrong(f"the latest samples are of {len(got.pv):,} variables, expected {len(right.pv):,}, each once")
+    for name, values, wanted in zip(Batch._fields, got, right, strict=True):
+        if not same(values[order], wanted):
+            raise Wrong(f"the latest samples: {name} {_told(values[order], wanted)}")
+    return len(right.pv)
+
+
+def judge_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
+    """Against the samples that they are of."""
+    right = reduced(samples, bucket)
+    if type(got) is not Buckets:
+        raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
+    for name, values, wanted in zip(Buckets._fields, got, right, strict=True):
+        if name != "mean" and not same(values, wanted):
+            raise Wrong(f"{what}: {name} {_told(values, wanted)}")
+    if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
+        raise Wrong(f"{what}: mean {_told(got.mean, right.mean)}")
+    off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
+    # What is no number is off, too.
+    off |= ~np.isfinite(got.mean)
+    if off.any():
+        at = int(off.argmax())
+        raise Wrong(f"{what}: mean at {at}, {difference(float(got.mean[at]), float(right.mean[at]))}")
+    return len(right.ts)
+
+
+def judge_digest(got: Digest, right: Digest) -> int:
+    if got != right:
+        raise Wrong(f"the archive has {got}, expected {right}")
+    return 1
+
+
+def added(digest: Digest, got: Any) -> None:
+    """A batch of what `all` gives back is counted in."""
+    if not typed(got):
+        raise Wrong(f"a batch of all samples: {_kind(got)}")
+    digest.add(got)
+
+
+def _kind(got: Any) -> str:
+    if type(got) is not Batch:
+        return f"got {type(got).__name__}, expected a Batch"
+    kinds = ", ".join(
+        f"{values.dtype} of {len(values)}" if type(values) is np.ndarray and values.ndim else type(values).__name__
+        for values in got
+    )
+    return f"got {kinds}"
+
+
+def _told(got: Any, right: NDArray[Any]) -> str:
+    """How an array is not the right one, in one line."""
+    if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
+        shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
+        return f"is {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
+    at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
+    return f"at {at}, {difference(got[at].item(), right[at].item())}"

@@ -1,0 +1,66 @@
+"""The parameters, presets and phases of the series suite."""
+
+from __future__ import annotations
+
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, integer
+
+VARIABLES, SAMPLES = 1_111, 1_600
+"""1,777,600 samples: half an hour, as published."""
+MILLION = 1_000_000
+
+PARAMS = (
+    Setting("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
+    Setting("per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour"),
+    Setting("half_hours", integer(1, 1_000_000), 1, "half-hours of data: 336 are a week, 1440 a month of 30 days"),
+    Setting("batch", integer(1, 10_000_000), 10_000, "samples of a batch, about: whole scans of all variables"),
+    Setting("late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late"),
+    Setting("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
+    Setting(
+        "corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive a second time with another value"
+    ),
+    Setting(
+        "reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"
+    ),
+    Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds"),
+    Setting("watched", integer(1, 100_000), 10, "batches whose way from acknowledged to visible is measured"),
+)
+
+PRESETS = {
+    "quick": Preset({"variables": 50, "per_half_hour": 200, "batch": 500}, samples=3, budget=5, timeout=120),
+    "standard": Preset({"half_hours": 1}, samples=5, budget=300, timeout=3_600),
+    # A day.
+    "full": Preset({"half_hours": 48}, samples=3, budget=7_200, timeout=36_000),
+}
+
+_EXACT = "every field of every sample"
+_DIGEST = "count and digest over all fields of all samples"
+
+PHASES = (
+    Phase("insert", "insert all samples as they arrive, a batch at a time", "sample", True, checked=_DIGEST),
+    Phase("extract-one-cold", "all samples of one variable, from the device", "sample", False, "cold", _EXACT),
+    Phase("extract-one-hot", "all samples of one variable", "sample", False, "hot", _EXACT),
+    Phase("extract-window-cold", "a window of one variable, from the device", "sample", False, "cold", _EXACT),
+    Phase("extract-window-hot", "a window of one variable", "sample", False, "hot", _EXACT),
+    Phase("extract-all-cold", "every sample of every variable, from the device", "sample", False, "cold", _DIGEST),
+    Phase("extract-all-hot", "every sample of every variable", "sample", False, "hot", _DIGEST),
+    Phase("latest-cold", "the last sample of every variable, from the device", "op", False, "cold", _EXACT),
+    Phase("latest-hot", "the last sample of every variable", "op", False, "hot", _EXACT),
+    Phase(
+        "downsample-cold",
+        "mean, minimum and maximum by the minute of one variable's last day, from the device",
+        *("op", False, "cold", "times, minima and maxima exactly, means to 1e-12 of the largest value"),
+    ),
+    Phase(
+        "downsample-hot",
+        "mean, minimum and maximum by the minute of one variable's last day",
+        *("op", False, "hot", "times, minima and maxima exactly, means to 1e-12 of the largest value"),
+    ),
+    Phase(
+        "visible",
+        "insert a batch, and wait until its last sample can be read",
+        *("op", True),
+        checked=_DIGEST,
+        parts=("acknowledged", "readable"),
+    ),
+)

@@ -1,0 +1,149 @@
+"""One trial of the series suite: its archive, what each phase needs before the clock starts, what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+from dyno.engine import Engine
+from dyno.model import Fact, Phase
+from dyno.suite import Job
+from dyno.suite import Work as Slice
+from dyno.suites._shared.store import OnStore
+from dyno.suites.series import conformance, judge
+from dyno.suites.series.dataset import Dataset, MadeUp, Way
+from dyno.suites.series.machine import SECOND, Machine
+from dyno.suites.series.port import SAMPLE_BYTES, Series
+from dyno.suites.series.samples import Digest
+from dyno.suites.series.work import Archive, Share, Work
+
+
+def dataset(params: Mapping[str, Any], seed: int) -> Dataset:
+    """What the parameters ask for."""
+    way = Way(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
+    machine = Machine(seed, int(params["variables"]), int(params["per_half_hour"]))
+    return MadeUp(machine, int(params["half_hours"]), way)
+
+
+class SeriesWorkload(OnStore):
+    """See `dyno.suite.Workload`."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        params = job.params
+        self._dataset = dataset(params, job.seed)
+        self._archive = Archive(self._dataset, judged=not job.spec.floor)
+        self._work = Work(
+            archive=self._archive,
+            reads=int(params["reads"]),
+            window_ns=int(params["window_s"]) * SECOND,
+            watched=int(params["watched"]),
+            seed=job.seed,
+        )
+        self._written = False
+        """Whether samples have been added since the last upkeep."""
+
+    # -- the archive ----------------------------------------------------------------------------------------
+
+    def checks(self) -> Mapping[str, Callable[..., None]]:
+        return conformance.BRIEF
+
+    def port(self, engine: Engine, *how: Any) -> Any:
+        return self._job.port(engine, *how)
+
+    @contextmanager
+    def connect(self) -> Iterator[Series]:
+        with closing(self.port(self.engine(), self._dataset.names)) as port:
+            yield port
+
+    def prepare(self, phase: Phase) -> None:
+        new = self._store is None
+        if self._store is None:
+            self._store = self._job.home / "store"
+            self._store.mkdir(parents=True)
+        if phase.name == "insert":
+            return
+        if new:
+            self.load(self._load_missing)
+            self._count_missing()
+        else:
+            self._load_missing()
+        if self._job.spec.floor:
+            return
+        with self.connect() as port:
+            port.settle()
+        if self._written and self._job.spec.upkeep is not None:
+            self._job.spec.upkeep(self.engine())
+        self._written = False
+
+    @property
+    def _whole(self) -> bool:
+        return self._archive.samples >= self._dataset.total
+
+    def _load_missing(self) -> None:
+        """What the phase insert, ended by its budget or left out, did not bring in."""
+        if self._whole:
+            return
+        if self._job.spec.floor:
+            self._count_missing()
+            return
+        with self.connect() as port:
+            for number, arrival in enumerate(self._dataset.arrivals()):
+                if number >= self._archive.batches:
+                    port.insert(arrival.batch)
+                    self._archive.taken(arrival)
+        self._written = True
+
+    def _count_missing(self) -> None:
+        """Of an archive that was loaded by another trial, or of one that keeps nothing."""
+        if self._job.spec.floor:
+            self._archive.samples = self._dataset.total
+        if not self._whole:
+            for arrival in self._dataset.arrivals():
+                self._archive.taken(arrival)
+
+    # -- phases ---------------------------------------------------------------------------------------------
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
+        share, cold = Share(self._work, phase.name, port, round), phase.temperature == "cold"
+        slices: dict[str, Callable[[], Iterator[Slice]]] = {
+            "insert": share.inserting,
+            "visible": share.watching,
+            "extract-one": lambda: share.ones(cold),
+            "extract-window": lambda: share.windows(cold),
+            "extract-all": lambda: share.every(cold),
+            "latest": lambda: share.lasts(cold),
+            "downsample": lambda: share.means(cold),
+        }
+        return slices[phase.name.removesuffix("-cold").removesuffix("-hot")]()
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        return items * SAMPLE_BYTES if phase.name == "insert" else None
+
+    def verify(self, phase: Phase) -> int:
+        """After a phase that writes: every sample, by the digest over all of them."""
+        if self._job.spec.floor or not phase.writes:
+            return 0
+        self._written = True
+        found = Digest()
+        with self.connect() as port:
+            port.settle()
+            for piece in port.all():
+                judge.added(found, piece)
+        return judge.judge_digest(found, self._archive.digest)
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        """How many samples there are, what of them all engines must agree on, and what each takes on disk."""
+        if self._job.spec.floor:
+            return {}
+        digest = self._archive.digest
+        told: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
+        if phase.writes and digest.count and (size := self._size()) is not None:
+            told["bytes_per_sample"] = size / digest.count
+        return told
+
+    def _size(self) -> int | None:
+        """Allocated blocks of the archive's files, in bytes; None of one without files."""
+        sizes = [path.stat().st_blocks * 512 for path in self.engine().files() if path.exists()]
+        return sum(sizes) if sizes else None

@@ -1,0 +1,258 @@
+"""Every engine of the port `series` against the port's checks, at each tier that it gives and with options that
+change how it stores; and the checks against archives that are wrong, which is what they are for.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import serieschecks
+from needed import require, unavailable
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Tier, Wrong
+from dyno.suites.series import samples
+from dyno.suites.series.conformance import BRIEF, CHECKS
+from dyno.suites.series.port import PORT, Batch, Buckets, Samples
+
+SPECS = {
+    spec.name: spec.through(PORT)
+    for spec in registry.engines()
+    if PORT in spec.ports
+    and not spec.floor
+    and spec.opener.__module__.startswith("dyno.engines.")
+    and not spec.untested
+}
+OPTIONS: Mapping[str, Sequence[Mapping[str, str]]] = {
+    "parquet": [{"merged": "2", "group_rows": "500"}],
+    "postgresql": [{"index": "brin", "partition_hours": "1"}],
+    "mariadb": [{"client": "c"}],
+}
+"""What is tried beside the defaults, at the default tier."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """An engine at a tier, with options."""
+
+    spec: EngineSpec
+    tier: Tier
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "-".join([self.spec.name, self.tier.value, *self.given.values()])
+
+    def need(self) -> None:
+        require(self.spec)
+        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
+            unavailable(f"engine {self}: {lacking}")
+
+
+def stores() -> Iterator[Store]:
+    for spec in SPECS.values():
+        yield from (Store(spec, tier) for tier in spec.tiers)
+        for given in OPTIONS.get(spec.name, ()):
+            assert spec.default_tier is not None
+            yield Store(spec, spec.default_tier, given)
+
+
+@pytest.mark.parametrize("store", [*stores()], ids=str)
+def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
+    store.need()
+    job = {"engine": store.spec.name, "tier": store.tier.value, "options": dict(store.given), "home": str(place)}
+    python = str(store.spec.interpreter() or sys.executable)
+    done = subprocess.run(
+        [python, serieschecks.__file__], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    gaps = {gap.check for gap in store.spec.gaps}
+    failed = {name: told[name] for name in CHECKS if told[name] is not None}
+    assert {name: why for name, why in failed.items() if name not in gaps} == {}
+    assert gaps <= set(failed), "a gap that works now: unmark it"
+    assert any(character.isdigit() for character in told["version"])
+    # A database may be in memory at this tier.
+    assert bool(told["files"]) != store.spec.in_memory or store.tier is Tier.VOLATILE
+
+
+def test_gaps_name_checks_and_reasons() -> None:
+    for spec in SPECS.values():
+        assert all(gap.check in CHECKS and gap.reason for gap in spec.gaps)
+    assert set(BRIEF) <= set(CHECKS)
+
+
+# -- the checks themselves --------------------------------------------------------------------------------
+
+
+class Honest:
+    """A correct archive, which is what the broken ones are made of: a dict by name and time."""
+
+    def __init__(self, kept: dict[tuple[str, int], tuple[Any, ...]], names: Sequence[str]) -> None:
+        self.kept, self.names = kept, names
+
+    def insert(self, batch: Batch) -> None:
+        for pv, ts, *rest in samples.tuples(batch):
+            self.put((self.names[pv], ts), tuple(rest))
+
+    def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
+        self.kept[key] = rest
+
+    def settle(self) -> None:
+        pass
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        at = {name: number for number, name in enumerate(self.names)}
+        return sorted((at[name], ts, *rest) for (name, ts), rest in self.kept.items())
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return (self.names[pv], ts) in self.kept
+
+    def one(self, pv: int) -> Samples:
+        return self.window(pv, 0, 2**63 - 1)
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        found = [row for row in self.rows() if row[0] == pv and start <= row[1] < end]
+        return samples.samples(samples.of_rows(found)[1:])
+
+    def all(self) -> Iterator[Batch]:
+        yield samples.batch(samples.of_rows(self.rows()))
+
+    def latest(self) -> Batch:
+        return samples.batch(samples.of_rows(list({row[0]: row for row in self.rows()}.values())))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        pass
+
+
+class KeepsTheFirst(Honest):
+    def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
+        self.kept.setdefault(key, rest)
+
+
+class KeepsMicroseconds(Honest):
+    def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
+        super().put((key[0], key[1] // 1_000 * 1_000), rest)
+
+
+class KeepsHalfOfTheBits(Honest):
+    def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
+        # Of a size that has half of the bits.
+        super().put(key, (float(np.float32(rest[0])) if abs(rest[0]) < 1e30 else rest[0], *rest[1:]))
+
+
+class KeepsNoSeverity(Honest):
+    def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
+        super().put(key, (*rest[:2], 0))
+
+
+class KeepsBoth(Honest):
+    def all(self) -> Iterator[Batch]:
+        yield from super().all()
+        yield samples.batch(samples.of_rows(self.rows()[:1]))
+
+
+class PassesOverTheLate(Honest):
+    def insert(self, batch: Batch) -> None:
+        first = max((ts for _, ts in self.kept), default=0)
+        late = batch.ts >= first
+        super().insert(Batch(*(values[late] for values in batch)))
+
+
+class HasTheEnd(Honest):
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        return super().window(pv, start, min(end + 1, 2**63 - 1))
+
+
+class LastToCome(Honest):
+    def latest(self) -> Batch:
+        at = {name: number for number, name in enumerate(self.names)}
+        rows = {at[name]: (at[name], ts, *rest) for (name, ts), rest in self.kept.items()}
+        return samples.batch(samples.of_rows(list(rows.values())))
+
+
+class FillsGaps(Honest):
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        found = super().downsample(pv, start, end, bucket)
+        every = np.arange(start, end, bucket, dtype="i8")
+        none = np.zeros(len(every))
+        return found if len(found.ts) == len(every) else Buckets(every, none, none, none)
+
+
+class ForgetsNames(Honest):
+    def __init__(self, kept: dict[tuple[str, int], tuple[Any, ...]], names: Sequence[str]) -> None:
+        super().__init__(kept, [str(number) for number in range(len(names))])
+
+
+class Sees(Honest):
+    def seen(self, pv: int, ts: int) -> bool:
+        return True
+
+
+class Forgets(Honest):
+    def close(self) -> None:
+        self.kept.clear()
+
+
+class ForgetsAPage(Honest):
+    def rows(self) -> list[tuple[Any, ...]]:
+        return super().rows()[:10_000]
+
+
+class SaysNothing(Honest):
+    def latest(self) -> Any:
+        return None
+
+
+def held(kind: type[Honest], check: str) -> None:
+    kept: dict[str, dict[tuple[str, int], tuple[Any, ...]]] = {}
+
+    @contextmanager
+    def opened(name: str, names: Sequence[str]) -> Iterator[Any]:
+        port = kind(kept.setdefault(name, {}), names)
+        yield port
+        port.close()
+
+    CHECKS[check](opened, Tier.PROCESS)
+
+
+BROKEN = [
+    (KeepsNoSeverity, "extracts"),
+    (Sees, "extracts"),
+    (SaysNothing, "empty"),
+    (KeepsHalfOfTheBits, "values"),
+    (KeepsMicroseconds, "nanoseconds"),
+    (HasTheEnd, "windows"),
+    (PassesOverTheLate, "late"),
+    (LastToCome, "late"),
+    (KeepsBoth, "duplicates"),
+    (KeepsTheFirst, "corrections"),
+    (FillsGaps, "downsamples"),
+    (ForgetsAPage, "many"),
+    (ForgetsNames, "names"),
+    (Forgets, "persistence"),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_an_honest_archive_passes(check: str) -> None:
+    held(Honest, check)
+    assert check in {broken for _, broken in BROKEN}
+
+
+@pytest.mark.parametrize(("kind", "check"), BROKEN)
+def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
+    with pytest.raises(Wrong):
+        held(kind, check)

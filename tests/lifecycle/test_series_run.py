@@ -1,0 +1,99 @@
+"""The series suite as a user runs it: every engine that can run here, on files and on servers, with what each phase
+says of itself, and the same digest from all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from needed import require
+from shell import Shell
+
+from dyno import registry
+
+SUITE = registry.suite("series")
+VARIABLES, PER_HALF_HOUR = 100, 300
+SAMPLES = VARIABLES * PER_HALF_HOUR
+FEW = {
+    "variables": VARIABLES,
+    "per_half_hour": PER_HALF_HOUR,
+    "batch": 2_000,
+    "late_ppm": 10_000,
+    "resent_ppm": 10_000,
+    "corrected_ppm": 5_000,
+    "reads": 2,
+    "watched": 3,
+}
+PHASES = [phase.name for phase in SUITE.phases]
+ENGINES = (
+    *("numpy_memory", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb", "postgresql", "mariadb"),
+    *("influxdb", "questdb", "clickhouse"),
+)
+MORE = {"duckdb": 2_000, "lmdb": 600, "influxdb": 1_000, "questdb": 400}
+"""Variables for those of whose files so much is read ahead when they are opened that little is left to read, or which
+are longer than what is in them."""
+DIGESTS: dict[int, object] = {}
+
+
+def flags(**given: int) -> list[str]:
+    return [word for name, value in {**FEW, **given}.items() for word in ("-p", f"{name}={value}")]
+
+
+def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, dict[str, Any]]:
+    require(registry.engine(engine).through("series"))
+    ended = shell.dyno(
+        "run", "series", "-e", engine, *flags(**given), "--samples", 1, "-o", shell.file, "--overwrite", *words
+    )
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
+    return {
+        sample["phase"]: sample for line in shell.attempts(engine) for sample in line["samples"] if not sample["void"]
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
+    variables = MORE.get(engine, VARIABLES)
+    found, count = run(shell, engine, variables=variables), variables * PER_HALF_HOUR
+    in_memory = registry.engine(engine).in_memory
+    assert list(found) == [name for name in PHASES if not (in_memory and name.endswith("-cold"))]
+    for name, sample in found.items():
+        assert sample["checked"] > 0, name
+        if name.endswith("-cold"):
+            assert sample["residency"]["resident_bytes"] <= 0.01 * sample["residency"]["file_bytes"], name
+            assert sample["operations"] == 1
+    assert found["insert"]["items"] == count
+    if not in_memory:
+        assert found["extract-all-cold"]["temperature"] == "cold"
+        assert 0 < found["insert"]["facts"]["bytes_per_sample"] < 2_000
+    assert found["extract-all-hot"]["items"] == count and found["extract-all-hot"]["bulk"]
+    assert found["extract-one-hot"]["items"] == 2 * PER_HALF_HOUR
+    assert set(found["visible"]["by_part"]) == {"acknowledged", "readable"}
+    # The same samples from all of them.
+    digests = found["insert"]["facts"]["digest"], found["visible"]["facts"]["digest"]
+    assert DIGESTS.setdefault(variables, digests) == digests
+
+
+def test_one_that_takes_no_corrections_has_the_same_samples_without_them(shell: Shell) -> None:
+    found = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
+    assert list(found[0]) == list(found[1]) == PHASES
+    assert found[0]["visible"]["facts"]["digest"] == found[1]["visible"]["facts"]["digest"]
+    assert found[0]["extract-all-cold"]["temperature"] == "cold"
+
+
+def test_a_phase_by_itself_finds_its_archive_loaded(shell: Shell) -> None:
+    found = run(shell, "sqlite", "--phases", "latest-cold,visible")
+    assert list(found) == ["latest-cold", "visible"]
+
+
+def test_what_the_budget_cut_is_loaded_for_the_rest(shell: Shell) -> None:
+    found = run(shell, "sqlite", "--phases", "insert,extract-all-hot", "--budget", "0.02", batch=300)
+    assert found["insert"]["ended_by"] == "budget" and 0 < found["insert"]["items"] < SAMPLES
+    assert found["extract-all-hot"]["facts"]["samples"] == SAMPLES
+
+
+def test_two_clients_are_refused(shell: Shell) -> None:
+    ended = shell.dyno("run", "series", "-e", "sqlite", "--clients", 2, *flags())
+    assert ended.status == 2 and "client" in ended.err
