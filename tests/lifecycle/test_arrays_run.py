@@ -94,21 +94,22 @@ def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(s
         assert [sample["temperature"] for sample in cold] == ["cold", "cold"]
 
 
-@pytest.mark.parametrize("engine", ["numpy_memmap", "wendelin:pages_mib=16"])
+@pytest.mark.parametrize("engine", ["numpy_memmap", "wendelin:pages_mib=32"])
 def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(engine: str, shell: Shell) -> None:
     need(engine.partition(":")[0])
     try:
         confine.check(LIMIT_BYTES, shell.home)
     except confine.Unconfined as why:
         unavailable(str(why))
-    rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES
-    phases, limit = "write,read-sum-cold,read-slice,append", f"{LIMIT_BYTES / 2**30:g}"
+    rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
+    phases, limit = "write,read-sum-cold", f"{LIMIT_BYTES / 2**30:g}"
     found = run(shell, engine, "--phases", phases, "--confine", limit, "--samples", 1, rows=rows)
     assert list(found) == phases.split(",")
     (line,) = shell.attempts(engine.partition(":")[0])
     samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
-    assert samples["append"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
+    # What the budget kept out of the first phase is there by then.
+    assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
     assert 0 < line["resources"]["peak_anonymous_bytes"] < LIMIT_BYTES
 
 
