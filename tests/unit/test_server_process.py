@@ -289,3 +289,22 @@ def test_without_another_user_a_directory_is_made_and_closed(place: Path) -> Non
     made = directory(place / "deep" / "home", None)
     assert made.stat().st_mode & 0o777 == 0o700
     assert made.stat().st_uid == os.geteuid()
+
+
+# Says what two variables are.
+VARIABLES = """
+import os, signal
+from pathlib import Path
+Path("coming").write_text(os.environ["DYNO_HERE"] + os.environ["DYNO_ITS"])
+Path("coming").rename("ready")
+signal.pause()
+"""
+
+
+def test_a_program_has_variables_of_its_own_beside_those_that_are_here(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNO_HERE", "here and ")
+    serve(VARIABLES, environment={"DYNO_ITS": "its"}).start()
+    assert (home / "ready").read_text() == "here and its"
+    assert "DYNO_ITS" not in os.environ

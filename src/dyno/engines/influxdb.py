@@ -1,0 +1,276 @@
+"""InfluxDB 1.x by its own client: samples go in as lines of its protocol over HTTP, and come back as CSV. A server of
+Dyno's own, or a user's by its address.
+
+A variable is a tag, and value, status and severity are fields. InfluxData, InfluxDB 1.6 documentation, "Line
+protocol", "Querying data using the HTTP API" and "Frequently asked questions" (duplicate points).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
+from dyno.servers import foreign, given, loopback, namespace
+from dyno.servers.foreign import URL, Foreign
+from dyno.servers.influxdb import OURS, InfluxDB, missing
+from dyno.settings import Setting, choice
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a
+    # delay several writes wait for one flush.
+    Tier.POWER: {"data.wal-fsync-delay": '"0s"'},
+}
+PORT = 8_086
+MEASUREMENT = "samples"
+FIELDS = "val, stat, sevr"
+CHUNK = 20_000
+"""Points of an answer that come at once, where all are asked for. Its default is 10,000."""
+PATIENCE_SECONDS = 120.0
+CSV = {"Accept": "application/csv"}
+INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    settings = {name: str(value) for name, value in TIERS[tier].items()}
+    settings["data.index-version"] = INDEXES[str(options["index"])]
+    return InfluxDB(home, {**settings, **given.given(options)})
+
+
+def _connect(server: Any, **how: Any) -> Any:
+    """Its client, which has been answered. Raises Refused."""
+    from influxdb import InfluxDBClient
+    from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
+    from requests import RequestException, Session
+
+    at = server.address if server.own else loopback.of_url(server.url, PORT)
+    session = Session()
+    # No proxy.
+    session.trust_env = False
+    found = InfluxDBClient(
+        at.host, at.port, at.user, at.password, ssl=at.secure, verify_ssl=at.secure, retries=1, session=session, **how
+    )
+    try:
+        found.get_list_database()
+    except (RequestException, InfluxDBClientError, InfluxDBServerError) as error:
+        found.close()
+        where = "its server" if server.own else concealed(server.url)
+        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+    return found
+
+
+class Influx:
+    """One database on the server."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self.server, self._options = server, options
+        self.database = namespace.of(home)
+        self._client = _connect(server)
+        try:
+            if not server.own:
+                for name in namespace.abandoned([each["name"] for each in self._client.get_list_database()]):
+                    self._client.drop_database(name)
+            # Does nothing where it is there.
+            self._client.create_database(self.database)
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self) -> Any:
+        return _connect(self.server, database=self.database)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def version(self) -> str:
+        return f"InfluxDB {self._client.ping().removeprefix('v')} (influxdb {version('influxdb')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        """It does not tell them: they are as they were given, but for its host and port."""
+        every = self.server.settings if self.server.own else {}
+        kept = {name: value.strip('"') for name, value in every.items() if not name.endswith(("dir", "-address"))}
+        return {**kept, "transport": "loopback" if self.server.own else "url"}
+
+    def upkeep(self) -> None:
+        """Waits until what is in its log is in its files: after some minutes without a write it is."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.server.own and any(path.stat().st_size for path in self._log()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"its log was not written to its files in {PATIENCE_SECONDS:g} s")
+            time.sleep(0.05)
+
+    def _log(self) -> list[Path]:
+        return _files(self.server.wal / self.database)
+
+    def files(self) -> Iterable[Path]:
+        """Its log is among them: what is in it is nowhere else."""
+        return [*_files(self.server.data / self.database), *self._log()] if self.server.own else ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._options[given.SET]:
+            yield given.CAVEAT
+        if self.server.own:
+            yield Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size")
+        else:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Influx, names: Sequence[str]) -> None:
+        self._client = engine.connect()
+        self._names = names
+        # As it is told where an answer has several.
+        self._numbers = {f"pv={_tag(name)}": number for number, name in enumerate(names)}
+        self._heads = [f"{MEASUREMENT},pv={_tag(name)} val=" for name in names]
+        self._writing = {"db": engine.database, "precision": "ns"}
+        self._reading = {"db": engine.database, "epoch": "ns"}
+
+    def insert(self, batch: Batch) -> None:
+        heads = self._heads
+        lines = [
+            f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.tuples(batch)
+        ]
+        self._client.write(lines, self._writing, protocol="line")
+
+    def settle(self) -> None:
+        """What is acknowledged can be read."""
+
+    def _asked(self, query: str, stream: bool = False, **how: str) -> Any:
+        return self._client.request(
+            "query", params={**self._reading, "q": query, **how}, headers=CSV.copy(), stream=stream
+        )
+
+    def _table(self, query: str) -> Any:
+        """An answer as a table; None where there is nothing in it."""
+        from pyarrow import csv
+
+        content = self._asked(query).content
+        return csv.read_csv(BytesIO(content), convert_options=_types()) if content else None
+
+    def _where(self, pv: int, rest: str = "") -> str:
+        name = self._names[pv].replace("\\", "\\\\").replace("'", "\\'")
+        return f"FROM {MEASUREMENT} WHERE pv = '{name}'{rest}"
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return bool(self._asked(f"SELECT val {self._where(pv, f' AND time = {ts}')}").content)
+
+    def one(self, pv: int) -> Samples:
+        return _samples(self._table(f"SELECT {FIELDS} {self._where(pv)}"))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        within = f" AND time >= {start} AND time < {end}"
+        return _samples(self._table(f"SELECT {FIELDS} {self._where(pv, within)}"))
+
+    def all(self) -> Iterator[Batch]:
+        """By one query, whose answer is read as it comes."""
+        from pyarrow import ArrowInvalid, PythonFile, csv
+
+        asked = f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv"
+        with closing(self._asked(asked, True, chunked="true", chunk_size=str(CHUNK))) as answer:
+            answer.raw.decode_content = True
+            try:
+                reader = csv.open_csv(PythonFile(answer.raw, "r"), convert_options=_types())
+            except ArrowInvalid:
+                # An empty answer.
+                return
+            yield from map(self._batch, reader)
+
+    def _batch(self, found: Any) -> Batch:
+        """Of a table or a part of one, where each row says whose it is."""
+        import numpy as np
+
+        tags = found.column("tags")
+        tags = tags.combine_chunks() if hasattr(tags, "combine_chunks") else tags
+        numbers = np.array([self._numbers[tag] for tag in tags.dictionary.to_pylist()], "i4")
+        return samples.batch([numbers[tags.indices.to_numpy()], *_columns(found, "time", "val", "stat", "sevr")])
+
+    def latest(self) -> Batch:
+        found = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
+        return samples.batch([()] * 5) if found is None else self._batch(found.unify_dictionaries())
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        within = f" AND time >= {start} AND time < {end} GROUP BY time({bucket}ns) fill(none)"
+        found = self._table(f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}")
+        return samples.buckets([()] * 4 if found is None else _columns(found, "time", "mean", "min", "max"))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _tag(value: str) -> str:
+    """As it is written in a line."""
+    for special in (",", "=", " "):
+        value = value.replace(special, f"\\{special}")
+    return value
+
+
+def _types() -> Any:
+    """Of the columns, as they are: not as their first rows look."""
+    import pyarrow
+    from pyarrow import csv
+
+    double, whole = pyarrow.float64(), pyarrow.int64()
+    return csv.ConvertOptions(
+        column_types={
+            "tags": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+            **dict.fromkeys(("time", "stat", "sevr"), whole),
+            **dict.fromkeys(("val", "mean", "min", "max"), double),
+        }
+    )
+
+
+def _columns(found: Any, *names: str) -> list[Any]:
+    return [found.column(name).to_numpy() for name in names]
+
+
+def _samples(found: Any) -> Samples:
+    return samples.samples([()] * 4 if found is None else _columns(found, "time", "val", "stat", "sevr"))
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    with closing(_connect(server)) as client:
+        client.drop_database(namespace.of(home))
+
+
+ENGINE = EngineSpec(
+    name="influxdb",
+    title="InfluxDB 1, a time-series server (influxdb)",
+    opener=Influx,
+    ports={"series": PortSpec(Series)},
+    tiers=TIERS,
+    default_tier=Tier.POWER,
+    modules=("influxdb", "requests", "pyarrow"),
+    requires=("influxdb>=5.3", "requests>=2.28", "pyarrow>=15"),
+    packages=("influxdb",),
+    options=(
+        foreign.setting("http", "https"),
+        Setting(
+            "index", choice(*INDEXES), "inmem", "the index of series of a server of Dyno's own: tsi1 is in files"
+        ),
+        given.setting("settings", (*OURS, "data.index-version")),
+    ),
+    refuse=given.refused,
+    server=serve,
+    remove=remove,
+    upkeep=Influx.upkeep,
+    needs=lambda options: None if options[URL] else missing(),
+    clients="one",
+    by_default=False,
+)

@@ -1,0 +1,284 @@
+"""QuestDB: samples go in by its own client, as InfluxDB's lines over HTTP, and are asked for by psycopg; all of them
+come out as Parquet. A server of Dyno's own, or a user's by its address.
+
+QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability and commit modes" and "REST API".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
+from dyno.servers import foreign, given, loopback, namespace
+from dyno.servers.foreign import URL, Foreign
+from dyno.servers.loopback import Address
+from dyno.servers.questdb import OURS, PACKAGES, PROGRAM, QuestDB, missing
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+MODE = "cairo.commit.mode"
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # What is written is stored into files that are mapped: the kernel has it, whatever becomes of the process.
+    Tier.PROCESS: {MODE: "nosync"},
+    # The table's write-ahead log is flushed before a batch is acknowledged.
+    Tier.POWER: {MODE: "sync"},
+}
+SHOWN = (MODE, "shared.worker.count", "cairo.writer.data.append.page.size", "cairo.wal.purge.interval")
+HTTP_PORT, PG_PORT = 9_000, 8_812
+USER, PASSWORD = "admin", "quest"
+"""Of PostgreSQL's protocol, where a user's own server has its defaults."""
+HOUR = 3_600_000_000_000
+LONGEST_BATCH = 1 << 32
+"""Bytes, as its client writes it. Its default is 100 MiB."""
+FIELDS = "val, stat, sevr"
+
+
+def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    return QuestDB(home, {MODE: str(TIERS[tier][MODE]), **given.given(options)})
+
+
+def _http(server: Any) -> Address:
+    found: Address = server.address if server.own else loopback.of_url(server.url, HTTP_PORT)
+    return found
+
+
+def _postgresql(server: Any) -> Address:
+    """Where it speaks PostgreSQL's protocol: on the same host, at the port that the address names with ?pg=."""
+    if server.own:
+        return server.postgresql  # type: ignore[no-any-return]
+    at = _http(server)
+    port = int(parse_qs(urlsplit(server.url).query).get("pg", [str(PG_PORT)])[0])
+    return replace(at, port=port, user=at.user or USER, password=at.password or PASSWORD)
+
+
+def _connect(server: Any) -> Any:
+    import psycopg
+
+    at = _postgresql(server)
+    try:
+        return psycopg.connect(
+            host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True
+        )
+    except psycopg.OperationalError as error:
+        where = "its server" if server.own else concealed(server.url)
+        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+
+
+class Quest:
+    """One table on the server."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self.server, self._options = server, options
+        self.table = namespace.of(home)
+        self._connection = _connect(server)
+        try:
+            if not server.own:
+                self._refuse(tier)
+                for (name,) in self._connection.execute("SELECT table_name FROM tables()").fetchall():
+                    if namespace.abandoned([name]):
+                        self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+        except BaseException:
+            self.close()
+            raise
+
+    def _refuse(self, tier: Tier) -> None:
+        """A user's own server is left as it is set: what it must at least give is looked at."""
+        mode = self._told().get(MODE)
+        if tier is Tier.POWER and mode != TIERS[tier][MODE]:
+            raise Refused(f"the server has {MODE}={mode}, so that it can't give tier {tier.value}")
+
+    def _told(self) -> dict[str, str]:
+        found = self._connection.execute("SELECT property_path, value FROM (SHOW PARAMETERS)").fetchall()
+        return {str(name): str(value) for name, value in found}
+
+    def connect(self) -> Any:
+        return _connect(self.server)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def version(self) -> str:
+        (told,) = self._connection.execute("SELECT build()").fetchone()
+        server = told.removeprefix("Build Information: ").split(",")[0]
+        return f"{server} (questdb {version('questdb')}, psycopg {version('psycopg')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        told = self._told()
+        names = dict.fromkeys((*SHOWN, *given.given(self._options)))
+        return {**{name: told.get(name) for name in names}, "transport": "loopback" if self.server.own else "url"}
+
+    def files(self) -> Iterable[Path]:
+        """Of its table, and of the log of what has not been merged into it, or was a short while ago."""
+        if not self.server.own:
+            return ()
+        return [path for path in self.server.data.glob(f"{self.table}~*/**/*") if path.is_file()]
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._options[given.SET]:
+            yield given.CAVEAT
+        if self.server.own:
+            yield Caveat("ahead", "has files that are longer than what is in them, until it is stopped, in its size")
+        else:
+            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Quest, names: Sequence[str]) -> None:
+        import pandas
+        import requests
+
+        self._table, self._names = engine.table, names
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._kind = pandas.CategoricalDtype(list(names))
+        self._http = _http(engine.server)
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.auth = (self._http.user, self._http.password) if self._http.user else None
+        self._connection = engine.connect()
+        # What comes in binary need not be printed and read.
+        self._ask = self._connection.cursor(binary=True).execute
+        # A sample that has variable and time of one that is there takes its place.
+        self._ask(
+            f"CREATE TABLE IF NOT EXISTS {self._table} (pv SYMBOL CAPACITY {max(len(names), 256)} CACHE INDEX, "
+            "ts TIMESTAMP_NS, val DOUBLE, stat SHORT, sevr SHORT) "
+            "TIMESTAMP(ts) PARTITION BY DAY WAL DEDUP UPSERT KEYS(ts, pv)"
+        )
+        self._sender = self._connected()
+
+    def _connected(self) -> Any:
+        import questdb
+
+        at, sender = self._http, questdb.Sender
+        made: Any = sender.from_conf(
+            f"http{'s' if at.secure else ''}::addr={at.host}:{at.port};auto_flush=off;"
+            f"retry_timeout=0;max_buf_size={LONGEST_BATCH};",
+            username=at.user or None,
+            password=at.password if at.user else None,
+        )
+        made.establish()
+        return made
+
+    def insert(self, batch: Batch) -> None:
+        from pandas import Categorical, DataFrame
+
+        rows = {
+            "pv": Categorical.from_codes(batch.pv, dtype=self._kind, validate=False),
+            "ts": batch.ts.view("M8[ns]"),
+            **{name: getattr(batch, name) for name in ("val", "stat", "sevr")},
+        }
+        self._sender.dataframe(DataFrame(rows, copy=False), table_name=self._table, symbols=["pv"], at="ts")
+        self._sender.flush(transactional=True)
+
+    def settle(self) -> None:
+        """Until the log has been merged into the table."""
+        self._ask(f"SELECT wait_wal_table('{self._table}')").fetchall()
+
+    def _of(self, pv: int) -> str:
+        return f"pv = '{self._names[pv].replace(chr(39), chr(39) * 2)}'"
+
+    def _within(self, start: int, end: int) -> str:
+        return f"ts >= {start}::timestamp_ns AND ts < {end}::timestamp_ns"
+
+    def seen(self, pv: int, ts: int) -> bool:
+        where = f"{self._of(pv)} AND ts = {ts}::timestamp_ns"
+        (count,) = self._ask(f"SELECT count() FROM {self._table} WHERE {where}").fetchone()
+        return bool(count)
+
+    def one(self, pv: int) -> Samples:
+        return self._samples(self._of(pv))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        return self._samples(f"{self._of(pv)} AND {self._within(start, end)}")
+
+    def _samples(self, where: str) -> Samples:
+        # Which come in the order of their times.
+        rows = self._ask(f"SELECT ts::long, {FIELDS} FROM {self._table} WHERE {where}").fetchall()
+        return samples.samples(samples.of_rows(rows, 4))
+
+    def all(self) -> Iterator[Batch]:
+        """Hour by hour."""
+        first, last = self._ask(f"SELECT min(ts)::long, max(ts)::long FROM {self._table}").fetchone()
+        if first is None:
+            return
+        for hour in range(first - first % HOUR, last + 1, HOUR):
+            found = self._exported(
+                f"SELECT pv, ts, {FIELDS} FROM {self._table} WHERE {self._within(hour, hour + HOUR)}"
+            )
+            if len(found.ts):
+                yield found
+
+    def _exported(self, statement: str) -> Batch:
+        import numpy as np
+        from pyarrow import parquet
+
+        answer = self._session.get(f"{self._http.url}/exp", params={"query": statement, "fmt": "parquet"})
+        answer.raise_for_status()
+        table = parquet.read_table(BytesIO(answer.content), read_dictionary=["pv"]).unify_dictionaries()
+        if not table.num_rows:
+            return samples.batch([()] * 5)
+        pv = table.column("pv").combine_chunks()
+        numbers = np.array([self._numbers[name] for name in pv.dictionary.to_pylist()], "i4")
+        rest = [table.column(name).to_numpy() for name in ("ts", "val", "stat", "sevr")]
+        return samples.batch([numbers[pv.indices.to_numpy()], *rest])
+
+    def latest(self) -> Batch:
+        asked = f"SELECT pv, ts::long, {FIELDS} FROM {self._table} LATEST ON ts PARTITION BY pv"
+        pv, *rest = samples.of_rows(self._ask(asked).fetchall())
+        return samples.batch([[self._numbers[name] for name in pv], *rest])
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        asked = (
+            f"SELECT ts::long, mean, low, high FROM (SELECT ts, avg(val) mean, min(val) low, max(val) high "
+            f"FROM {self._table} WHERE {self._of(pv)} AND {self._within(start, end)} "
+            f"SAMPLE BY {bucket // 60_000_000_000}m ALIGN TO CALENDAR)"
+        )
+        return samples.buckets(samples.of_rows(self._ask(asked).fetchall(), 4))
+
+    def close(self) -> None:
+        self._sender.close(False)
+        self._session.close()
+        self._connection.close()
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    with closing(_connect(server)) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
+
+
+ENGINE = EngineSpec(
+    name="questdb",
+    title="QuestDB, a time-series server (questdb, psycopg)",
+    opener=Quest,
+    ports={"series": PortSpec(Series)},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
+    requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
+    programs=(PROGRAM,),
+    packages=PACKAGES,
+    options=(
+        foreign.setting("http", "https"),
+        given.setting("settings", OURS),
+    ),
+    refuse=given.refused,
+    server=serve,
+    remove=remove,
+    # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
+    log=("server/root/db/dyno_*/wal*", "server/root/db/dyno_*/txn_seq/*"),
+    needs=lambda options: None if options[URL] else missing(),
+    clients="one",
+    by_default=False,
+)

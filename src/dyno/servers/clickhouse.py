@@ -1,0 +1,86 @@
+"""ClickHouse: a server of its own, whose data are in its directory, reached by a port of this machine's own.
+
+The port is that of its native protocol. Its configuration is two files there: what is said beside a setting is why.
+The rest is the program's own default. ClickHouse, Inc., ClickHouse documentation, "Server Settings" and "Users and
+Roles Settings".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from dyno.model import Refused
+from dyno.servers import loopback
+from dyno.servers.process import Process, Served, directory, program
+
+INSTALL = "dyno install clickhouse"
+CONFIGURATION, USERS = "config.xml", "users.xml"
+PROFILE: Mapping[str, str] = {
+    # As the profile that comes with it has it. Without a profile the program's default is to have one.
+    "use_uncompressed_cache": "0",
+}
+# It takes the name of the outermost element as it is; `yandex` is what versions before 21 want.
+_CONFIGURATION = """<yandex>
+ <logger><level>warning</level><console>1</console></logger>
+ <tcp_port>{port}</tcp_port><listen_host>{host}</listen_host>
+ <path>{home}/data/</path><tmp_path>{home}/tmp/</tmp_path>
+ <user_files_path>{home}/user_files/</user_files_path><format_schema_path>{home}/format_schemas/</format_schema_path>
+ <mark_cache_size>{cache}</mark_cache_size>
+ <users_config>{users}</users_config><default_profile>default</default_profile>
+ <default_database>default</default_database>
+</yandex>
+"""
+_USERS = """<yandex>
+ <profiles><default>{settings}</default></profiles>
+ <users><{user}><password_sha256_hex>{hash}</password_sha256_hex><networks><ip>{host}</ip></networks>
+  <profile>default</profile><quota>default</quota></{user}></users>
+ <quotas><default/></quotas>
+</yandex>
+"""
+
+
+def _words() -> list[str] | None:
+    """How it is started: Debian's program serves and nothing else, the vendor's is told to."""
+    if found := program("clickhouse-server"):
+        return [found]
+    found = program("clickhouse")
+    return [found, "server"] if found else None
+
+
+def missing() -> str | None:
+    """What is not here, with the command that installs it; None where all is."""
+    return None if _words() else f"needs clickhouse-server: {INSTALL}, or name your own with url="
+
+
+class ClickHouse(Served):
+    """See `dyno.engine.Server`. `settings` are those of a user's profile; `cache_bytes` is the size of the cache of
+    marks, which tell where in a column's file its rows begin."""
+
+    def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int) -> None:
+        words = _words()
+        if words is None:
+            raise Refused(f"{missing()}")
+        self._home = home.absolute()
+        self.data = self._home / "data"
+        self.address = loopback.own(home)
+        self._settings, self._cache = {**PROFILE, **settings}, cache_bytes
+        # Its paths may not be relative, and it is told where its configuration is.
+        self._process = Process(
+            [*words, f"--config-file={self._home / CONFIGURATION}"], home, lambda: loopback.listens(self.address)
+        )
+
+    def start(self) -> None:
+        directory(self._home, None)
+        host, port = self.address.host, self.address.port
+        (self._home / CONFIGURATION).write_text(
+            _CONFIGURATION.format(home=self._home, host=host, port=port, cache=self._cache, users=USERS)
+        )
+        hashed = hashlib.sha256(self.address.password.encode()).hexdigest()
+        settings = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in self._settings.items())
+        (self._home / USERS).write_text(
+            _USERS.format(settings=settings, user=self.address.user, hash=hashed, host=host)
+        )
+        self._process.start()

@@ -1,0 +1,99 @@
+"""A server that is reached by a port and by no socket: on this machine alone, and by who knows its password.
+
+Which server it is may not be put here.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
+from socket import socket as Socket
+from urllib.parse import unquote, urlsplit
+
+from dyno.model import Refused
+
+HOST, USER = "127.0.0.1", "dyno"
+SECRET = "password"
+"""The file in a server's directory that has it."""
+FIRST, LAST = 15_000, 32_000
+"""Ports below those that Linux gives to who connects: none of these is taken while the server is stopped."""
+ATTEMPTS = 200
+TIMEOUT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is, and who is let in. What is secret is not shown."""
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = field(default="", repr=False)
+    secure: bool = False
+    """By TLS."""
+
+    @property
+    def url(self) -> str:
+        """Of a server that speaks HTTP, without what is secret."""
+        return f"http{'s' if self.secure else ''}://{self.host}:{self.port}"
+
+
+def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",)) -> Address:
+    """A user's own server by its address. `port`: where it names none; `secure`: the schemes with TLS."""
+    found = urlsplit(url)
+    return Address(
+        found.hostname or HOST,
+        found.port or port,
+        unquote(found.username or ""),
+        unquote(found.password or ""),
+        found.scheme in secure,
+    )
+
+
+def own(home: Path) -> Address:
+    """One for a server in `home`, which keeps its password. Raises Refused where every port is taken."""
+    return Address(HOST, next(_free()), USER, _password(home / SECRET))
+
+
+def _free() -> Iterator[int]:
+    for _ in range(ATTEMPTS):
+        port = random.SystemRandom().randint(FIRST, LAST)
+        with closing(Socket(AF_INET, SOCK_STREAM)) as probe, suppress(OSError):
+            # As servers have it: a port whose connections are closed is free.
+            probe.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            yield port
+    raise Refused(f"no port from {FIRST} to {LAST} is free")
+
+
+def _password(file: Path) -> str:
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as new:
+            new.write(secrets.token_hex(16))
+    return file.read_text()
+
+
+def says(address: Address, path: str) -> bool:
+    """Whether it answers that path by HTTP, and well. Nobody's password is needed for it."""
+    with closing(HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)) as client:
+        try:
+            client.request("GET", path)
+            return client.getresponse().status < 300
+        except (OSError, HTTPException):
+            return False
+
+
+def listens(address: Address) -> bool:
+    """Whether it takes connections."""
+    with closing(Socket(AF_INET, SOCK_STREAM)) as client:
+        client.settimeout(TIMEOUT_SECONDS)
+        return client.connect_ex((address.host, address.port)) == 0

@@ -1,0 +1,201 @@
+"""The servers of time series, each started by itself: they let in who knows the password, keep what they acknowledged
+as their tier says, and leave nothing; and one that is a user's own is left as it was found.
+
+They are reached by a port, which others need not do: what all servers have in common is tested with PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from needed import require
+from serving import job, served
+from shell import Shell
+
+from dyno import registry
+from dyno.engines import clickhouse, influxdb, questdb, victoriametrics
+from dyno.model import Refused, Tier
+from dyno.servers import loopback
+from dyno.servers.foreign import Foreign
+from dyno.servers.loopback import SECRET, Address
+from dyno.suite import Job
+from dyno.suites.series.dataset import MadeUp, Way
+from dyno.suites.series.machine import Machine
+from dyno.suites.series.port import Batch
+from dyno.suites.series.samples import Digest
+
+ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse")
+DATASET = MadeUp(Machine(7, 20, 60), 1, Way(100, 500, 500, 0))
+SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
+
+
+def need(engine: str) -> None:
+    require(registry.engine(engine).through("series"))
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """A store with samples in it, on a server that several tests share: they neither stop it nor change the store."""
+    need(request.param)
+    asked = of(tmp_path_factory.mktemp("running"), request.param)
+    with served(asked):
+        fill(asked)
+        # So that what reads it reads it all.
+        assert held(asked) == WHOLE
+        yield asked
+
+
+def of(place: Path, engine: str, name: str = "store") -> Job:
+    """A store, with its server."""
+    tier = registry.engine(engine).default_tier
+    assert tier is not None
+    return job(place / name, engine, tier)
+
+
+@contextmanager
+def archive(asked: Job) -> Iterator[Any]:
+    """The port on the job's store, whose server runs."""
+    with (
+        closing(asked.open(asked.home)) as engine,
+        closing(asked.spec.ports["series"].open(engine, DATASET.names)) as port,
+    ):
+        yield port
+
+
+def fill(asked: Job) -> None:
+    """All samples go in."""
+    with archive(asked) as port:
+        for arrival in DATASET.arrivals():
+            port.insert(arrival.batch)
+
+
+WHOLE = Digest()
+for _variable in range(len(DATASET.names)):
+    _one = DATASET.one(_variable)
+    WHOLE.add(Batch(np.full(len(_one.ts), _variable, "i4"), *_one))
+
+
+def held(asked: Job) -> Digest:
+    found = Digest()
+    with archive(asked) as port:
+        port.settle()
+        for piece in port.all():
+            found.add(piece)
+    return found
+
+
+def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
+    every = [each for pid in pids for each in psutil.Process(pid).net_connections("inet")]
+    return {(each.laddr.ip, each.laddr.port) for each in every if each.status == psutil.CONN_LISTEN}
+
+
+def url(running: Job, password: str | None = None) -> str:
+    """Its server as a user's own."""
+    server: Any = running.server
+    at: Address = server.address
+    engine = running.spec.name
+    query = f"/?pg={server.postgresql.port}" if engine == "questdb" else ""
+    scheme = "clickhouse" if engine == "clickhouse" else "http"
+    return f"{scheme}://{at.user}:{password or at.password}@{at.host}:{at.port}{query}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_crash(engine: str, place: Path) -> None:
+    need(engine)
+    asked = of(place, engine)
+    with served(asked) as server:
+        fill(asked)
+        server.stop()
+        assert list(server.pids()) == []
+        server.start()
+        again = replace(asked, home=place / "other")
+        again.home.mkdir()
+        # What it has now it had when it was stopped; of what it is given from here on a crash leaves what it logged.
+        fill(again)
+        server.kill()
+        server.start()
+        assert held(asked) == WHOLE
+        if asked.tier is not Tier.VOLATILE:
+            assert held(again) == WHOLE
+        pids, addresses = list(server.pids()), listening(server.pids())
+        assert pids and addresses
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    for address in addresses:
+        with closing(socket.socket()) as client:
+            assert client.connect_ex(address) != 0, "something listens still"
+
+
+def test_it_is_reached_from_this_machine_alone_and_writes_into_its_directory_alone(running: Job) -> None:
+    server: Any = running.server
+    home = running.home.with_name("store-server")
+    pids = list(server.pids())
+    assert {host for host, _ in listening(pids)} == {loopback.HOST}
+    assert (home / SECRET).stat().st_mode & 0o777 == 0o600
+    assert home.stat().st_mode & 0o777 == 0o700
+    words = " ".join(word for pid in pids for word in psutil.Process(pid).cmdline())
+    assert (home / SECRET).read_text() not in words
+    files = [file for pid in pids for file in psutil.Process(pid).open_files() if file.mode != "r"]
+    assert files and [file.path for file in files if not file.path.startswith(str(home))] == []
+
+
+def test_who_does_not_know_the_password_is_not_let_in(running: Job) -> None:
+    wrong = "s3cret-and-wrong"
+    asked = replace(running, server=Foreign(url(running, wrong)))
+    with pytest.raises(Refused) as refused, archive(asked):
+        pass
+    assert "can't connect" in str(refused.value)
+    assert wrong not in str(refused.value)
+
+
+def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) -> None:
+    engine, server = running.spec.name, running.server
+    left = stores(engine, server)
+    words = [word for name, value in SMALL.items() for word in ("-p", f"{name}={value}")]
+    phases = "insert,extract-one-cold,extract-all-hot,latest-hot"
+    row = f"{engine}:url={url(running)}"
+    ended = shell.dyno("run", "series", "-e", row, *words, "--phases", phases, "--samples", 1, "-o", shell.file)
+    assert ended.status in (0, 1), ended.out + ended.err
+    cells = {cell["phase"]: cell for cell in shell.shown()["cells"] if cell["engine"].startswith(engine)}
+    for phase in ("insert", "extract-all-hot", "latest-hot"):
+        assert cells[phase]["valid"], cells[phase]["why"]
+    said = ended.out + ended.err
+    assert "your own" in said
+    assert running.server.address.password not in said + shell.file.read_text()  # type: ignore[union-attr]
+    assert held(running) == WHOLE
+    assert stores(engine, server) == left
+
+
+def test_a_server_that_flushes_nothing_is_refused_for_tier_power(running: Job) -> None:
+    if running.spec.name != "questdb":
+        pytest.skip("others have one tier only")
+    asked = replace(running, tier=Tier.POWER, server=Foreign(url(running)))
+    with pytest.raises(Refused, match="=nosync, so that it can't give tier power"), archive(asked):
+        pass
+
+
+def stores(engine: str, server: Any) -> set[str]:
+    """The names that there are on it of stores with samples."""
+    if engine == "clickhouse":
+        client = clickhouse._connect(server)
+        found = [name for (name,) in client.execute("SHOW DATABASES")]
+        client.disconnect()
+    elif engine == "influxdb":
+        with closing(influxdb._connect(server)) as client:
+            found = [each["name"] for each in client.get_list_database()]
+    elif engine == "questdb":
+        with closing(questdb._connect(server)) as client:
+            found = [name for (name,) in client.execute("SELECT table_name FROM tables()").fetchall()]
+    else:
+        with closing(victoriametrics.Api(server)) as api:
+            lines = api.ask("/api/v1/export", {"match[]": '{__name__="ns"}'}).splitlines()
+        found = [json.loads(line)["metric"]["store"] for line in lines]
+    return {name for name in found if name.startswith("dyno_")}

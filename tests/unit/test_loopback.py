@@ -1,0 +1,54 @@
+"""Guards the addresses of servers that are reached by a port: a password of each one's own, that nobody sees, a port
+that nobody has; and those of a user's own.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dyno.servers import loopback
+from dyno.servers.loopback import FIRST, HOST, LAST, SECRET, Address
+
+
+def test_a_server_keeps_its_password_and_shows_it_to_nobody(tmp_path: Path) -> None:
+    first, again = (loopback.own(tmp_path / "server") for _ in range(2))
+    other = loopback.own(tmp_path / "other")
+    assert first.password == again.password != other.password and len(first.password) == 32
+    assert (tmp_path / "server" / SECRET).stat().st_mode & 0o777 == 0o600
+    assert first.password not in repr(first)
+    assert first.url == f"http://{HOST}:{first.port}" and FIRST <= first.port <= LAST
+
+
+def test_a_port_that_somebody_has_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(socket.socket()) as one:
+        one.bind((HOST, 0))
+        one.listen()
+        taken = one.getsockname()[1]
+        monkeypatch.setattr(loopback, "FIRST", taken)
+        monkeypatch.setattr(loopback, "LAST", taken)
+        with pytest.raises(loopback.Refused, match=f"no port from {taken} to {taken} is free"):
+            loopback.own(tmp_path)
+        address = Address(HOST, taken)
+        assert loopback.listens(address)
+    assert not loopback.listens(address)
+    assert not loopback.says(address, "/")
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://db.example", Address("db.example", 8_086)),
+        ("https://me:a%2Fb@db.example:9/x", Address("db.example", 9, "me", "a/b", True)),
+        ("http://me@[::1]:7", Address("::1", 7, "me")),
+    ],
+)
+def test_an_address_of_a_users_own_is_read(url: str, found: Address) -> None:
+    assert loopback.of_url(url, 8_086) == found
+
+
+def test_other_schemes_are_with_tls_too() -> None:
+    assert loopback.of_url("clickhouses://db.example", 9_440, ("clickhouses",)).secure
