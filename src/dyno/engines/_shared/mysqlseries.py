@@ -27,7 +27,7 @@ class Series(Reading):
     """See `dyno.suites.series.port.Series`. Called with an engine whose `connect` gives a connection as
     `dyno.engines._shared.mysqlclient` has them."""
 
-    mark, divided, last = "%s", "DIV", sql.LATEST_BY_SKIPS
+    mark, begins, last = "%s", "ts DIV {bucket} * {bucket}", sql.LATEST_BY_SKIPS
 
     def __init__(self, engine: Any, names: Sequence[str]) -> None:
         self._connection = engine.connect(loading=True)

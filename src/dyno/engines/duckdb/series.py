@@ -29,7 +29,7 @@ DELETE = (
 class Series(Reading):
     """See `dyno.suites.series.port.Series`."""
 
-    divided, last = "//", sql.LATEST_BY_GROUPS
+    begins, last = "ts // {bucket} * {bucket}", sql.LATEST_BY_GROUPS
 
     def __init__(self, engine: DuckDB, names: Sequence[str]) -> None:
         self._cursor = engine.db.cursor()

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
+from pathlib import Path
+
+from dyno.model import Phase, Preset, Value
 from dyno.settings import Setting, integer
 
 VARIABLES, SAMPLES = 1_111, 1_600
 """1,777,600 samples: half an hour, as published."""
 MILLION = 1_000_000
+
+PB = ".pb"
+"""What names of an Archiver Appliance's files end with."""
+
+
+def archive(text: str) -> Value:
+    """A parser of the path of such a file, or of a directory with some in or below it; empty for none."""
+    path = Path(text)
+    if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
+        raise ValueError(f"wants a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
+    return str(path.resolve()) if text else ""
+
 
 PARAMS = (
     Setting("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
@@ -19,6 +33,7 @@ PARAMS = (
     Setting(
         "corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive a second time with another value"
     ),
+    Setting("archive", archive, "", "PB files of an EPICS Archiver Appliance in place of samples that are made up"),
     Setting(
         "reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"
     ),

@@ -74,20 +74,21 @@ LATEST_BY_GROUPS = (
 )
 """For what reads all of a column rather than seeks."""
 LATEST_BY_SEEKS = (
-    f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM {DIRECTORY} AS v JOIN {TABLE} AS s "
+    f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM {DIRECTORY} v JOIN {TABLE} s "
     f"ON s.pv = v.id AND s.ts = (SELECT MAX(ts) FROM {TABLE} WHERE pv = v.id)"
 )
 """For what has an index of variable and time: a seek for each variable."""
 LATEST_BY_SKIPS = (
-    f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM (SELECT pv, MAX(ts) AS ts FROM {TABLE} GROUP BY pv) AS v "
-    f"JOIN {TABLE} AS s ON s.pv = v.pv AND s.ts = v.ts"
+    f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM (SELECT pv, MAX(ts) AS ts FROM {TABLE} GROUP BY pv) v "
+    f"JOIN {TABLE} s ON s.pv = v.pv AND s.ts = v.ts"
 )
 """For what skips from variable to variable in such an index, where it is asked for groups."""
 
 
-def downsample(mark: str, bucket: int, divided: str = "/") -> str:
-    """`divided`: how whole numbers are divided to a whole number."""
+def downsample(mark: str, bucket: int, begins: str) -> str:
+    """`begins`: where the stretch of a time begins, in the engine's words, with {bucket} for its length."""
+    begin = begins.format(bucket=bucket)
     return (
-        f"SELECT ts {divided} {bucket} * {bucket} AS begins, AVG(val), MIN(val), MAX(val) FROM {TABLE} "
-        f"WHERE pv = {mark} AND ts >= {mark} AND ts < {mark} GROUP BY begins ORDER BY begins"
+        f"SELECT {begin}, AVG(val), MIN(val), MAX(val) FROM {TABLE} "
+        f"WHERE pv = {mark} AND ts >= {mark} AND ts < {mark} GROUP BY {begin} ORDER BY 1"
     )

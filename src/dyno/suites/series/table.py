@@ -14,8 +14,9 @@ from dyno.suites.series.samples import Numbers
 class Reading:
     """What reads of `dyno.suites.series.port.Series`. A class that inherits from it writes, and reads all."""
 
-    mark, divided, last = "?", "/", sql.LATEST_BY_SEEKS
-    """How its statements mark a value, divide whole numbers, and find the last sample of each variable."""
+    mark, begins, last = "?", "ts / {bucket} * {bucket}", sql.LATEST_BY_SEEKS
+    """How its statements mark a value, tell where a stretch of time begins (whole numbers are divided to such), and
+    find the last sample of each variable."""
 
     def __init__(self, numbers: Numbers) -> None:
         self.numbers = numbers
@@ -49,5 +50,5 @@ class Reading:
         return given._replace(pv=self.numbers.to_store(given.pv))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        statement = sql.downsample(self.mark, bucket, self.divided)
+        statement = sql.downsample(self.mark, bucket, self.begins)
         return samples.buckets(self.columns(statement, (self.numbers.one(pv), start, end), 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from dyno.engine import Engine
@@ -19,8 +20,13 @@ from dyno.suites.series.samples import Digest
 from dyno.suites.series.work import Archive, Share, Work
 
 
-def dataset(params: Mapping[str, Any], seed: int) -> Dataset:
-    """What the parameters ask for."""
+def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
+    """What the parameters ask for; `place`: a directory for what it is made of."""
+    if params["archive"]:
+        # Its library need not be here for others.
+        from dyno.suites.series.archived import Archived
+
+        return Archived(Path(str(params["archive"])), place, int(params["batch"]))
     way = Way(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
     machine = Machine(seed, int(params["variables"]), int(params["per_half_hour"]))
     return MadeUp(machine, int(params["half_hours"]), way)
@@ -32,7 +38,7 @@ class SeriesWorkload(OnStore):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = job.params
-        self._dataset = dataset(params, job.seed)
+        self._dataset = dataset(params, job.seed, job.home / "dataset")
         self._archive = Archive(self._dataset, judged=not job.spec.floor)
         self._work = Work(
             archive=self._archive,
@@ -142,6 +148,11 @@ class SeriesWorkload(OnStore):
         if phase.writes and digest.count and (size := self._size()) is not None:
             told["bytes_per_sample"] = size / digest.count
         return told
+
+    def trial_facts(self) -> Mapping[str, Fact]:
+        """Of what was read in place of samples that are made up."""
+        left_out = getattr(self._dataset, "left_out", None)
+        return {} if left_out is None else {"files_left_out": left_out}
 
     def _size(self) -> int | None:
         """Allocated blocks of the archive's files, in bytes; None of one without files."""

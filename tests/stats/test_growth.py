@@ -1,0 +1,173 @@
+"""Guards extrapolation: the fit against other arithmetic, its interval against many made-up measurements, and what is
+said of values that were held out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from madeup import SECOND, a_cell, a_sample, an_attempt, of_cells
+from rich.console import Console
+from scipy import stats
+
+from dyno.model import Cell, Sample
+from dyno.report import growth as report
+from dyno.results import Run
+from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths
+
+VALUES = (1, 2, 4, 8, 16)
+PARAMETER = "much"
+
+
+def sized(value: object, engine: str = "one", floor: bool = False) -> Cell:
+    return replace(a_cell(engine, floor=floor), params={PARAMETER: value, "other": 1})
+
+
+def reads(*given: tuple[Cell, list[Sample]]) -> Run:
+    """A trial for each sample."""
+    attempts = tuple(
+        an_attempt(block, sample, cell=at)
+        for at, (_, samples) in enumerate(given)
+        for block, sample in enumerate(samples)
+    )
+    return of_cells(*(cell for cell, _ in given), attempts=attempts)
+
+
+def grown(power: float, values: tuple[int, ...] = VALUES, off: float = 0.0) -> Run:
+    """Three trials at each value, all items in proportion to it; times are seconds, off by a share in turns."""
+    given = []
+    for at, value in enumerate(values):
+        time = value**power * (1 + off * (-1) ** at)
+        given.append((sized(value), [a_sample(items=value * 1_000, elapsed_ns=int(time * SECOND))] * 3))
+    return reads(*given)
+
+
+# -- the fit ----------------------------------------------------------------------------------------------
+
+
+def test_a_power_is_found_exactly() -> None:
+    for power in (0.0, 0.5, 1.0, 1.3):
+        found = fit([(value, 3e9 * value**power) for value in VALUES])
+        assert found is not None and found.exponent == pytest.approx(power, abs=1e-12)
+        predicted = found.at(1_440)
+        assert predicted.ns == pytest.approx(3e9 * 1_440**power, rel=1e-9)
+        assert predicted.high / predicted.low == pytest.approx(1, abs=1e-6)
+
+
+def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
+    rng = np.random.default_rng(3)
+    times = [5e9 * value**0.9 * math.exp(rng.normal(0, 0.1)) for value in VALUES]
+    found = fit(list(zip(VALUES, times, strict=True)))
+    assert found is not None
+    xs, ys = np.log(VALUES), np.log(times)
+    other: Any = stats.linregress(xs, ys)
+    assert found.exponent == pytest.approx(other.slope) and found.log == pytest.approx(other.intercept)
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, 3) * other.stderr
+    assert found.exponent_interval() == pytest.approx((other.slope - half, other.slope + half))
+    # By the matrix of the design: the variance of what a further measurement is off by.
+    design, x = np.stack([np.ones(5), xs], axis=1), np.array([1, math.log(336)])
+    error = np.sqrt(((ys - design @ [other.intercept, other.slope]) ** 2).sum() / 3)
+    wide = error * np.sqrt(1 + x @ np.linalg.inv(design.T @ design) @ x) * stats.t.ppf(0.975, 3)
+    predicted = found.at(336)
+    assert math.log(predicted.high / predicted.ns) == pytest.approx(wide)
+    assert math.log(predicted.ns / predicted.low) == pytest.approx(wide)
+
+
+def test_the_interval_holds_a_further_measurement_as_often_as_it_says() -> None:
+    rng, inside, tries = np.random.default_rng(1), 0, 4_000
+    for _ in range(tries):
+        noise = np.exp(rng.normal(0, 0.2, len(VALUES) + 1))
+        found = fit([(value, value * off) for value, off in zip(VALUES, noise, strict=False)])
+        assert found is not None
+        predicted = found.at(1_440)
+        inside += predicted.low <= 1_440 * noise[-1] <= predicted.high
+    # Within four standard errors.
+    assert inside / tries == pytest.approx(CONFIDENCE, abs=4 * math.sqrt(0.95 * 0.05 / tries))
+
+
+def test_it_widens_with_the_distance() -> None:
+    found = fit([(value, value * (1.1 if value in (2, 8) else 1)) for value in VALUES])
+    assert found is not None
+    wide = [math.log(found.at(value).high / found.at(value).low) for value in (4, 16, 32, 336, 1_440)]
+    assert wide == sorted(wide) and wide[0] > 0
+
+
+def test_of_too_few_values_nothing_is_fitted() -> None:
+    assert FEWEST_VALUES == 4
+    assert fit([(1, 1), (2, 2), (4, 4)]) is None and fit([(1, 1), (2, 2), (4, 4), (4, 5)]) is None
+
+
+# -- of a run ---------------------------------------------------------------------------------------------
+
+
+def test_each_engine_and_phase_has_a_curve_of_its_medians() -> None:
+    (found,) = growths(grown(1.0), PARAMETER)
+    assert found.points == tuple((value, value * SECOND) for value in VALUES) and found.phase == "read"
+    assert found.fit is not None and found.fit.exponent == pytest.approx(1) and found.items_at(1_440) == 1_440_000
+    assert growths(grown(1.0), "other") == []
+
+
+def test_what_the_budget_ended_is_left_out() -> None:
+    run = reads(
+        *((sized(value), [a_sample(elapsed_ns=value * SECOND)] * 3) for value in VALUES[:-1]),
+        (sized(16), [a_sample(elapsed_ns=SECOND), a_sample(elapsed_ns=SECOND, ended_by="budget")]),
+    )
+    (found,) = growths(run, PARAMETER)
+    assert [value for value, _ in found.points] == [1, 2, 4, 8]
+
+
+def test_a_value_that_is_held_out_is_not_fitted_and_is_judged() -> None:
+    steady = grown(1.0, (*VALUES, 32), off=0.05)
+    (found,) = growths(steady, PARAMETER, [32])
+    assert found.fit == growths(grown(1.0, off=0.05), PARAMETER)[0].fit
+    assert [(each.value, each.inside) for each in found.held_out] == [(32, True)]
+    # It does not go on as it did.
+    jumps = reads(
+        *((sized(value), [a_sample(elapsed_ns=value * SECOND)] * 3) for value in VALUES),
+        (sized(32), [a_sample(elapsed_ns=320 * SECOND)] * 3),
+    )
+    assert not growths(jumps, PARAMETER, [32])[0].held_out[0].inside
+
+
+def test_floors_and_rows_without_a_number_have_no_curve() -> None:
+    floors = ((sized(value, floor=True), [a_sample()] * 3) for value in VALUES)
+    voids = ((sized(value, "two"), [a_sample(void="wrong")] * 3) for value in VALUES)
+    assert growths(reads(*floors, *voids), PARAMETER) == []
+
+
+# -- as it is shown ---------------------------------------------------------------------------------------
+
+
+def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:
+    console = Console(file=io.StringIO(), width=250)
+    report.render(growths(run, PARAMETER, held), PARAMETER, to, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_what_is_extrapolated_is_said_to_be_so() -> None:
+    text = shown(grown(1.0, (*VALUES, 32), off=0.05), {1_440: "a month"}, (32,))
+    assert "a month, extrapolated" in text and "Extrapolated, not measured" in text
+    assert "1 – 16" in text and "32 held out" in text and "inside" in text
+    assert "too few" in shown(grown(1.0, VALUES[:3]), {1_440: "a month"})
+
+
+def test_spans_are_read_easily() -> None:
+    assert [report.span(ns) for ns in (5e6, 100e9, 200e9, 4 * 3_600e9, 80 * 3_600e9)] == [
+        *("5.00 ms", "100 s", "3.33 min", "4 h", "3.33 d"),
+    ]
+
+
+def test_the_data_have_all_of_it() -> None:
+    found = growths(grown(1.0, (*VALUES, 32), off=0.05), PARAMETER, [32])
+    told = json.loads(json.dumps(report.data(found, PARAMETER, {336: "336"})))
+    (one,) = told["growths"]
+    assert told["parameter"] == PARAMETER and one["engine"] == "one" and len(one["measured"]) == 5
+    assert one["held_out"][0]["inside"] is True and one["extrapolated"][0]["value"] == 336
+    assert one["extrapolated"][0]["low"] < one["extrapolated"][0]["ns"] < one["extrapolated"][0]["high"]

@@ -1,0 +1,113 @@
+"""Guards the dataset of an EPICS Archiver Appliance's PB files: they are written here by the protocol's own classes
+and read back by the dataset, exactly; and what is no sample is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from needed import unavailable
+from shell import Shell
+
+from dyno.model import Refused
+from dyno.suites.series.archived import Archived
+from dyno.suites.series.machine import HALF_HOUR, SECOND, START, Machine
+from dyno.suites.series.params import archive
+
+YEAR, YEAR_START = 2009, 1_230_768_000
+"""That of the samples that are made up, and when it began."""
+
+
+def written(path: Path, name: str, rows: Iterable[tuple[int, Any, int, int]], kind: str = "DOUBLE") -> None:
+    """A PB file: a line for what it is about, and one for each sample, escaped."""
+    try:
+        from epicsarchiver.retrieval import EPICSEvent_pb2 as events
+        from epicsarchiver.retrieval.pb import escape_bytes
+    except ImportError:
+        unavailable("the library epicsarchiver-retrieval-client is not installed")
+    known: Any = events
+    about = known.PayloadInfo(type=getattr(known, f"SCALAR_{kind}"), pvname=name, year=YEAR)
+    lines = [about.SerializeToString()]
+    for ts, value, stat, sevr in rows:
+        event = getattr(known, f"Scalar{kind.title()}")(
+            secondsintoyear=ts // SECOND - YEAR_START, nano=ts % SECOND, val=value
+        )
+        if sevr:
+            event.severity, event.status = sevr, stat
+        lines.append(event.SerializeToString())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(escape_bytes(line) + b"\n" for line in lines))
+
+
+def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
+    """Of the machine that is made up, status and severity both or none, as files have them."""
+    found = Machine(1, 5, count).samples(np.full(count, pv), np.arange(count))
+    return list(zip(*(values.tolist() for values in found[1:]), strict=True))
+
+
+def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Path) -> None:
+    rows = {f"SR:{pv}": samples_of(pv) for pv in range(3)}
+    for name, each in rows.items():
+        # Two files of a variable, as of two hours.
+        written(tmp_path / "in" / name / "a.pb", name, each[:120])
+        written(tmp_path / "in" / name / "b.pb", name, each[120:])
+    dataset = Archived(tmp_path / "in", tmp_path / "kept", 100)
+    assert dataset.names == [*rows] and dataset.total == 600 and dataset.left_out == 0
+    for pv, each in enumerate(rows.values()):
+        found = dataset.one(pv)
+        assert list(zip(*(values.tolist() for values in found), strict=True)) == each
+    arrivals = list(dataset.arrivals())
+    assert sum(arrival.new for arrival in arrivals) == 600 and 5 < len(arrivals) < 12
+    assert not any(arrival.replaced for arrival in arrivals)
+    times = np.concatenate([arrival.batch.ts for arrival in arrivals])
+    assert (np.diff(times) >= 0).all() and dataset.start <= times[0] and times[-1] < dataset.end
+    assert (dataset.start, dataset.end) == (START, START + HALF_HOUR)
+    further = list(dataset.further(2))
+    assert [len(arrival.batch.ts) for arrival in further] == [3, 3]
+    assert dataset.end <= further[0].batch.ts[0] < further[1].batch.ts[0]
+
+
+def test_what_is_no_sample_is_left_out(tmp_path: Path) -> None:
+    rows = samples_of(0, 20)
+    wild = [(rows[0][0] + 1, math.nan, 0, 0), (rows[0][0] + 2, math.inf, 0, 0)]
+    again = (rows[5][0], rows[5][1] + 1, 3, 2)
+    written(tmp_path / "a.pb", "SR:0", [*rows, *wild, again])
+    written(tmp_path / "b.pb", "SR:1", [(rows[0][0], "text", 0, 0)], kind="STRING")
+    dataset = Archived(tmp_path, tmp_path / "kept", 100)
+    assert dataset.names == ["SR:0"] and dataset.total == 20 and dataset.left_out == 1
+    # Of two of one time the last.
+    assert dataset.one(0).val[5] == again[1]
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "a.pb", "SR:1", [(START, "text", 0, 0)], kind="STRING")
+    with pytest.raises(Refused, match="no PB file in it has a sample"):
+        Archived(tmp_path, tmp_path / "kept", 100)
+    (tmp_path / "b.pb").write_bytes(b"\x01\x02 no such thing\nat all\n")
+    with pytest.raises(Refused, match=r"b\.pb: is not a PB file"):
+        Archived(tmp_path / "b.pb", tmp_path / "kept", 100)
+
+
+def test_a_path_without_files_is_a_usage_error(tmp_path: Path) -> None:
+    assert archive("") == ""
+    for text in (tmp_path, tmp_path / "none"):
+        with pytest.raises(ValueError, match="wants a file of an Archiver Appliance"):
+            archive(str(text))
+
+
+def test_a_run_takes_them(shell: Shell) -> None:
+    place = shell.home / "lts"
+    for pv in range(5):
+        written(place / f"{pv}.pb", f"SR:{pv}", samples_of(pv))
+    given = ["-p", f"archive={place}", "-p", "batch=100", "-p", "reads=2", "-p", "watched=2"]
+    ended = shell.dyno("run", "series", "-e", "sqlite", *given, "--samples", 1, "-o", shell.file, "--overwrite")
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
+    (insert,) = (s for line in shell.attempts("sqlite") for s in line["samples"] if s["phase"] == "insert")
+    assert insert["items"] == 1_000
