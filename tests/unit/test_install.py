@@ -317,7 +317,9 @@ def test_a_package_that_fetches_the_program_is_installed_before(
     for name in ("sh", "env", "mv", "rm", "chmod"):
         (tmp_path / "tools" / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
-    program = Program("toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all"))
+    program = Program(
+        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
+    )
     needs = "needs toy: dyno install toy"
     found = engine(programs=(program,), packages=("maven",), needs=lambda _: None if program.path() else needs)
     assert told(found)[0] is False
