@@ -1,5 +1,5 @@
-"""Guards the addresses of servers that are reached by a port: a password of each one's own, that nobody sees, a port that
-nobody has; and those of a user's own.
+"""Guards the addresses of servers that are reached by a port: a password of each one's own, that nobody sees, a port
+that nobody has; and those of a user's own.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
@@ -120,7 +121,7 @@ class Quest:
         """Of its table, and of the log of what has not been merged into it, or was a short while ago."""
         if not self.server.own:
             return ()
-        return [path for path in self.server.data.glob(f"{self.table}~*/**/*") if path.is_file()]
+        return below.files(*self.server.data.glob(f"{self.table}~*"))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
