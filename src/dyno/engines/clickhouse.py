@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
@@ -105,7 +106,7 @@ class Click:
             return ()
         asked = "SELECT path FROM system.parts WHERE active AND database = %(database)s"
         parts = self._client.execute(asked, {"database": self._database})
-        return [file for (part,) in parts for file in Path(part).rglob("*") if file.is_file()]
+        return below.files(*(Path(part) for (part,) in parts))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
@@ -105,17 +106,17 @@ class Influx:
     def upkeep(self) -> None:
         """Waits until what is in its log is in its files: after some minutes without a write it is."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.server.own and any(path.stat().st_size for path in self._log()):
+        while self.server.own and any(map(_waiting, self._log())):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"its log was not written to its files in {PATIENCE_SECONDS:g} s")
             time.sleep(0.05)
 
     def _log(self) -> list[Path]:
-        return _files(self.server.wal / self.database)
+        return below.files(self.server.wal / self.database)
 
     def files(self) -> Iterable[Path]:
         """Its log is among them: what is in it is nowhere else."""
-        return [*_files(self.server.data / self.database), *self._log()] if self.server.own else ()
+        return [*below.files(self.server.data / self.database), *self._log()] if self.server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
@@ -210,8 +211,12 @@ class Series:
         self._client.close()
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+def _waiting(log: Path) -> bool:
+    """Whether there is something in it."""
+    try:
+        return log.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _tag(value: str) -> str:

@@ -1,5 +1,5 @@
 """QuestDB: samples go in by its own client, as InfluxDB's lines over HTTP, and are asked for by psycopg; all of them
-come out as Parquet. A server of Dyno's own, or a user's by its address.
+come out as CSV. A server of Dyno's own, or a user's by its address.
 
 QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability and commit modes" and "REST API".
 """
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
@@ -36,7 +36,6 @@ SHOWN = (MODE, "shared.worker.count", "cairo.writer.data.append.page.size", "cai
 HTTP_PORT, PG_PORT = 9_000, 8_812
 USER, PASSWORD = "admin", "quest"
 """Of PostgreSQL's protocol, where a user's own server has its defaults."""
-HOUR = 3_600_000_000_000
 LONGEST_BATCH = 1 << 32
 """Bytes, as its client writes it. Its default is 100 MiB."""
 FIELDS = "val, stat, sevr"
@@ -122,7 +121,7 @@ class Quest:
         """Of its table, and of the log of what has not been merged into it, or was a short while ago."""
         if not self.server.own:
             return ()
-        return [path for path in self.server.data.glob(f"{self.table}~*/**/*") if path.is_file()]
+        return below.files(*self.server.data.glob(f"{self.table}~*"))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
@@ -209,29 +208,21 @@ class Series:
         return samples.samples(samples.of_rows(rows, 4))
 
     def all(self) -> Iterator[Batch]:
-        """Hour by hour."""
-        first, last = self._ask(f"SELECT min(ts)::long, max(ts)::long FROM {self._table}").fetchone()
-        if first is None:
-            return
-        for hour in range(first - first % HOUR, last + 1, HOUR):
-            found = self._exported(
-                f"SELECT pv, ts, {FIELDS} FROM {self._table} WHERE {self._within(hour, hour + HOUR)}"
-            )
-            if len(found.ts):
-                yield found
+        """By one query, whose answer is read as it comes."""
+        from pyarrow import PythonFile, csv
 
-    def _exported(self, statement: str) -> Batch:
+        asked = {"query": f"SELECT pv, ts::long ts, {FIELDS} FROM {self._table}"}
+        plain = {"Accept-Encoding": "identity"}
+        with closing(self._session.get(f"{self._http.url}/exp", params=asked, headers=plain, stream=True)) as answer:
+            answer.raise_for_status()
+            yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=_types()))
+
+    def _batch(self, found: Any) -> Batch:
         import numpy as np
-        from pyarrow import parquet
 
-        answer = self._session.get(f"{self._http.url}/exp", params={"query": statement, "fmt": "parquet"})
-        answer.raise_for_status()
-        table = parquet.read_table(BytesIO(answer.content), read_dictionary=["pv"]).unify_dictionaries()
-        if not table.num_rows:
-            return samples.batch([()] * 5)
-        pv = table.column("pv").combine_chunks()
+        pv = found.column("pv")
         numbers = np.array([self._numbers[name] for name in pv.dictionary.to_pylist()], "i4")
-        rest = [table.column(name).to_numpy() for name in ("ts", "val", "stat", "sevr")]
+        rest = [found.column(name).to_numpy() for name in ("ts", "val", "stat", "sevr")]
         return samples.batch([numbers[pv.indices.to_numpy()], *rest])
 
     def latest(self) -> Batch:
@@ -251,6 +242,16 @@ class Series:
         self._sender.close(False)
         self._session.close()
         self._connection.close()
+
+
+def _types() -> Any:
+    """Of the columns, as they are: not as their first rows look."""
+    import pyarrow
+    from pyarrow import csv
+
+    names = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    whole = dict.fromkeys(("ts", "stat", "sevr"), pyarrow.int64())
+    return csv.ConvertOptions(column_types={"pv": names, "val": pyarrow.float64(), **whole})
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
+from dyno.engines._shared import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
@@ -116,8 +117,7 @@ class Victoria:
             return ()
         made = json.loads(self._api.ask("/snapshot/create"))["snapshot"]
         self._api.ask(f"/snapshot/delete?snapshot={made}")
-        folders = [self.server.data / name for name in ("data", "indexdb")]
-        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return below.files(*(self.server.data / name for name in ("data", "indexdb")))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
