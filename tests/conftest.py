@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from shell import DISK, Shell
+
+# Where the tests themselves outlive their terminal (nohup), what they start would too, and wait to be ended for ever.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

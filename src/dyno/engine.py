@@ -17,6 +17,8 @@ from dyno.settings import Setting, resolve, unknown
 
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
+TIER, OWN = "tier", ("name", "tier")
+"""Words that stand among an engine's options where it is asked for, and are none of them."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -270,6 +272,10 @@ def _check_options(field: str, options: Iterable[Setting]) -> None:
     for setting in options:
         if not _NAME.fullmatch(setting.name):
             raise UsageError(f"{field}: {setting.name!r} is no name: it wants small letters, digits, - and _")
+        if setting.name in OWN:
+            raise UsageError(
+                f"{field}: {setting.name} is no name of an option: {', '.join(OWN)} are Dyno's own words"
+            )
         if setting.name in seen:
             raise UsageError(f"{field}: {setting.name} is there twice")
         seen.add(setting.name)

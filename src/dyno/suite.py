@@ -228,12 +228,21 @@ class Curve:
 
 @dataclass(frozen=True)
 class Proof:
-    """A phase of which every operation is one commit, when the parameters are these: what shows that a tier holds."""
+    """A phase of which every operation is one commit, or every transaction that holds slices is, when the parameters
+    are these: what shows that a tier holds."""
 
     phase: str
     count: str
-    """The parameter that says how many operations there are."""
+    """The parameter that says how many commits there are."""
     params: Mapping[str, Value] = field(default_factory=dict)
+    also: Proof | None = None
+    """Another phase, which commits in a way of its own. Whichever an engine does not have (Absent) is left out. The
+    parameters are those of all of them together."""
+
+    def chain(self) -> Iterator[Proof]:
+        yield self
+        if self.also is not None:
+            yield from self.also.chain()
 
 
 class Suite(Protocol):

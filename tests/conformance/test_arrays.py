@@ -38,7 +38,12 @@ OPTIONS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "parquet": [{"group_rows": "3", "compression": "zstd", "mmap": "yes"}],
     "tiledb": [{"tile_rows": "3", "compression": "zstd"}],
     "mariadb": [{"client": "c"}],
-    "wendelin": [{"blocks": "ZBlk1"}, {"layout": "records"}],
+    "wendelin": [
+        {"blocks": "ZBlk1"},
+        {"layout": "records", "pages_mib": "4"},
+        {"pages_mib": "4"},
+        {"blocks": "ZBlk1", "storage": "zeo"},
+    ],
 }
 """What is tried beside the defaults, at the default tier."""
 

@@ -5,16 +5,19 @@ says of itself; and an engine that answers nearly right, whose cells are void.
 from __future__ import annotations
 
 import pytest
-from needed import require
+from needed import require, unavailable
 from shell import TESTS, Shell
 
 from dyno import registry
+from dyno.host import confine
 from dyno.suites.arrays.dataset import ROW_BYTES
 
 SUITE = registry.suite("arrays")
 ROWS, MORE_ROWS = 30_000, 200_000
 """So many that no engine's file is read whole when it is opened, by what the kernel reads ahead; of one that keeps
 several columns in a block there have to be more."""
+
+LIMIT_BYTES = 256 << 20
 
 
 def few(rows: int = ROWS) -> list[str]:
@@ -80,6 +83,43 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     if not spec.in_memory:
         # Of random numbers nobody has a way to keep a quarter only.
         assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
+
+
+def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(shell: Shell) -> None:
+    need("wendelin")
+    found = run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
+    assert list(found) == ["write", "read-sum-cold", "read-sum-pandas-cold"]
+    for line in shell.attempts("wendelin"):
+        cold = [sample for sample in line["samples"] if sample["phase"].endswith("-cold")]
+        assert [sample["temperature"] for sample in cold] == ["cold", "cold"]
+
+
+@pytest.mark.parametrize("engine", ["numpy_memmap", "wendelin:pages_mib=32"])
+def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(engine: str, shell: Shell) -> None:
+    need(engine.partition(":")[0])
+    try:
+        confine.check(LIMIT_BYTES, shell.home)
+    except confine.Unconfined as why:
+        unavailable(str(why))
+    rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
+    phases, limit = "write,read-sum-cold", f"{LIMIT_BYTES / 2**30:g}"
+    found = run(shell, engine, "--phases", phases, "--confine", limit, "--samples", 1, rows=rows)
+    assert list(found) == phases.split(",")
+    (line,) = shell.attempts(engine.partition(":")[0])
+    samples = {sample["phase"]: sample for sample in line["samples"]}
+    assert samples["read-sum-cold"]["temperature"] == "cold"
+    # What the budget kept out of the first phase is there by then.
+    assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
+    assert 0 < line["resources"]["peak_anonymous_bytes"] < LIMIT_BYTES
+
+
+def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
+    need("parquet")
+    # As many as there are rows to append, at most.
+    run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
+    for line in shell.attempts("parquet"):
+        append = next(sample for sample in line["samples"] if sample["phase"] == "append")
+        assert (append["operations"], append["items"]) == (ROWS // 100, ROWS // 100)
 
 
 def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:

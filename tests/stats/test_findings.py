@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stats.madeup import a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads
+from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
 
 from dyno.model import Tier, UsageError
 from dyno.published.findings import Finding, findings
@@ -130,6 +130,41 @@ def test_rows_of_two_tiers_are_in_no_ratio() -> None:
     assert found.checks[0].why == "tier process is not compared with tier power"
 
 
+MEMORY = {"across_tiers": "what is in memory has no other"}
+
+
+def of_two_tiers(writes: bool) -> Run:
+    rates = {"lmdb": [2000, 2020, 2040], "sqlite": [1000, 1005, 1010]}
+    tiers = {"lmdb": Tier.VOLATILE, "sqlite": Tier.POWER}
+    rows = [(a_cell(engine, tiers[engine]), {"read": values}) for engine, values in rates.items()]
+    return declared(of_rates(*rows, phases=["read"]), writes=writes)
+
+
+def test_a_claim_may_say_why_two_tiers_make_no_difference_to_what_reads() -> None:
+    found = asked(of_two_tiers(writes=False), claim("faster", **MEMORY))
+    assert found.kind == "confirmed"
+    (only,) = found.checks
+    assert only.across and only.tiers == ("volatile", "power")
+    assert only.ratio == pytest.approx(2.0, rel=0.02)
+
+
+def test_of_what_writes_the_tier_is_in_the_time_whatever_a_claim_says() -> None:
+    found = asked(of_two_tiers(writes=True), claim("faster", **MEMORY))
+    assert found.kind == "can't tell"
+    (only,) = found.checks
+    assert only.ratio is None and not only.across
+    assert only.why == "tier volatile is not compared with tier power"
+
+
+def test_a_row_of_the_same_tier_is_taken_before_one_of_another() -> None:
+    rates = {Tier.PROCESS: [1000, 1005, 1010], Tier.POWER: [4000, 4040, 4080]}
+    others = [(a_cell("sqlite", tier), {"read": values}) for tier, values in rates.items()]
+    run = of_rates((a_cell("lmdb", Tier.POWER), {"read": [2000, 2020, 2040]}), *others, phases=["read"])
+    found = asked(run, claim("slower", **MEMORY))
+    assert found.kind == "confirmed"
+    assert [check.tiers for check in found.checks] == [("power", "power")]
+
+
 def test_a_null_engine_is_no_other() -> None:
     rows = [
         (a_cell("lmdb"), {"read": [2000, 2020, 2040]}),
@@ -194,6 +229,21 @@ def test_facts_are_compared_as_they_are() -> None:
     assert asked(run, claim("less", fact="stored", by=2)).kind == "confirmed"
     assert asked(run, claim("more", fact="stored")).kind == "contradicted"
     assert asked(run, claim("less", fact="library")).kind == "can't tell", "words are in no ratio"
+
+
+def test_what_is_on_disk_is_a_fact_of_every_suite() -> None:
+    def sized(engine: str, sample: Any) -> Any:
+        return replace(sample, bytes_on_disk={"lmdb": 354, "sqlite": 342}.get(engine))
+
+    run = changed(TWICE, sized)
+    assert asked(run, claim("about", fact="bytes_on_disk", ratio=1.035, within=0.01)).kind == "confirmed"
+    assert asked(run, claim("less", fact="bytes_on_disk")).kind == "contradicted"
+    assert (
+        asked(
+            changed(TWICE, lambda _, sample: replace(sample, bytes_on_disk=None)), claim("less", fact="bytes_on_disk")
+        ).kind
+        == "can't tell"
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_a_right_declaration_is_taken() -> None:
         (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
         (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 up"),
         (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "wants one of wal"),
+        (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "Dyno's own words"),
         (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
         (with_port(tiers={"volatil": {}}), "ports: records: tiers", "did you mean volatile?"),
         (with_port(options=RIGHT.options), "ports: records: options", "size is there twice"),

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.histogram import Recorder, percentiles
 from dyno.host.usage import Usage
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.flight import Single
 from dyno.measure.measure import measure
 from dyno.measure.pauses import Place
 from dyno.measure.tally import Tally
@@ -83,6 +85,37 @@ def burn(ms: int) -> None:
     begin = time.thread_time_ns()
     while time.thread_time_ns() - begin < ms * MS:
         pass
+
+
+# -- what is built ahead ----------------------------------------------------------------------------------
+
+
+class Large:
+    """An input of 32 MiB, which counts how many there are at once."""
+
+    alive = most = 0
+
+    def __init__(self) -> None:
+        self.held = np.ones(4 << 20)
+        Large.alive += 1
+        Large.most = max(Large.most, Large.alive)
+
+    def __del__(self) -> None:
+        Large.alive -= 1
+
+
+def test_of_large_inputs_a_flight_has_as_many_as_fit_and_not_as_many_as_it_would_take() -> None:
+    the_loop("python")
+    slices = (operations(lambda _: None, [Large()]) for _ in range(60))
+
+    def rounds(number: int) -> Iterator[Operations]:
+        return slices if number == 0 else iter(())
+
+    # A server's, whose flights are as long as many operations.
+    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, flights=Single(served=True))
+    assert (tally.operations, tally.ended_by) == (60, "count")
+    # 128 MiB, and what is built between two looks at the memory.
+    assert Large.most <= 20
 
 
 # -- counts -----------------------------------------------------------------------------------------------

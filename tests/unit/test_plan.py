@@ -249,6 +249,21 @@ def test_a_null_engine_that_is_named_leaves_no_tier_without_a_floor() -> None:
     assert ("null", "process") in floors(make("null", "lmdb"))
 
 
+@pytest.mark.parametrize(
+    "own", ["sqlite:tier=power+cache_mib=8", {"name": "sqlite", "cache_mib": 8, "tier": "power"}]
+)
+def test_an_engine_may_have_a_tier_of_its_own_before_that_of_all(own: Any) -> None:
+    assert rows(make("memory", own)) == [("memory", "volatile"), ("sqlite:cache_mib=8", "power")]
+    found = make("sqlite", own, tier="process")
+    assert rows(found) == [("sqlite", "process"), ("sqlite:cache_mib=8", "power")]
+    assert {tier for _, tier in floors(found)} == {"process", "power"}, "each with a floor beside it"
+
+
+def test_one_engine_may_be_asked_for_at_two_tiers() -> None:
+    found = make("sqlite:tier=process", "sqlite:tier=power", "sqlite:tier=power")
+    assert rows(found) == [("sqlite", "process"), ("sqlite", "power")]
+
+
 def test_a_tier_that_is_asked_for_holds_for_all() -> None:
     made = make("lmdb", "sqlite", tier="volatile")
     assert rows(made) == [("lmdb", "volatile"), ("sqlite", "volatile")]
@@ -358,6 +373,11 @@ CANNOT_BE = {
     "tier": (asked(tier="powr"), "tier powr is not known; did you mean power?"),
     "tier that an engine can't give": (
         asked(tier="power"),
+        "engine memory can't give tier power; it gives: volatile",
+    ),
+    "tier of one engine": (asked(engines=["sqlite:tier=powr"]), "tier powr is not known; did you mean power?"),
+    "tier that the one engine can't give": (
+        asked(engines=["sqlite", "memory:tier=power"], tier="volatile"),
         "engine memory can't give tier power; it gives: volatile",
     ),
     "option that can't give the tier": (

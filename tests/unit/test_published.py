@@ -48,12 +48,12 @@ def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> No
 
 def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
     """Else no row would be found."""
-    engines = experiment.plan["engine"]
+    entries = [named for _, named in split_engines(experiment.plan["engine"])]
     for contender in experiment.contenders:
-        assert contender.engine in engines
-        ((_, name, given),) = split_engines([contender.engine])
-        resolved = registry.engine(name).resolve(given)
-        cell = replace(a_cell(name), options={option: resolved[option] for option in given})
+        assert contender.engine in [named.asked for named in entries]
+        ((_, named),) = split_engines([contender.engine])
+        resolved = registry.engine(named.name).resolve(named.options)
+        cell = replace(a_cell(named.name), options={option: resolved[option] for option in named.options})
         assert cell.asked == contender.engine
 
 
@@ -178,3 +178,69 @@ def test_what_could_not_run_says_why(run: Run) -> None:
     engine = ENGINES["Oracle"]
     out = printed(RELSTORAGE, run, {engine: "needs a server"})
     assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
+
+
+# -- means with their deviation, and rows of several tiers -----------------------------------------------
+
+
+WENDELIN = EXPERIMENTS["wendelin-2015"]
+SUMS = {"numpy.memory": 70, "ZBlock0": 30, "ZBlock1": 45, "numpy.memmap": 20, "MariaDB": 2}
+
+
+@pytest.fixture
+def sums() -> Run:
+    """NumPy's arrays in memory lead, hot; each sum takes what its rate says, and a tenth more in the third trial."""
+    tiers = {named.asked: named.tier for _, named in split_engines(WENDELIN.plan["engine"])}
+    engines = {each.name: each.engine for each in WENDELIN.contenders}
+
+    def asked(name: str) -> Any:
+        ((_, named),) = split_engines([engines[name]])
+        return replace(a_cell(named.name, tiers[engines[name]]), options=named.options)
+
+    rows = [(asked(name), {"read-sum-hot": [rate, rate, rate]}) for name, rate in SUMS.items()]
+    found = of_rates(*rows, phases=["write", "read-sum-cold", "read-sum-hot"])
+
+    def slower(run: Run) -> Run:
+        times = {0: SECOND, 1: SECOND, 2: SECOND * 11 // 10}
+        attempts = tuple(
+            replace(each, samples=tuple(replace(s, elapsed_ns=times[each.block]) for s in each.samples))
+            for each in run.attempts
+        )
+        return replace(run, attempts=attempts)
+
+    return slower(found)
+
+
+def test_each_engine_of_the_plan_has_the_tier_of_what_was_published() -> None:
+    made = planfile.parse(WENDELIN.plan, "")
+    found = {named.name: named.tier for _, named in split_engines(made.engines)}
+    assert {name: tier.value for name, tier in found.items() if tier is not None} == {
+        "wendelin": "power",
+        "mariadb": "power",
+        "numpy_memmap": "power",
+        "numpy_memory": "volatile",
+    }
+
+
+def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> None:
+    out = printed(WENDELIN, sums)
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    at = next(number for number, line in enumerate(lines) if "NumPy in-memory crushes everything" in line)
+    assert lines[at].startswith("confirmed")
+    under = lines[at + 1 : at + 8]
+    assert any(line.startswith("rows of two tiers") and "no other tier" in line for line in under)
+    ratios = [line for line in under if line.startswith("read-sum-hot numpy.memory faster than")]
+    assert len(ratios) == 4
+    assert all(line.endswith("tier volatile against tier power") for line in ratios), ratios
+    at = next(number for number, line in enumerate(lines) if "almost all tool sets" in line)
+    assert any(line.startswith("read-sum-hot ZBlock0") and line.endswith("tier power") for line in lines[at : at + 5])
+
+
+def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> None:
+    lines = [" ".join(line.split()) for line in printed(WENDELIN, sums).splitlines()]
+    memory = next(line for line in lines if line.startswith("numpy.memory read-sum-hot"))
+    assert "14.0 ms ± 4.37 %" in memory.partition("│")[0]
+    # Of 1, 1 and 1.1 s.
+    assert "1.03 s ± 5.59 %" in memory.partition("│")[2]
+    assert any(line.startswith("mean: the published style") for line in lines)
+    assert "±" not in printed(EXPERIMENTS["acid-2013"], sums)

@@ -1,298 +1,167 @@
-"""Guards what the series suite says it does: samples that are the same however they are asked for, arrivals that end
-in what must be found again, a digest that no lossy answer passes, and all engines asked alike.
+"""Guards a phase over its time against a plain calculation from every single operation: which interval it falls in,
+its latencies; that slices and clients do not show; and that memory is bounded however long the phase.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from dyno import registry
-from dyno.answers import same
-from dyno.model import Wrong
-from dyno.suite import Bulk, Failure, Operations
-from dyno.suites.series import judge, samples
-from dyno.suites.series.dataset import MadeUp, Way
-from dyno.suites.series.machine import GROUPS, HALF_HOUR, SECOND, START, Machine
-from dyno.suites.series.params import SAMPLES, VARIABLES
-from dyno.suites.series.port import Batch, Samples
-from dyno.suites.series.samples import Digest
-from dyno.suites.series.work import MINUTE, Archive, Share, Watched, Work
+from dyno.histogram import DIGITS, HIGHEST, Recorder
+from dyno.measure.series import MOST_POINTS, SECOND_NS, Series
 
-WAY = Way(batch=500, late=20_000, resent=20_000, corrected=10_000)
+Times = NDArray[np.int64]
+PRECISION = 10.0**-DIGITS
 
 
-@pytest.fixture(scope="module")
-def dataset() -> MadeUp:
-    return MadeUp(Machine(1, 40, 200), 3, WAY)
+def made(ends: Times, spans: Times, cuts: Sequence[int] = ()) -> Series:
+    """A series of operations, in slices that end at `cuts`."""
+    series = Series()
+    bounds = [0, *sorted(cuts), len(ends)]
+    for low, high in pairwise(bounds):
+        series.add(ends[low:high], spans[low:high])
+    return series
 
 
-def every(dataset: MadeUp) -> Batch:
-    """What must be there in the end, variable by variable."""
-    found = [dataset.one(pv) for pv in range(len(dataset.names))]
-    pv = np.repeat(np.arange(len(found), dtype="i4"), [len(each.ts) for each in found])
-    return Batch(pv, *(np.concatenate(parts) for parts in zip(*found, strict=True)))
+def operations(count: int, seconds: float, seed: int) -> tuple[Times, Times]:
+    """Ends, in order, spread over so many seconds, and spans, which get longer."""
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.uniform(0, seconds * SECOND_NS, count)).astype(np.int64)
+    spans = (rng.lognormal(10, 1, count) * (1 + ends / SECOND_NS)).astype(np.int64) + 1
+    return ends, spans
 
 
-# -- samples ----------------------------------------------------------------------------------------------
+def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = SECOND_NS) -> None:
+    """The points are what a plain calculation makes of the operations."""
+    places = ends // interval_ns
+    assert [point["from_ns"] for point in points] == [int(place) * interval_ns for place in np.unique(places)]
+    for point in points:
+        own = np.sort(spans[places == point["from_ns"] // interval_ns])
+        assert point["interval_ns"] == interval_ns
+        assert point["operations"] == len(own)
+        for name, percent in (("p50_ns", 50), ("p99_ns", 99)):
+            # The rank is rounded to the nearest; a bucket's highest value stands for all in it.
+            exact = own[max(int(percent / 100 * len(own) + 0.5), 1) - 1]
+            assert exact <= point[name] <= exact * (1 + PRECISION), name
 
 
-def test_the_published_half_hour() -> None:
-    assert sum(GROUPS) == VARIABLES and VARIABLES * SAMPLES == 1_777_600
-    machine = Machine(1, VARIABLES, SAMPLES)
-    groups = [name.split(":")[0] for name in machine.names]
-    assert [groups.count(f"G{number}") for number in (1, 2, 3, 4)] == list(GROUPS)
-    assert len(set(machine.names)) == VARIABLES and max(map(len, machine.names)) <= 60
+# -- what the points are ----------------------------------------------------------------------------------
 
 
-def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: MadeUp) -> None:
-    one = dataset.one(7)
-    machine = Machine(1, 40, 200)
-    ticks = np.array([3, 599, 200, 4])
-    part = machine.samples(np.full(4, 7), ticks)
-    same_value = one.val[ticks] == part.val
-    assert same(part.ts, one.ts[ticks]) and same(part.stat, one.stat[ticks]) and same_value.any()
-    assert not same(Machine(2, 40, 200).samples(np.full(4, 7), ticks).val, part.val)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slice", [1, 37, 1_000, 20_000])
+def test_points_are_those_of_a_plain_calculation_whatever_the_slices(slice: int, seed: int) -> None:
+    ends, spans = operations(20_000 if slice > 1 else 2_000, 12.5, seed)
+    check(made(ends, spans, range(slice, len(ends), slice)).points(), ends, spans)
 
 
-def test_times_are_in_their_half_hour_with_gaps_between(dataset: MadeUp) -> None:
-    gaps = 0
-    for pv in range(len(dataset.names)):
-        ts = dataset.one(pv).ts
-        assert (np.diff(ts) > 0).all()
-        assert same((ts - START) // HALF_HOUR, np.repeat(np.arange(3), 200))
-        gaps += int((np.diff(ts) > 3 * HALF_HOUR // 200).sum())
-    assert dataset.start == START and dataset.end == START + 3 * HALF_HOUR and gaps > 5
-    assert (every(dataset).ts % 1_000 != 0).mean() > 0.9, "whole nanoseconds"
+def test_a_slice_across_seconds_is_shared_out_and_one_at_the_edge_is_the_next_seconds() -> None:
+    ends = np.array([SECOND_NS - 1, SECOND_NS, 2 * SECOND_NS - 1, 5 * SECOND_NS])
+    points = made(ends, np.array([10, 20, 30, 40])).points()
+    assert [(point["from_ns"], point["operations"], point["p99_ns"]) for point in points] == [
+        (0, 1, 10),
+        (SECOND_NS, 2, 30),
+        (5 * SECOND_NS, 1, 40),
+    ]
 
 
-def test_values_are_like_those_of_a_machine(dataset: MadeUp) -> None:
-    found = every(dataset)
-    assert np.isfinite(found.val).all() and len(np.unique(found.val)) > 1_000
-    assert {0, 1, 2, 3} == set(np.unique(found.sevr).tolist())
-    assert {0, 3, 4, 9} <= set(np.unique(found.stat).tolist())
-    assert same(found.stat == 0, found.sevr == 0) and (found.sevr == 0).mean() > 0.5
+@pytest.mark.parametrize("ends", [[], [5], [0, 1, SECOND_NS - 1]])
+def test_a_phase_within_one_second_has_no_points(ends: list[int]) -> None:
+    assert made(np.array(ends, dtype=np.int64), np.array(ends, dtype=np.int64)).points() == ()
 
 
-# -- arrivals ---------------------------------------------------------------------------------------------
+def test_points_may_be_asked_for_in_between() -> None:
+    ends, spans = operations(1_000, 4.0, seed=1)
+    series = Series()
+    for low in range(0, 1_000, 100):
+        series.add(ends[low : low + 100], spans[low : low + 100])
+        series.points()
+    check(series.points(), ends, spans)
+    assert series.points() == series.points()
 
 
-def test_what_arrives_ends_in_what_must_be_found(dataset: MadeUp) -> None:
-    kept: dict[tuple[int, int], tuple[Any, ...]] = {}
-    late = again = changed = 0
-    latest = 0
-    for arrival in dataset.arrivals():
-        rows = list(samples.tuples(arrival.batch))
-        keys = [(row[0], row[1]) for row in rows]
-        assert len(set(keys)) == len(keys), "no batch has one twice"
-        old = [key for key in keys if key in kept]
-        assert arrival.new == len(keys) - len(old)
-        again += len(old)
-        changed += sum(kept[row[0], row[1]] != row[2:] for row in rows if (row[0], row[1]) in kept)
-        if arrival.replaced is not None:
-            replaced = samples.tuples(arrival.replaced)
-            assert {(pv, ts): kept[pv, ts] for pv, ts in old} == {(pv, ts): tuple(rest) for pv, ts, *rest in replaced}
-        late += sum(ts < latest - 60 * SECOND for _, ts in keys)
-        latest = max(latest, *(ts for _, ts in keys))
-        kept |= {(row[0], row[1]): row[2:] for row in rows}
-    found = every(dataset)
-    assert kept == {(row[0], row[1]): row[2:] for row in samples.tuples(found)}
-    assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
+# -- several clients --------------------------------------------------------------------------------------
 
 
-def test_the_archive_knows_what_is_there_and_what_is_last(dataset: MadeUp) -> None:
-    archive, right = Archive(dataset), Digest()
-    for arrival in dataset.arrivals():
-        archive.taken(arrival)
-    found = every(dataset)
-    right.add(found)
-    assert archive.digest == right and archive.samples == dataset.total
-    last = np.append(found.pv[1:] != found.pv[:-1], True)
-    judge.judge_latest(archive.latest(), Batch(*(values[last] for values in found)))
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from([0, 1, 2, 5, 400, 700, 2_000]), min_size=1, max_size=4), st.integers(0, 1_000))
+@example([2_000, 400], 0)
+@example([400, 2_000], 0)
+@example([2_000, 5, 700], 0)
+@example([5, 0, 2], 0)
+def test_merging_clients_is_one_series_of_all_their_operations(seconds: list[int], seed: int) -> None:
+    clients = [operations(50 * (length > 0), length or 1, seed + number) for number, length in enumerate(seconds)]
+    merged = Series()
+    for ends, spans in clients:
+        merged.merge(made(ends, spans, [20]))
+    ends, spans = (np.concatenate(parts) for parts in zip(*clients, strict=True))
+    order = np.argsort(ends, kind="stable")
+    assert merged.points() == made(ends[order], spans[order]).points()
 
 
-def test_nothing_is_late_or_comes_again_where_it_was_not_asked_for() -> None:
-    plain = MadeUp(Machine(1, 40, 50), 1, Way(120, 0, 0, 0))
-    arrivals = list(plain.arrivals())
-    assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
-    further = list(plain.further(2))
-    assert all(len(arrival.batch.ts) == 120 for arrival in further)
-    assert min(further[0].batch.ts) >= plain.end > max(arrivals[-1].batch.ts)
+def test_merging_leaves_nothing_out_of_either_that_is_not_closed_yet() -> None:
+    ends, spans = operations(3_000, 5.0, seed=3)
+    one, other = made(ends[::2], spans[::2]), made(ends[1::2], spans[1::2])
+    one.merge(other)
+    check(one.points(), ends, spans)
 
 
-# -- the digest and the judges ----------------------------------------------------------------------------
+def test_a_client_may_go_on_after_it_was_merged() -> None:
+    ends, spans = operations(3_000, 6.0, seed=4)
+    series, early = made(ends[:1_000], spans[:1_000]), made(ends[1_000:2_000], spans[1_000:2_000])
+    series.merge(early)
+    series.add(ends[2_000:], spans[2_000:])
+    check(series.points(), ends, spans)
 
 
-def changed(batch: Batch, name: str, change: Callable[[Any], Any]) -> Batch:
-    values = getattr(batch, name).copy()
-    values[5] = change(values[5])
-    return batch._replace(**{name: values})
-
-
-@pytest.mark.parametrize("name", Batch._fields)
-def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: MadeUp, name: str) -> None:
-    batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()
-    right.add(batch)
-    order = np.random.default_rng(1).permutation(len(batch.ts))
-    for part in np.array_split(order, 3):
-        other.add(Batch(*(values[part] for values in batch)))
-    assert other == right and str(len(batch.ts)) in str(right)
-    wrong = Digest()
-    wrong.add(changed(batch, name, lambda value: value + 1))
-    assert wrong != right
-    with pytest.raises(Wrong, match="expected"):
-        judge.judge_digest(wrong, right)
-
-
-def test_a_digest_sees_values_that_changed_places(dataset: MadeUp) -> None:
-    batch, right, wrong = next(dataset.arrivals()).batch, Digest(), Digest()
-    right.add(batch)
-    wrong.add(batch._replace(val=batch.val[::-1]))
-    assert wrong != right
-    wrong.add(batch)
-    right.add(batch._replace(val=batch.val[::-1]))
-    assert wrong == right
-    wrong.add(batch, -1)
-    assert wrong != right
+# -- memory -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (lambda right: None, "got NoneType"),
-        (lambda right: Samples(*(values[:-1] for values in right)), "expected 600"),
-        (lambda right: right._replace(ts=right.ts + 1), "ts at 0"),
-        (lambda right: right._replace(val=right.val.astype("f4")), "val is ndarray of float32"),
-        (lambda right: right._replace(sevr=right.sevr.astype("i8")), "sevr is ndarray of int64"),
-        (lambda right: right._replace(stat=right.stat.tolist()), "stat is list"),
-        (lambda right: Samples(*(values[::-1] for values in right)), "ts at 0"),
-    ],
+    ("seconds", "interval"),
+    [(599.5, 1), (600.5, 2), (1_199.5, 2), (1_201, 4), (3_600, 8), (86_400, 256)],
 )
-def test_wrong_samples_are_found(dataset: MadeUp, wrong: Any, said: str) -> None:
-    right = dataset.one(3)
-    assert judge.judge_samples("it", right, right) == 600
-    with pytest.raises(Wrong, match=f"it: .*{said}"):
-        judge.judge_samples("it", wrong(right), right)
+def test_long_phases_have_longer_intervals_and_never_too_many(seconds: float, interval: int) -> None:
+    ends, spans = operations(20_000, seconds, seed=5)
+    # So that the last moment is that of the phase.
+    ends[-1] = int(seconds * SECOND_NS)
+    points = made(ends, spans, range(0, 20_000, 90)).points()
+    assert MOST_POINTS / 2 < len(points) <= MOST_POINTS
+    check(points, ends, spans, interval * SECOND_NS)
 
 
-def test_wrong_minutes_are_found(dataset: MadeUp) -> None:
-    one = dataset.one(3)
-    right = samples.reduced(one, MINUTE)
-    for begin, mean, low, high in zip(*(values.tolist() for values in right), strict=True):
-        inside = one.val[(one.ts >= begin) & (one.ts < begin + MINUTE)]
-        assert (inside.mean(), inside.min(), inside.max()) == (pytest.approx(mean, rel=1e-12), low, high)
-    assert judge.judge_buckets("it", right, one, MINUTE) == len(right.ts)
-    scale = max(abs(right.low[0]), abs(right.high[0]))
-    for name, off in (("ts", 1), ("low", 1e-9), ("high", 1e-9), ("mean", 1e-11 * scale), ("mean", float("nan"))):
-        values = getattr(right, name).copy()
-        values[0] += off
-        with pytest.raises(Wrong, match=f"it: {name}"):
-            judge.judge_buckets("it", right._replace(**{name: values}), one, MINUTE)
+def test_one_slice_that_lasts_as_long_as_a_phase_is_widened_too() -> None:
+    ends, spans = operations(5_000, 5_000, seed=6)
+    points = made(ends, spans).points()
+    assert len(points) <= MOST_POINTS
+    check(points, ends, spans, points[0]["interval_ns"])
 
 
-def test_the_stores_numbers_follow_the_names() -> None:
-    numbers = samples.Numbers(["c", "a"], [(0, "a"), (1, "b"), (2, "c")])
-    assert numbers.to_store(np.array([0, 1, 1], "i4")).tolist() == [2, 0, 0]
-    assert numbers.from_store([0, 2]).tolist() == [1, 0] and numbers.one(0) == 2 and numbers.count == 3
+def size(series: Series) -> int:
+    """Bytes that a series holds."""
+    arrays = [array for sparse in series._past.values() for array in sparse]
+    return sum(map(sys.getsizeof, arrays)) + series._now.counts.nbytes + sys.getsizeof(series._past)
 
 
-# -- the operations ---------------------------------------------------------------------------------------
-
-
-PORT: Any = SimpleNamespace(
-    insert="insert", one="one", window="window", latest="latest", downsample="downsample", all=lambda: iter(())
-)
-
-
-def share(dataset: MadeUp, phase: str, number: int = 0, judged: bool = True) -> Share:
-    work = Work(Archive(dataset, judged), reads=4, window_ns=300 * SECOND, watched=2, seed=1)
-    return Share(work, phase, PORT, number)
-
-
-@pytest.mark.parametrize("how", ["ones", "windows", "means"])
-def test_all_engines_are_asked_alike(dataset: MadeUp, how: str) -> None:
-    def asked(number: int, cold: bool = False) -> list[Any]:
-        return [part.arguments for part in getattr(share(dataset, how, number), how)(cold)]
-
-    assert asked(0) == asked(0) != asked(1) and len(asked(0)) == 4
-    assert len(asked(0, cold=True)) == 1 and asked(1, cold=True) == []
-
-
-def test_windows_are_of_whole_seconds_and_within(dataset: MadeUp) -> None:
-    for number in range(5):
-        for part in share(dataset, "w", number).windows(False):
-            ((_, start, end),) = part.arguments
-            assert dataset.start <= start and end - start == 300 * SECOND and end <= dataset.end
-            assert start % SECOND == 0 and part.weights is not None
-
-
-def test_a_batch_that_was_not_taken_voids_the_phase(dataset: MadeUp) -> None:
-    first = next(iter(share(dataset, "insert").inserting()))
-    assert isinstance(first, Operations)
-    with pytest.raises(Wrong, match="batch 0 was not taken: OSError: full"):
-        first.check([Failure("OSError: full")])
-    assert list(share(dataset, "insert", 1).inserting()) == []
-
-
-def test_all_samples_are_counted_and_held_against_the_digest(dataset: MadeUp) -> None:
-    asked = share(dataset, "extract-all")
-    pieces = []
-    for arrival in dataset.arrivals():
-        asked._archive.taken(arrival)
-    whole = every(dataset)
-    for part in np.array_split(np.arange(len(whole.ts)), 7):
-        pieces.append(Batch(*(values[part] for values in whole)))
-
-    def read(given: list[Batch]) -> tuple[Bulk, Any]:
-        asked._port.all = lambda: iter(given)
-        (bulk,) = asked.every(False)
-        assert isinstance(bulk, Bulk)
-        answer = bulk.call(one for some in bulk.feed for one in some)
-        assert bulk.counted is not None and bulk.counted(answer, 7) == sum(len(piece.ts) for piece in given)
-        return bulk, answer
-
-    bulk, answer = read(pieces)
-    assert bulk.check(answer, 7) == 1
-    bulk, answer = read(pieces[:-1])
-    with pytest.raises(Wrong, match="the archive has"):
-        bulk.check(answer, 6)
-    # The time is over after two pieces.
-    asked._port.all = lambda: iter(pieces)
-    (bulk,) = asked.every(False)
-    assert isinstance(bulk, Bulk)
-    answer = bulk.call([True, True])
-    assert answer is False and bulk.check(answer, 2) == 0
-
-
-def test_a_sample_that_is_never_seen_is_an_error(dataset: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 0)
-    looks = iter([False, True])
-    asked = share(dataset, "visible")
-    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)  # type: ignore[assignment]
-    (part, _) = asked.watching()
-    assert isinstance(part, Operations) and part.parts is not None
-    with pytest.raises(TimeoutError, match="could not be read"):
-        part.calls(None)[0](part.arguments[0])
-    monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 60)
-    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: next(looks))  # type: ignore[assignment]
-    answer = part.calls(None)[0](part.arguments[0])
-    assert type(answer) is Watched and set(part.parts([answer])) == {"acknowledged", "readable"}
-
-
-def test_a_floors_answers_are_not_looked_at(dataset: MadeUp) -> None:
-    asked = share(dataset, "p", judged=False)
-    for how in ("ones", "windows", "means", "lasts"):
-        for part in getattr(asked, how)(False):
-            assert part.check([None]) == 0
-    (bulk,) = asked.every(False)
-    assert isinstance(bulk, Bulk) and bulk.counted is not None and bulk.counted(True, 0) == dataset.total
-
-
-def test_without_names_what_runs_here_without_a_server_takes_part() -> None:
-    names = {spec.name for spec in registry.engines_for(registry.suite("series")) if spec.by_default}
-    assert {"null", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb"} <= names
-    assert not names & {"mariadb", "postgresql", "mysql"}
+def test_memory_does_not_grow_with_the_operations_nor_with_the_time() -> None:
+    rng, latencies = np.random.default_rng(7), np.geomspace(1, HIGHEST, 100).astype(np.int64)
+    series, sizes = Series(), []
+    for hour in range(4):
+        begin = hour * 3_600 * SECOND_NS
+        for second in range(0, 3_600, 10):
+            ends = begin + second * SECOND_NS + np.sort(rng.integers(0, 10 * SECOND_NS, 1_000))
+            series.add(ends, rng.choice(latencies, 1_000))
+        sizes.append(size(series))
+    # An index and a counter of 8 bytes for each latency that there is, and what Python adds for a pair of arrays.
+    assert max(sizes) < MOST_POINTS * (100 * 16 + 500) + Recorder().counts.nbytes
+    points = series.points()
+    assert len(points) <= MOST_POINTS
+    assert sum(point["operations"] for point in points) == 4 * 360 * 1_000

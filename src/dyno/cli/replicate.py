@@ -14,7 +14,7 @@ from dyno.cli.run import carry_out, status
 from dyno.model import UsageError
 from dyno.report import replica
 from dyno.run import plan, planfile
-from dyno.run.rows import lacking
+from dyno.run.rows import lacking, split
 
 
 @click.command(name="replicate")
@@ -41,9 +41,8 @@ def command(
         return 0
     found = published.experiment(experiment)
     asked = planfile.parse(found.sized(preset), found.name)
-    named = [engine for engine in asked.engines if isinstance(engine, str)]
-    missing = lacking(registry.suite(asked.suite), named)
-    here = [name for name in named if name not in missing]
+    missing = lacking(registry.suite(asked.suite), asked.engines)
+    here = [entry for entry in asked.engines if split(entry).asked not in missing]
     if not here:
         raise UsageError(f"no engine of {found.name} can run here; `dyno list` says what to install")
     said: dict[str, Any] = {} if samples is None else {"samples": samples}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import zodb
+from dyno.engines._shared import zeo, zodb
 from dyno.model import Caveat, Tier, Value
 from dyno.servers.zeo import INVALIDATION_QUEUE, ZEO
 from dyno.settings import Setting, integer
@@ -18,8 +16,6 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # That of the server's FileStorage: each commit is flushed (fsync) before it is acknowledged.
     Tier.POWER: {"fsync": "each commit"},
 }
-ANSWER_SECONDS = 30
-"""For which a client waits for a server that is not there, before an operation is an error: its default."""
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -30,21 +26,9 @@ class Client:
     """A storage of the server; each client that is a process has a cache of its own."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
-        from ZEO import ClientStorage
-
         self._options, self._server = options, server
         self._name = server.storage(home)
-        with _temporary_files_in(home):
-            storage = ClientStorage.ClientStorage(
-                str(server.address),
-                storage=self._name,
-                cache_size=int(options["cache_mib"]) << 20,
-                wait_timeout=ANSWER_SECONDS,
-                # Those that the server has: both are on this machine.
-                blob_dir=str(server.blobs(self._name)),
-                shared_blob_dir=True,
-            )
-        self.database = zodb.database(storage)
+        self.database = zodb.database(zeo.storage(server, home, int(options["cache_mib"])))
 
     def close(self) -> None:
         self.database.close()
@@ -64,16 +48,6 @@ class Client:
 
     def caveats(self) -> Iterable[Caveat]:
         return ()
-
-
-@contextmanager
-def _temporary_files_in(home: Path) -> Iterator[None]:
-    """The cache is a temporary file, gone with its client: on the disk that the trial has, as /tmp may be memory."""
-    before, tempfile.tempdir = tempfile.tempdir, str(home)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
 
 
 ENGINE = EngineSpec(

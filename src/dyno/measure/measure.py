@@ -16,7 +16,7 @@ from dyno.measure.feed import Feed
 from dyno.measure.flight import FOREVER_NS, GONE, MOST, READY, STOP, Alone, Flights, Single
 from dyno.measure.loop import bulk
 from dyno.measure.loops import Loop, pick
-from dyno.measure.pauses import ONE, Memory, Place, Standing
+from dyno.measure.pauses import LOADED_BYTES, ONE, Memory, Place, Standing
 from dyno.measure.slices import Held, Parcel, Timed, timed
 from dyno.measure.tally import Tally
 from dyno.model import Wrong
@@ -169,8 +169,9 @@ class _Client:
             most = OPEN_MOST // self._place.clients
             cargo.load(lambda: arrivals.last_ns > self._pace.limit_ns or cargo.operations >= most)
         else:
-            wanted = self._flights.operations()
-            cargo.load(lambda: cargo.operations >= wanted)
+            wanted, now = self._flights.operations(), self._loop.now
+            memory = Memory(self._place.clients, now(), LOADED_BYTES)
+            cargo.load(lambda: cargo.operations >= wanted or memory.full(now()))
 
     def _state(self) -> int:
         if self._tally.void is not None:

@@ -13,8 +13,10 @@ from dyno.measure.tally import Tally
 
 HELD_BYTES = 512 << 20
 """By how much the memory of all clients together may grow in a flight, which ends there."""
+LOADED_BYTES = 64 << 20
+"""By how much it may grow while the inputs of a flight are built: one that has few but large ones is shorter."""
 LOOK_NS = 20_000_000
-"""How long a flight goes on without a look at the memory."""
+"""How long a flight, or the building of its inputs, goes on without a look at the memory."""
 _PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
 
 
@@ -55,8 +57,8 @@ class Standing:
 class Memory:
     """Whether a flight holds too much: by how much this process's own memory, no mapped files, has grown."""
 
-    def __init__(self, clients: int, now: int) -> None:
-        self._most, self._next = HELD_BYTES // clients, now + LOOK_NS
+    def __init__(self, clients: int, now: int, most: int = HELD_BYTES) -> None:
+        self._most, self._next = most // clients, now + LOOK_NS
         self._before: int | None = None
 
     def full(self, now: int) -> bool:

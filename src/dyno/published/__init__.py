@@ -30,6 +30,8 @@ class PublishedRow:
     items: int
     seconds: float
     per_second: float
+    deviation: float | None = None
+    """Of the seconds, in percent of them, where they are a mean of several samples and it was printed."""
     at: float | None = None
     """Of the parameter that grows, where the experiment has one; None of what is not about a size."""
 

@@ -58,6 +58,8 @@ class Claim:
     """Bounds of the ratio of the one to the other: of speeds, where more is better, or of facts. Of `fails`, low is
     the least share of the trials."""
     high: float
+    across_tiers: str = ""
+    """Why rows of two tiers may be in its ratios, of phases that write nothing; empty where they may not."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
         fact=fact is not None,
         low=low,
         high=high,
+        across_tiers=data.pop("across_tiers", ""),
     )
     if data:
         raise UsageError(f"{where}: {', '.join(data)} is not known of a claim by {relation}")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dyno.published import Experiment
 from dyno.published.findings import ABOUT, FAILS, LESS, MORE, Claim
-from dyno.report import units, words
+from dyno.report import places, units, words
 from dyno.report.limits import listed
 from dyno.report.table import varying
 from dyno.results import Run
@@ -60,6 +60,8 @@ def _said(found: Found, names: Names) -> Iterator[str]:
         yield finding.unchecked
     if finding.read_as:
         yield f"taken as: {finding.read_as}"
+    for why in dict.fromkeys(check.claim.across_tiers for check in found.checks if check.across):
+        yield f"rows of two tiers, which Dyno ranks nowhere else: {why}"
     if found.left_out:
         yield f"without {listed([names.get(name, name) for name in found.left_out])}: not run here"
     if len({check.kind for check in found.checks}) > 1:
@@ -69,7 +71,7 @@ def _said(found: Found, names: Names) -> Iterator[str]:
 
 def _table(found: Found, run: Run, names: Names) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for _ in range(5):
+    for _ in range(6):
         table.add_column()
     changing = _changing(run)
 
@@ -77,7 +79,8 @@ def _table(found: Found, run: Run, names: Names) -> Table:
         """Of checks that differ in nothing but the last of these parameters."""
         params = {} if check.cell is None else check.cell.params
         others = [repr(params.get(name)) for name in changing[:-1]]
-        return found.finding.claims.index(check.claim), check.phase, check.other, *others, check.kind, check.why or ""
+        told = check.kind, check.why or "", _tiers(check)
+        return found.finding.claims.index(check.claim), check.phase, check.other, *others, *told
 
     for _, group in groupby(sorted(found.checks, key=key), key):
         table.add_row(*_row(list(group), changing, names))
@@ -98,7 +101,15 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[Text]:
         if first.cell is not None and name not in first.claim.of_params
     }
     texts = [first.phase, _claimed(first, names), units.params(params)]
-    return [*map(Text, texts), Text(first.kind, STYLES[first.kind]), Text(_figures(checks))]
+    doubt = Text(_tiers(first), "yellow" if first.across else "dim")
+    return [*map(Text, texts), Text(first.kind, STYLES[first.kind]), Text(_figures(checks)), doubt]
+
+
+def _tiers(check: Check) -> str:
+    """'tier power'; of two, 'tier volatile against tier power'. Nothing where there is no ratio, which says why."""
+    if check.ratio is None:
+        return ""
+    return " against ".join(dict.fromkeys(places.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)))
 
 
 def _claimed(check: Check, names: Names) -> str:

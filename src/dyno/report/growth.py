@@ -15,7 +15,7 @@ from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth, Predicted
 
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
 LEGEND = (
-    "Extrapolated, not measured: what comes if it goes on as it did. A power of the parameter is fitted to medians;"
+    "Extrapolated, not measured: what comes if it goes on as it did. Fitted is a power of the parameter to medians;"
     f" the interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and knows nothing of what may begin"
     f" beyond the largest value that was measured. Fewer than {FEWEST_VALUES} values are fitted by nothing."
 )

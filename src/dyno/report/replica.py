@@ -12,9 +12,15 @@ from rich.text import Text
 from dyno.published import Experiment, PublishedRow
 from dyno.report import findings, growth, places, styled, units, widereplica
 from dyno.results import Run
+from dyno.stats import style
 from dyno.stats.doubts import doubts
 from dyno.stats.growth import Growth, growths
 from dyno.stats.summary import CellSummary, summarize
+
+MEANS = (
+    "mean: the published style, of all trials with their standard deviation in percent; right of it ours, the median"
+    " over all trials, with its interval"
+)
 
 
 def listing(experiments: Iterable[Experiment], console: Console) -> None:
@@ -52,17 +58,19 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
+    means = any(row.deviation is not None for row in experiment.rows)
     parameter = experiment.grows.parameter if experiment.grows else ""
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
     smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in ("published", "mode"):
-        table.add_column(head, no_wrap=True)
+    # Where there is little room names are broken, and no figure is.
+    table.add_column("published", overflow="fold")
+    table.add_column("mode", no_wrap=True)
     for head in ("items", "time", "per second"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("│ ours", no_wrap=True)
-    for head in ("items", "time", "per second", "[95 %]"):
+    table.add_column("│ ours", overflow="fold")
+    for head in ("items", *(["mean"] if means else []), "time", "per second", "[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("remarks", style="yellow")
     previous = None
@@ -73,12 +81,15 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
         found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
         curve = curves.get((row.engine, row.phase))
         if found is None and row.at is not None and curve is not None and curve.fit is not None:
-            table.add_row(*_published(row), *_extrapolated(row.at, curve), "extrapolated, not measured")
+            table.add_row(*_published(row), *_extrapolated(row.at, curve, means), "extrapolated, not measured")
             continue
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
-        table.add_row(*_published(row), *_ours(row, found), remarks)
+        table.add_row(*_published(row), *_ours(row, found, means), remarks)
     console.print()
     console.print(table)
+    if means:
+        console.print()
+        console.print(Text(MEANS, "dim"))
 
 
 def _published(row: PublishedRow) -> list[str]:
@@ -86,32 +97,40 @@ def _published(row: PublishedRow) -> list[str]:
         row.published_as,
         row.phase,
         units.count(row.items),
-        growth.span(row.seconds * 1e9),
+        _mean(row.seconds * 1e9, None if row.deviation is None else row.deviation / 100),
         units.rate(row.per_second),
     ]
 
 
-def _extrapolated(at: float, curve: Growth) -> list[str]:
+def _mean(ns: float, deviation: float | None) -> str:
+    return growth.span(ns) + ("" if deviation is None else f" ± {deviation * 100:.2f} %")
+
+
+def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
     """Its rate, where what it counts grows with the parameter, and between what it would be measured."""
     assert curve.fit is not None
     found, items = curve.fit.at(at), curve.items_at(at)
+    between = [""] if means else []
     name = f"│ {places.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if items is None:
-        return [name, "", growth.span(found.ns), "", ""]
+        return [name, "", *between, growth.span(found.ns), "", ""]
     rates = [items / ns * 1e9 for ns in (found.ns, found.high, found.low)]
-    return [name, units.count(round(items)), growth.span(found.ns), units.rate(rates[0]), units.interval(*rates[1:])]
+    rate, interval = units.rate(rates[0]), units.interval(*rates[1:])
+    return [name, units.count(round(items)), *between, growth.span(found.ns), rate, interval]
 
 
-def _ours(row: PublishedRow, found: CellSummary | None) -> list[str]:
+def _ours(row: PublishedRow, found: CellSummary | None, means: bool) -> list[str]:
+    between = [""] if means else []
     if found is None:
-        return [f"│ {row.engine}: not here", "", "", "", ""]
+        return [f"│ {row.engine}: not here", "", *between, "", "", ""]
     name = f"│ {places.named(found.cell.asked, found.cell.tier_name or '')}"
     if found.throughput is None:
-        return [name, "", "", (found.why or "").split(":", 1)[0], ""]
-    rate = found.throughput
+        return [name, "", *between, "", (found.why or "").split(":", 1)[0], ""]
+    rate, mean = found.throughput, style.mean_elapsed(found)
     return [
         name,
         units.count(found.items),
+        *([units.UNKNOWN if mean is None else _mean(*mean)] if means else []),
         units.duration(found.elapsed_ns),
         units.rate(rate.median),
         units.interval(rate.low, rate.high),

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier, UsageError, Value
+from dyno.engine import TIER, EngineSpec
+from dyno.model import Cell, Tier, UsageError, Value
 from dyno.passwords import HIDDEN, concealed_argument
 from dyno.run.asked import Asked, tier_named
 from dyno.settings import nearest
 from dyno.suite import Suite
 
 Row = tuple[EngineSpec, dict[str, Value], Tier | None]
+Entry = str | Mapping[str, Any]
+"""An engine as it is asked for: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
 """Of an address with a user: its password was cut in two."""
+
+
+class Named(NamedTuple):
+    """What an entry says."""
+
+    name: str
+    options: dict[str, Any]
+    tier: Tier | None
+    """Its own, which stands before that of all; None where it has none."""
+
+    @property
+    def asked(self) -> str:
+        """As a row names it, in which no tier stands."""
+        return Cell("", self.name, self.options, None, {}).asked
 
 
 def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
@@ -55,7 +71,8 @@ def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
 
 def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     rows: list[Row] = []
-    for _, name, given in split_engines(asked.engines):
+    for _, named in split_engines(asked.engines):
+        name, given = named.name, named.options
         spec = registry.through(suite, registry.engine(name))
         if spec is None:
             able = [s.name for s in registry.engines_for(suite)]
@@ -63,23 +80,22 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         resolved = spec.resolve(given)
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
-        row = (spec, {option: resolved[option] for option in given}, tier or spec.default_tier)
+        row = (spec, {option: resolved[option] for option in given}, named.tier or tier or spec.default_tier)
         _check_tier(spec, row[2], resolved)
         if row not in rows:
             rows.append(row)
     return rows
 
 
-def lacking(suite: Suite, engines: Iterable[str]) -> dict[str, str]:
-    """Those of the engines that can't run here as they are written, each with the reason."""
+def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
+    """Those of the engines that can't run here as they are written, as a row names them, each with the reason."""
     found: dict[str, str] = {}
-    for text in engines:
-        name, given = _split(text)
-        declared = registry.attempt("engine", name)
+    for named in map(split, engines):
+        declared = registry.attempt("engine", named.name)
         spec = registry.through(suite, declared) if isinstance(declared, EngineSpec) else None
-        why = f"it is no engine of suite {suite.name}" if spec is None else spec.lacking(spec.resolve(given))
+        why = f"it is no engine of suite {suite.name}" if spec is None else spec.lacking(spec.resolve(named.options))
         if why is not None:
-            found[text] = why
+            found[named.asked] = why
     return found
 
 
@@ -101,10 +117,8 @@ def _check_clients(rows: Sequence[Row], most: int) -> None:
             raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
 
 
-def split_engines(
-    texts: Iterable[str | Mapping[str, Any]],
-) -> Iterator[tuple[str | Mapping[str, Any], str, dict[str, Any]]]:
-    """Each text or table with its name, which is known, and its options. Raises UsageError, which tells no part of an
+def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, Named]]:
+    """Each text or table with what it says, of an engine that is known. Raises UsageError, which tells no part of an
     address."""
     address = False
     for text in texts:
@@ -119,11 +133,17 @@ def split_engines(
                 ) from None
             raise
         address = address or "://" in str(text)
-        yield text, *_split(text)
+        yield text, split(text)
 
 
-def _split(text: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """'sqlite:journal_mode=wal+cache_mib=8' as a name and its options."""
+def split(text: Entry) -> Named:
+    """'sqlite:journal_mode=wal+cache_mib=8+tier=power' as a name, its options and its own tier."""
+    name, options = _split(text)
+    tier = options.pop(TIER, None)
+    return Named(name, options, None if tier is None else tier_named(str(tier)))
+
+
+def _split(text: Entry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     name, colon, rest = text.partition(":")

@@ -1,7 +1,7 @@
 """The process that is traced: commits to one engine, each commit between two marks.
 
 Started under strace as `python -m dyno.selftest.committer ANSWER`. Its job, a line of JSON, comes on standard input;
-what it has to tell goes into the file ANSWER. What is committed is what the phase times that the suite proves a tier
+what it has to tell goes into the file ANSWER. What is committed is what the phases time that the suite proves a tier
 by.
 """
 
@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dyno import declared, registry
 from dyno.declared import said
 from dyno.engine import Server
 from dyno.host.process import die_with_parent
-from dyno.model import Refused, Tier
+from dyno.model import Absent, Refused, Tier
 from dyno.selftest.trace import BEGIN, END, mark
 from dyno.suite import Job, Operations, Suite, Work
+
+Transaction = Callable[[], object]
 
 
 def main() -> None:
@@ -53,37 +56,59 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
-    proof = suite.proof
-    assert proof is not None
-    phase = next(phase for phase in suite.phases if phase.name == proof.phase)
+    assert suite.proof is not None
     with closing(suite.workload(job)) as workload:
-        workload.prepare(phase)
+        done, absent = 0, ""
+        for proof in suite.proof.chain():
+            phase = next(phase for phase in suite.phases if phase.name == proof.phase)
+            try:
+                workload.prepare(phase)
+            except Absent as why:
+                absent = str(why)
+                continue
+            with workload.connect() as port:
+                _commit_each(_transactions(workload.work(phase, port, 0, 1, 0)), done, commits)
+            done += commits
+        if not done:
+            return {"refused": absent}
         engine, who = workload.engine(), f"engine {job.spec.name}"
-        told = {
+        return {
             "version": declared.text(engine.version(), f"{who}: version"),
             "settings": declared.values(engine.settings(), f"{who}: settings"),
+            "commits": done,
         }
-        with workload.connect() as port:
-            every = _operations(workload.work(phase, port, 0, 1, 0))
-            # What the first commit does once only (a file that is made) is not counted.
-            next(every)()
-            for number in range(1, commits + 1):
-                operation = next(every)
-                mark(number, BEGIN)
-                operation()
-                mark(number, END)
-            every.close()
-    return told
 
 
-def _operations(slices: Iterator[Work]) -> Generator[Callable[[], object], None, None]:
-    """Each of them by itself, of one slice after the other."""
-    for work in slices:
-        assert isinstance(work, Operations)
-        with work.around() as given:
+def _commit_each(transactions: Iterator[Transaction], before: int, commits: int) -> None:
+    """So many of them, numbered from those that were before."""
+    # What the first commit does once only (a file that is made) is not counted.
+    next(transactions)()
+    done = 0
+    for done, transaction in enumerate(islice(transactions, commits), 1):
+        mark(before + done, BEGIN)
+        transaction()
+        mark(before + done, END)
+    assert done == commits
+
+
+def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
+    """Each operation, or all slices together that one transaction holds."""
+    for held, slices in groupby(cast(Iterator[Operations], works), lambda work: work.held):
+        if held is not None:
+            yield partial(_done, held, list(slices))
+            continue
+        for work in slices:
+            with work.around() as given:
+                (call,) = work.calls(given)
+                yield from (partial(call, argument) for argument in work.arguments)
+
+
+def _done(held: AbstractContextManager[Any], slices: list[Operations]) -> None:
+    with held as given:
+        for work in slices:
             (call,) = work.calls(given)
             for argument in work.arguments:
-                yield partial(call, argument)
+                call(argument)
 
 
 if __name__ == "__main__":

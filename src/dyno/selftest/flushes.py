@@ -30,7 +30,10 @@ from dyno.settings import nearest, unknown
 from dyno.suite import Suite
 
 COMMITS = 100
+"""Of each phase that proves."""
 TIMEOUT_SECONDS = 300
+NAMED = 3
+"""Files of an engine, in a reason."""
 PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
 FAILED = "failed"
 """It did not come to the end of its commits: no verdict on the tier, and a failure."""
@@ -93,10 +96,13 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
         every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     found: list[Claim] = []
-    for text, name, given in split_engines(dict.fromkeys(engines)):
-        if name not in able:
-            raise UsageError(f"engine {name} has no port of a suite that proves tiers; {nearest(name, able)}")
-        found += _claims(*able[name], str(text), given, tier)
+    for text, named in split_engines(dict.fromkeys(engines)):
+        if named.name not in able:
+            raise UsageError(
+                f"engine {named.name} has no port of a suite that proves tiers; {nearest(named.name, able)}"
+            )
+        own = tier if named.tier is None else named.tier.value
+        found += _claims(*able[named.name], str(text), named.options, own)
     return found
 
 
@@ -124,8 +130,10 @@ def _claims(
             yield Claim(spec, concealed_argument(text), each, None, lacking)
             continue
         assert suite.proof is not None
-        params = {name: [value] for name, value in suite.proof.params.items()}
-        params[suite.proof.count] = [COMMITS + 1]
+        params: dict[str, list[Value]] = {}
+        for proof in suite.proof.chain():
+            params |= {name: [value] for name, value in proof.params.items()}
+            params[proof.count] = [COMMITS + 1]
         made = plan.make(Asked(suite.name, [text], params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
         yield Claim(spec, cell.asked, each, cell)
@@ -172,7 +180,7 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         return _declared(claim, harmless(told["refused"]))
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home, claim.spec.log)
-    verdict, why = judged(claim.tier, seen)
+    verdict, why = judged(claim.tier, seen, told["commits"])
     if verdict == PROVEN and claim.spec.untested:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
@@ -216,16 +224,23 @@ def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> s
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
-def judged(tier: Tier, seen: Seen) -> tuple[str, str]:
-    """The verdict on a tier by what its commits were seen to do, and the reason for it."""
-    count, mapped = len(seen.commits), ", ".join(Path(name).name for name in seen.mapped)
+def _named(files: Sequence[str]) -> str:
+    """'a, b, c and 20 more'."""
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return ", ".join(files[:NAMED]) + more
+
+
+def judged(tier: Tier, seen: Seen, commits: int = COMMITS) -> tuple[str, str]:
+    """The verdict on a tier by what its commits were seen to do, and the reason for it. `commits`: how many it had
+    acknowledged."""
+    count, mapped = len(seen.commits), _named([Path(name).name for name in seen.mapped])
     if tier is Tier.VOLATILE:
         return (
             NOTHING,
             f"no trace shows what it stores in its mapping of {mapped}" if mapped and not seen.written else "",
         )
-    if count != COMMITS:
-        return DECLARED, f"the trace shows {count} of {COMMITS} commits"
+    if count != commits:
+        return DECLARED, f"the trace shows {count} of {commits} commits"
     if tier is Tier.POWER:
         if seen.flushed == count:
             return PROVEN, ""

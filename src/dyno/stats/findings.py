@@ -5,7 +5,10 @@ ratios have. If the whole interval is within the bounds, the ratio confirms the 
 interval is outside; else nobody can tell. So where the interval holds 1, no claim is confirmed that one is faster.
 
 Rows of other tiers, rows that were not proven to be cold, and what an outside tool reported are in no ratio with
-others here either. No name of a suite, a phase or an engine may be put here: claims bring theirs along.
+others here either. But where what was published compared two tiers, a claim may say why they make no difference to
+it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. A tier says what an
+acknowledged write survives, which is in the time of what writes; a read acknowledges nothing. No name of a suite, a
+phase or an engine may be put here: claims bring theirs along.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.model import Cell
+from dyno.model import Cell, Fact, Sample
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
@@ -24,6 +27,7 @@ from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 
 CONFIRMED, CONTRADICTED, UNCLEAR, UNCHECKED = "confirmed", "contradicted", "can't tell", "not checked"
 CRASH = "crash"
+SIZE = "bytes_on_disk"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,13 @@ class Check:
     attempts: int | None = None
     why: str | None = None
     """Why there is no ratio."""
+    tiers: tuple[str | None, str | None] = (None, None)
+    """Of the two rows."""
+
+    @property
+    def across(self) -> bool:
+        """Whether rows of two tiers are in its ratio."""
+        return self.ratio is not None and self.tiers[0] != self.tiers[1]
 
 
 @dataclass(frozen=True)
@@ -124,26 +135,27 @@ def _beside(rows: Sequence[CellSummary], row: CellSummary, claim: Claim, name: s
 
 
 def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim) -> Check:
-    why = "nothing like it was measured" if other is None else _why_not(row, other)
+    why = "nothing like it was measured" if other is None else _why_not(row, other, claim)
     if other is None or why:
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=why)
+    tiers = row.cell.tier_name, other.cell.tier_name
     mine, base = _values(row, claim), _values(other, claim)
     verdict = paired([(mine[block], base[block]) for block in mine if block in base])
     if verdict.low is None or verdict.high is None:
         short = f"{verdict.blocks} blocks have both, and a ratio takes {FEWEST_BLOCKS}"
-        return Check(claim, UNCLEAR, row.phase, row.cell, name, why=short)
+        return Check(claim, UNCLEAR, row.phase, row.cell, name, why=short, tiers=tiers)
     kind = _kind(claim, verdict.low, verdict.high)
-    return Check(claim, kind, row.phase, row.cell, name, verdict.ratio, verdict.low, verdict.high)
+    return Check(claim, kind, row.phase, row.cell, name, verdict.ratio, verdict.low, verdict.high, tiers=tiers)
 
 
-def _why_not(row: CellSummary, other: CellSummary) -> str:
+def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
     """Why the two are in no ratio; nothing where they may be."""
     for each in (row, other):
         if not each.valid:
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
             return f"{each.cell.asked} was not proven to be cold"
-    if row.cell.tier != other.cell.tier:
+    if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):
         return f"tier {row.cell.tier_name} is not compared with tier {other.cell.tier_name}"
     if row.reported_by != other.reported_by:
         return "what an outside tool reported is not compared with what Dyno timed"
@@ -154,8 +166,13 @@ def _values(row: CellSummary, claim: Claim) -> dict[int, float]:
     """By block. Of a fact only what is a number over zero."""
     if not claim.fact:
         return speeds(row, metric(claim.metric))
-    told = zip(row.blocks, (sample.facts.get(claim.metric) for sample in row.samples), strict=True)
+    told = zip(row.blocks, (_fact(sample, claim.metric) for sample in row.samples), strict=True)
     return {block: float(value) for block, value in told if isinstance(value, (int, float)) and value > 0}
+
+
+def _fact(sample: Sample, name: str) -> Fact | None:
+    """What the suite tells; or the size on disk, which every suite's samples have."""
+    return sample.bytes_on_disk if name == SIZE else sample.facts.get(name)
 
 
 def _kind(claim: Claim, low: float, high: float) -> str:

@@ -2,10 +2,10 @@
 
 A power of the parameter is fitted: log(time) = a + b log(value), by least squares over the medians of the values,
 each of which counts once. Its deviations are taken as normal, independent and of one size, and among them is all by
-which the curve is not such a power: so the interval is for medians that are scattered about it as those measured are.
-It is one of prediction, of 95 %: it covers where one further value's median would be measured, not where the curve
-is, and widens with the distance on the logarithmic scale (Draper and Smith, Applied Regression Analysis, 1998, 1.4 and
-3.1).
+which the curve is not such a power: so the interval is for medians that are scattered about it as those measured
+are. It is one of prediction, of 95 %: it covers where one further value's median would be measured, not where the
+curve is, and widens with the distance on the logarithmic scale (Draper and Smith, Applied Regression Analysis, 1998,
+1.4 and 3.1).
 
 Nothing can be known of what begins beyond the largest value: a cache that is outgrown, a level that a tree gets. An
 extrapolation says what comes if it goes on as it did, and whoever shows it has to say so. Whether it holds is tried

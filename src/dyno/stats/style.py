@@ -3,6 +3,8 @@ nothing else is best of N here."""
 
 from __future__ import annotations
 
+from statistics import mean, stdev
+
 from dyno.model import Sample
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary
@@ -23,6 +25,16 @@ def typical(row: CellSummary) -> Estimate | None:
     """The median of all trials' means, in ns, and its 95 % interval."""
     found = _means(row)
     return estimate(found) if found else None
+
+
+def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
+    """The mean of the trials' times, in ns, and their standard deviation (of a sample, over n - 1) as a share of it,
+    which one trial does not have. None where there is no trial."""
+    found = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
+    if not found:
+        return None
+    middle = mean(found)
+    return middle, stdev(found) / middle if len(found) > 1 else None
 
 
 def each(row: CellSummary) -> list[int]:

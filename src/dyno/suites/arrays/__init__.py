@@ -22,8 +22,13 @@ class ArraysSuite:
     phases = PHASES
     layout = None
     charts = ()
-    # Every update is a transaction of its own.
-    proof = Proof("update-slice", count="updates", params={"rows": 20_000, "slice_rows": 10})
+    # Every update is a transaction of its own, and what is added at the end goes another way than what is changed.
+    proof = Proof(
+        "append",
+        count="appends",
+        params={"rows": 20_000, "slice_rows": 10},
+        also=Proof("update-slice", count="updates"),
+    )
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

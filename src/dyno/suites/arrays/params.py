@@ -14,6 +14,7 @@ PARAMS = (
     Setting("repeats", integer(1, 100_000), 5, "sums of a hot phase, and of read-column-stats"),
     Setting("slices", integer(1, 1_000_000), 200, "slices that are read"),
     Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice"),
+    Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows"),
     Setting("updates", integer(1, 1_000_000), 50, "slices that are updated, each in a transaction"),
 )
 
@@ -63,9 +64,7 @@ PHASES = (
         "each mean to 1e-12 of itself, each deviation to 1e-9",
         metric="bandwidth",
     ),
-    Phase(
-        "append", "add 1 % more rows at the end, in one transaction", "row", True, checked=_STORE, metric="bandwidth"
-    ),
+    Phase("append", "add 1 % more rows at the end, in transactions", "row", True, checked=_STORE, metric="bandwidth"),
     Phase(
         "update-slice",
         "give two columns other values in rows that follow each other",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -134,10 +135,18 @@ class Share:
         self._work, self._phase, self._port, self._round = work, phase, port, round
         self._table = work.table
 
-    def adding(self, rows: range) -> Slices:
-        """Rows at the end, in one transaction. Not in a further round: the store would never be full."""
+    def adding(self, rows: range, transactions: int = 1) -> Slices:
+        """Rows at the end, in so many transactions of about as many each. Not in a further round: the store would
+        never be full."""
         if self._round or not rows:
             return
+        count = min(transactions, len(rows))
+        ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
+        for start, stop in pairwise(ends):
+            yield from self._added(range(start, stop))
+
+    def _added(self, rows: range) -> Slices:
+        """In one transaction."""
         held: AbstractContextManager[Any] = self._port.writing(len(rows))
         for part, chunk in self._table.dataset.chunks(rows):
             yield Operations(

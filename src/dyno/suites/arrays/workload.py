@@ -27,6 +27,7 @@ class ArraysWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._rows = int(params["rows"])
+        self._appends = int(params["appends"])
         slice_rows = min(int(params["slice_rows"]), self._rows)
         self._table = Table(Dataset(job.seed), slice_rows, judged=not job.spec.floor)
         self._work = Work(
@@ -105,7 +106,9 @@ class ArraysWorkload(OnStore):
             "read-sum-pandas-hot": lambda: share.frame_sums(cold),
             "read-slice": share.reads,
             "read-column-stats": share.stats,
-            "append": lambda: share.adding(range(self._table.rows, self._table.rows + -(-self._rows // APPENDED))),
+            "append": lambda: share.adding(
+                range(self._table.rows, self._table.rows + -(-self._rows // APPENDED)), self._appends
+            ),
             "update-slice": share.updating,
         }
         return slices[phase.name]()

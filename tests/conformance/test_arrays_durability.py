@@ -1,0 +1,167 @@
+"""Guards what the tiers of the engines of the port `arrays` promise: a process that is killed by SIGKILL while it
+adds and updates rows has lost nothing that it had acknowledged; and at tier `power` each way to commit flushes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import arrayswriter
+import pytest
+from needed import require, unavailable
+from shell import DISK
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Tier
+from dyno.selftest.flushes import COMMITS, DECLARED, PROVEN, claims, proofs
+from dyno.servers import strays
+from dyno.suites.arrays.port import PORT
+
+KILLED_AFTER = (1, 17, 8)
+"""Acknowledgements of each of three processes in turn, each on the store that the one before left."""
+ALONE = [
+    spec.through(PORT)
+    for spec in registry.engines()
+    if set(spec.ports) == {PORT} and not spec.floor and spec.opener.__module__.startswith("dyno.engines.")
+]
+"""Those that the tests of other suites kill nothing of."""
+
+
+@dataclass(frozen=True)
+class Case:
+    spec: EngineSpec
+    tier: Tier
+    given: str = ""
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, [self.spec.name, self.tier.value, self.given]))
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(pair.split("=") for pair in self.given.split("+") if pair)
+
+
+def cases() -> Iterator[Case]:
+    for spec in ALONE:
+        yield from (Case(spec, tier) for tier in spec.tiers if tier is not Tier.VOLATILE)
+    wendelin = registry.engine("wendelin").through(PORT)
+    yield Case(wendelin, Tier.POWER, "storage=zeo+blocks=ZBlk1")
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A directory on a disk, through which a server that runs as another user may pass."""
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o711)
+        yield Path(place)
+
+
+class Writer:
+    """What the other processes are told, and how far they came."""
+
+    def __init__(self, case: Case, home: Path) -> None:
+        self.home, self.done = home, 0
+        self.python = str(case.spec.interpreter() or sys.executable)
+        self._job = {
+            "engine": case.spec.name,
+            "tier": case.tier.value,
+            "options": case.options,
+            "home": str(home),
+            "updates": not any(gap.check == "updates" for gap in case.spec.gaps),
+        }
+
+    def job(self, **more: Any) -> str:
+        return json.dumps({**self._job, **more}) + "\n"
+
+    def killed(self, acks: int) -> None:
+        """Has a process write, and kills it when it has acknowledged so many transactions."""
+        words = [self.python, arrayswriter.__file__, "write"]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(self.job(start=self.done))
+        process.stdin.close()
+        wanted = self.done + acks
+        try:
+            for line in process.stdout:
+                # An engine may say something itself.
+                if not line.strip().isdigit():
+                    continue
+                assert int(line) == self.done
+                self.done += 1
+                if self.done == wanted:
+                    # Of an engine with a server, that is the engine's process.
+                    strays.clear(self.home)
+                    process.kill()
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            strays.clear(self.home)
+        assert self.done >= wanted, f"it ended by itself with status {process.returncode}"
+
+    def looked(self) -> list[str]:
+        """What is not right in the store, opened again."""
+        words = [self.python, arrayswriter.__file__, "look"]
+        ended = subprocess.run(words, input=self.job(done=self.done), capture_output=True, text=True, timeout=200)
+        assert ended.returncode == 0, ended.stderr
+        told = json.loads(ended.stdout.splitlines()[-1])
+        self.done = told["done"]
+        wrong: list[str] = told["wrong"]
+        return wrong
+
+
+@pytest.mark.parametrize("case", [*cases()], ids=str)
+def test_a_killed_process_has_lost_no_rows_that_it_acknowledged(case: Case, disk: Path) -> None:
+    require(case.spec)
+    writer = Writer(case, disk)
+    for acks in KILLED_AFTER:
+        writer.killed(acks)
+        assert writer.looked() == []
+
+
+def test_a_store_that_lost_what_was_acknowledged_is_caught(disk: Path) -> None:
+    memmap = registry.engine("numpy_memmap").through(PORT)
+    require(memmap)
+    writer = Writer(Case(memmap, Tier.PROCESS), disk)
+    writer.killed(12)
+    (disk / "store" / "quantity.dat").write_bytes(bytes((disk / "store" / "quantity.dat").stat().st_size))
+    assert writer.looked() == ["quantity"]
+    (disk / "store" / "rows").write_text("40")
+    assert writer.looked() != ["quantity"]
+
+
+# -- what is flushed ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("engine", "tier", "verdict", "commits"),
+    [
+        ("numpy_memmap", Tier.POWER, PROVEN, 2 * COMMITS),
+        # What is stored in a mapping is no call: it is what the tests above are for.
+        ("numpy_memmap", Tier.PROCESS, DECLARED, 2 * COMMITS),
+        ("parquet", Tier.POWER, PROVEN, COMMITS),
+        ("parquet", Tier.PROCESS, PROVEN, COMMITS),
+        ("wendelin", Tier.POWER, PROVEN, 2 * COMMITS),
+        ("wendelin:storage=zeo", Tier.POWER, PROVEN, 2 * COMMITS),
+    ],
+)
+def test_what_each_way_to_commit_does_at_a_tier(
+    engine: str, tier: Tier, verdict: str, commits: int, disk: Path
+) -> None:
+    require(registry.engine(engine.partition(":")[0]))
+    (found,) = proofs(claims([engine], tier.value), disk)
+    if found.seen is None:
+        unavailable(f"engine {engine}: {found.why}")
+    assert found.seen is not None
+    assert found.verdict == verdict, found.why
+    # Rows that are added, and rows that are updated, where they can be.
+    assert len(found.seen.commits) == commits
+    assert found.seen.flushed == (commits if tier is Tier.POWER else 0)

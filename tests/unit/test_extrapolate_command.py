@@ -1,0 +1,54 @@
+"""`dyno extrapolate` as a shell runs it: what it prints, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Shell, is_one_line
+from stats.madeup import a_cell, of_rates, reads, written
+
+VALUES = (1, 2, 4, 8, 16, 32)
+
+
+@pytest.fixture
+def extrapolate(shell: Shell, tmp_path: Path) -> Any:
+    """On a run in which each phase takes a second, however much there is; and one without a parameter that varies."""
+    rows = [(a_cell("sqlite", much=value), {"read": (1_000.0,) * 3}) for value in VALUES]
+    written(of_rates(*rows, phases=["read"]), tmp_path / "r.json")
+    written(reads(sqlite=(100.0,) * 3), tmp_path / "one.json")
+    shell.home = tmp_path
+    return lambda *words: shell.dyno("extrapolate", *words)
+
+
+def test_it_prints_the_curve_and_says_what_is_extrapolated(extrapolate: Any) -> None:
+    ended = extrapolate("r.json", "--to", "much=336,1_440", "--hold-out", "32")
+    assert ended.status == 0, ended.err
+    for said in ("how its time grows with much", "1 – 16", "32 held out", "336, extrapolated", "1440, extrapolated"):
+        assert said in ended.out
+    assert "Extrapolated, not measured" in " ".join(ended.out.split())
+
+
+def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> None:
+    told = json.loads(extrapolate("r.json", "--json").out)
+    (found,) = told["growths"]
+    assert told["parameter"] == "much" and len(found["measured"]) == 6 and found["extrapolated"] == []
+    assert found["exponent"]["value"] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("r.json", "--to", "mush=3"), "did you mean much?"),
+        (("r.json", "--to", "much=x"), "'x' is not a number"),
+        (("r.json", "--to", "much=0"), "'0' is not a number over 0"),
+        (("r.json", "--hold-out", "-1"), "'-1' is not a number over 0"),
+        (("one.json",), "no parameter has several values"),
+        (("none.json",), "none.json"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_one_line(extrapolate: Any, words: tuple[str, ...], said: str) -> None:
+    ended = extrapolate(*words)
+    assert ended.status == 2 and is_one_line(ended.err) and said in ended.err
