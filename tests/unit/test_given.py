@@ -9,7 +9,10 @@ from dyno import registry
 from dyno.model import Tier, UsageError
 from dyno.servers import given
 
-SERVERS = ("postgresql", "mariadb", "mysql", "redis", "valkey", "ferretdb")
+RECORDS = ("postgresql", "mariadb", "mysql", "redis", "valkey", "ferretdb")
+ARCHIVES = ("clickhouse", "influxdb", "questdb", "victoriametrics")
+SERVERS = RECORDS + ARCHIVES
+SCHEMES = {"ferretdb": "mongodb", "influxdb": "http", "questdb": "http", "victoriametrics": "http"}
 
 every_server = pytest.mark.parametrize("engine", SERVERS)
 
@@ -41,7 +44,8 @@ def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
     """However it is spelled: servers take small letters for capital ones, and some of them dashes for lines."""
     spec = registry.engine(engine)
     for settings in spec.tiers.values():
-        for name in settings:
+        # What has a blank in it tells of the server, and is no setting.
+        for name in (name for name in settings if " " not in name):
             for spelled in (name, name.upper(), name.replace("_", "-")):
                 with pytest.raises(UsageError, match="is not to be set here"):
                     spec.resolve({"set": f"fine=1 {spelled}=1"})
@@ -58,6 +62,9 @@ def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
         ("redis", "save"),
         ("valkey", "no-appendfsync-on-rewrite"),
         ("ferretdb", "cache_size"),
+        ("clickhouse", "fsync_part_directory"),
+        ("influxdb", "data.index-version"),
+        ("victoriametrics", "memory.allowedBytes"),
     ],
 )
 def test_what_dyno_decides_is_not_to_be_set(engine: str, name: str) -> None:
@@ -68,7 +75,7 @@ def test_what_dyno_decides_is_not_to_be_set(engine: str, name: str) -> None:
 @every_server
 def test_a_server_of_the_users_own_is_not_changed(engine: str) -> None:
     spec = registry.engine(engine)
-    scheme = "mongodb" if engine == "ferretdb" else engine
+    scheme = SCHEMES.get(engine, engine)
     options = spec.resolve({"set": "one=1", "url": f"{scheme}://u@h/"})
     assert "leave one of them out" in str(spec.refuse(Tier.PROCESS, options))
     assert spec.refuse(Tier.PROCESS, {**options, "set": ""}) is None

@@ -213,7 +213,7 @@ ENGINE = EngineSpec(
     options=(
         foreign.setting("clickhouse", "clickhouses"),
         Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),
-        given.setting("settings", ()),
+        given.setting("settings", ("fsync_after_insert", "fsync_part_directory")),
     ),
     refuse=given.refused,
     server=serve,

@@ -60,9 +60,10 @@ def judge_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
-def judge_digest(got: Digest, right: Digest) -> int:
-    if got != right:
-        raise Wrong(f"the archive has {got}, expected {right}")
+def judge_digest(found: Digest, kept: Digest) -> int:
+    """Both are Dyno's own, worked out of what came back."""
+    if found != kept:
+        raise Wrong(f"the archive has {found}, expected {kept}")
     return 1
 
 
