@@ -169,7 +169,9 @@ def size(png: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("width", "scale", "pixels"), [(None, 1, 800), (640, 1, 640), (701, 3, 2103), (500, None, 1000)]
+    # Not much narrower: what stands beside the bars takes more room, the more doubts a busy machine leaves.
+    ("width", "scale", "pixels"),
+    [(None, 1, 800), (640, 1, 640), (701, 3, 2103), (640, None, 1280)],
 )
 def test_a_png_has_the_size_that_was_asked_for(
     shell: Shell, width: int | None, scale: int | None, pixels: int
