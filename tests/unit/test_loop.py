@@ -514,6 +514,28 @@ def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not()
     assert 30 * MS <= sum(feed.paused_cpu) <= 100 * MS
 
 
+@pytest.mark.parametrize(("shared", "elapsed_ns"), [(False, 3 * 5), (True, 3 * 5 + 30 + 100)])
+def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, shared: bool, elapsed_ns: int
+) -> None:
+    used = [1_000]
+    monkeypatch.setattr("dyno.measure.feed._of_others_ns", lambda: used[0])
+
+    def slices() -> Iterator[list[int]]:
+        # Two threads can use more than all of a pause, and no pause is longer than it was.
+        for pause, others in ((0, 0), (100, 30), (100, 200)):
+            clock.let_pass(pause)
+            used[0] += others
+            yield [1]
+
+    def call(items: Iterable[int]) -> None:
+        for _ in items:
+            clock.let_pass(5)
+
+    work = Bulk(call, slices(), 1, lambda answer, taken: 0)
+    assert bulk(work, Feed(work.feed, FOREVER, shared=shared))[1] == elapsed_ns
+
+
 @pytest.mark.parametrize(
     ("budget", "taken"),
     [

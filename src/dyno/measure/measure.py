@@ -149,7 +149,7 @@ class _Client:
                 _raised(seen)
             else:
                 assert isinstance(work, Bulk)
-                feed = Feed(work.feed, limit_ns - spent)
+                feed = Feed(work.feed, limit_ns - spent, shared=work.counted is not None)
                 answer, elapsed_ns = bulk(work, feed)
                 given, out_of_time = (answer, feed.taken), feed.out_of_time
             spent += elapsed_ns
@@ -299,7 +299,7 @@ class _Client:
     def _bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
         """Runs the one call: when it was over, and what records and judges it."""
         shared = self._flights.shared
-        feed = Feed(work.feed, left_ns, runs=shared)
+        feed = Feed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
         while self._flights.together and self._loop.now() < start:
             pass
         answer, spent_ns = bulk(work, feed)
