@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -33,6 +34,9 @@ class Setting:
     address: bool = False
     """The address of a user's own server, or where it stands: see `addresses`. What is secret in it is shown and kept
     nowhere."""
+    hold: Callable[[str], AbstractContextManager[str]] | None = None
+    """Called in the parent with a value that is not empty: what a run holds for itself from before its first trial to
+    its end, such as a device. Gives what the trials get in place of the value. Raises UsageError."""
 
     def read(self, text: Any, owner: str) -> Value:
         """The value of `text`, which may also be a value from a plan file. Raises UsageError."""

@@ -175,7 +175,8 @@ class Column:
 
     title: str
     of: str
-    """'param', 'fact', 'rate' (what a phase counts, a second) or 'operations' (its operations a second)."""
+    """'param', 'fact', 'rate' (what a phase counts, a second), 'operations' (its operations a second) or 'bandwidth'
+    (its bytes a second)."""
     name: str
     """Of the parameter, of the fact or of the phase."""
     kind: str = "text"
@@ -190,6 +191,10 @@ class Layout:
     columns: tuple[Column, ...]
     legend: tuple[str, ...] = ()
     """What its columns mean, in a line each."""
+    title: str = ""
+    """What stands above it."""
+    beside: bool = False
+    """Whether it stands under the tables by phase, and not in their place."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -182,7 +183,7 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
 
 
 def device(place: Path, *, root: Path = ROOT) -> Device:
-    """The counters of the block device (the partition, where it is one) that holds `place`: everybody's
+    """The counters of the block device (the partition, where it is one) that holds `place`, or that it is: everybody's
     input and output, from its `stat` under /sys.
 
     None where no block device is seen below: in memory, over a network, on an overlay; and where the
@@ -190,7 +191,8 @@ def device(place: Path, *, root: Path = ROOT) -> Device:
     mount names.
     """
     place = nearest_existing(place)
-    number = place.stat().st_dev
+    found = place.stat()
+    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
     candidates = [root / "sys/dev/block" / f"{os.major(number)}:{os.minor(number)}"]
     # The number of btrfs is no device's.
     source = filesystem(place, root=root)["device"]

@@ -33,12 +33,13 @@ def as_markdown(run: Run) -> str:
     """
     found, changing = groups(run), varying(run)
     apart = served(found)
-    if own := wide.tables(run, found):
+    own = wide.tables(run, found)
+    if own and not wide.beside(run):
         tables = [_own(each) for each in own]
         remarks = legend([group for group in found if group.phase in wide.phases(run)]) + wide.legend(run)
     else:
-        tables = [_group(group, changing, apart) for group in found]
-        remarks = legend(found) + meaning(found)
+        tables = [*(_group(group, changing, apart) for group in found), *map(_own, own)]
+        remarks = legend(found) + meaning(found) + (wide.legend(run) if own else [])
     answers = bullets(map(plain, words.answers(run)))
     return "\n\n".join([_heading(run), *filter(None, [answers]), *tables, *_remarks(run, found, remarks)]) + "\n"
 
@@ -47,7 +48,8 @@ def _own(found: wide.Wide) -> str:
     columns = {head: [line.cells[at] for line in found.lines] for at, head in enumerate(found.heads)}
     columns[wide.REMARKS] = [", ".join(line.remarks) for line in found.lines]
     below = f"\n\n{plain(found.floor)}" if found.floor else ""
-    above = f"**{places.tier(found.tier)}**\n\n" if found.tier else ""
+    heads = [f"**{head}**\n\n" for head in (found.title, places.tier(found.tier)) if head]
+    above = "".join(heads)
     return f"{above}{table(columns, {*found.words, wide.REMARKS})}{below}"
 
 

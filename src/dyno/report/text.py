@@ -60,7 +60,7 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
     """
     found = groups(run)
     own = [] if by_phase else wide.tables(run, found)
-    if own:
+    if own and not wide.beside(run):
         shown = [group for group in found if group.phase in wide.phases(run)]
         _header(run, console)
         widetext.render(own, console)
@@ -76,9 +76,10 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         beside = places.named(places.explained(group.tier))
         console.print(Text.assemble((group.place, "bold"), f"  {beside}" if beside else ""))
         _table(group, cells, widths, console)
+    widetext.render(own, console)
     sweeptext.render(run, console)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
-    _footer(run, found, legend(found) + columns, console)
+    _footer(run, found, legend(found) + columns + (wide.legend(run) if own else []), console)
 
 
 def _header(run: Run, console: Console) -> None:

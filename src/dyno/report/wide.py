@@ -19,7 +19,7 @@ from dyno.stats.summary import CellSummary
 
 INTERVAL = "±"
 MEANING = f"{INTERVAL}: how far the 95 % interval of the figures before it reaches at most, as a part of the median"
-RATES = ("rate", "operations")
+RATES = ("rate", "operations", "bandwidth")
 REMARKS = "remarks"
 
 
@@ -47,6 +47,7 @@ class Wide:
     lines: tuple[Line, ...]
     floor: str
     """What null engines reached; empty where there are none."""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ def phases(run: Run) -> list[str]:
 def legend(run: Run) -> list[str]:
     """What the columns mean."""
     return [*(run.header.get("layout") or {}).get("legend", ()), MEANING]
+
+
+def beside(run: Run) -> bool:
+    """Whether it stands under the tables by phase, and not in their place."""
+    return bool((run.header.get("layout") or {}).get("beside"))
 
 
 def tables(run: Run, found: Sequence[Group]) -> list[Wide]:
@@ -98,7 +104,9 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
     for place, cell in enumerate(cells):
         shown = {phase: row for phase, row in rows.get(id(cell), {}).items() if phase in of}
         valid = all(row.summary.valid for row in shown.values())
-        lines.append(Line(cell, tuple(texts[at][place] for at in kept), valid, tuple(_remarks(shown))))
+        # Beside the tables by phase, these have them.
+        remarks = () if beside(run) else tuple(_remarks(shown))
+        lines.append(Line(cell, tuple(texts[at][place] for at in kept), valid, remarks))
     spare = sorted((at for at in kept if columns[at].last), key=lambda at: -columns[at].last)
     return Wide(
         tier,
@@ -107,6 +115,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         tuple(columns[at].head for at in spare),
         tuple(lines),
         _floor([rows.get(id(cell), {}) for cell in mine if cell.floor], of),
+        (run.header.get("layout") or {}).get("title", ""),
     )
 
 
@@ -159,6 +168,8 @@ def _rate(phase: str, of: str) -> Callable[[Mapping[str, Row], Cell], str]:
         summary = rows[phase].summary
         if summary.throughput is None:
             return (summary.why or "not measured").split(":", 1)[0].split(" ", 1)[0]
+        if of == "bandwidth":
+            return units.bandwidth(None if summary.bandwidth is None else summary.bandwidth.median)
         return units.rate(summary.throughput.median if of == "rate" else operations(summary))
 
     return text

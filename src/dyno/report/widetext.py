@@ -18,6 +18,8 @@ def render(found: Sequence[Wide], console: Console) -> None:
     """A table for each tier, with the floor under it."""
     for wide in found:
         console.print()
+        if wide.title:
+            console.print(Text(wide.title, "bold"))
         if wide.tier is not None:
             console.print(Text.assemble((places.tier(wide.tier), "bold"), f": {wide.tier.meaning}"))
         _table(wide, console)

@@ -57,7 +57,7 @@ class Phase(_Named, total=False):
 
 class _Column(TypedDict):
     title: Text
-    of: Literal["param", "fact", "rate", "operations"]
+    of: Literal["param", "fact", "rate", "operations", "bandwidth"]
     name: Text
 
 
@@ -68,6 +68,8 @@ class Column(_Column, total=False):
 class Layout(TypedDict, total=False):
     columns: list[Column]
     legend: Texts
+    title: Text
+    beside: bool
 
 
 class _Axis(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -78,7 +78,11 @@ def execute(
 
     An interruption leaves the file readable, with every trial that had ended.
     """
-    with work.directory(root, observer.left) as place, Nurseries(plan.suite, place.path) as nurseries:
+    with (
+        _held(plan) as plan,
+        work.directory(root, observer.left) as place,
+        Nurseries(plan.suite, place.path) as nurseries,
+    ):
         _check_confinement(plan, place.path)
         _check_awake(plan, place.path)
         attempts = _open(plan, path, place.path, resume, overwrite)
@@ -95,6 +99,14 @@ def execute(
                 if worked == most:
                     break
     return results.load(path)
+
+
+@contextmanager
+def _held(plan: Plan) -> Iterator[Plan]:
+    """The plan whose trials get what the run holds for itself in the block. Raises UsageError."""
+    with ExitStack() as stack:
+        given = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
+        yield replace(plan, addresses={**plan.addresses, **given})
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:

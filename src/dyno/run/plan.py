@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -92,6 +93,10 @@ class Plan:
     their own in the run file, of which reports know no suite."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of users' own servers: as the cells have them, with what is secret hidden, to what they are. In no run file."""
+    holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What a run holds for itself while it lasts, as the cells name it, each with what takes hold of it."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of the engines that have one of their own: the path of the Python that their trials run in."""
 
@@ -130,8 +135,8 @@ class Plan:
 
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
-        whole = asdict(self)
-        del whole["cells"], whole["addresses"], whole["declared"], whole["interpreters"]
+        whole = asdict(replace(self, holds={}))
+        del whole["cells"], whole["addresses"], whole["declared"], whole["interpreters"], whole["holds"]
         return {**whole, "phases": list(self.phases)}
 
 
@@ -178,6 +183,12 @@ def make(asked: Asked) -> Plan:
             "charts": [asdict(chart) for chart in suite.charts],
         },
         addresses=addresses,
+        holds={
+            str(options[setting.name]): setting.hold
+            for spec, options, _ in rows
+            for setting in spec.options
+            if setting.hold is not None and options.get(setting.name)
+        },
         interpreters={spec.name: str(own) for spec, _, _ in rows if (own := spec.interpreter())},
     )
 

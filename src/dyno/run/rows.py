@@ -42,9 +42,17 @@ def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     _check_clients(rows, clients)
     if not rows:
         stored = tier is None or any(spec.tiers for spec in registry.engines_for(suite))
-        why = "no engine can run here; `dyno list` says what to install" if stored else f"it has no tiers, nor {tier}"
+        why = _none(suite) if stored else f"it has no tiers, nor {tier}"
         raise UsageError(f"suite {suite.name}: {why}")
     return rows + _floors(suite, rows)
+
+
+def _none(suite: Suite) -> str:
+    """Why nothing runs without being named: what its one engine lacks, where there is but one."""
+    wanting = [(s.name, s.lacking()) for s in registry.engines_for(suite) if s.name in suite.engines]
+    if len(wanting) == 1 and wanting[0][1]:
+        return f"engine {wanting[0][0]} {wanting[0][1]}"
+    return "no engine can run here; `dyno list` says what to install"
 
 
 def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:

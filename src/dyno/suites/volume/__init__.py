@@ -1,0 +1,33 @@
+"""Volumes: how fast does a disk, or a cloud's volume, read and write, how soon is it steady, and what does a flush cost?
+
+After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
+"""
+
+from __future__ import annotations
+
+from dyno.suite import Job, Workload
+from dyno.suites.volume.params import LAYOUT, LOADED, PARAMS, PHASES, PRESETS
+
+
+class VolumeSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "volume"
+    title = "a file or a device, read and written by fio; its warm-up, its flushes, and dd beside it"
+    ports = ("volume",)
+    engines = ("fio",)
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
+    layout = LAYOUT
+    charts = (LOADED,)
+    proof = None
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs none of it.
+        from dyno.suites.volume.workload import VolumeWorkload
+
+        return VolumeWorkload(job)
+
+
+SUITE = VolumeSuite()
