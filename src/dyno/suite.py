@@ -180,7 +180,7 @@ class Column:
     name: str
     """Of the parameter, of the fact or of the phase."""
     kind: str = "text"
-    """How a figure is written: 'text', 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
+    """How a figure is written: 'text', 'count', 'bytes', 'ratio', 'rate', 'ns' or 'bandwidth'."""
 
 
 @dataclass(frozen=True)

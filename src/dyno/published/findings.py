@@ -20,6 +20,8 @@ ALL = ("fastest", "slowest", "most", "least")
 """Of one against all others."""
 ABOUT, FAILS = "about", "fails"
 RELATIONS = (*MORE, *LESS, ABOUT, FAILS)
+OF_ITSELF = {"than_params", "than_phase", "than_fact"}
+"""In which one side differs from the other, so that both may be the same contender."""
 WITHIN = 0.25
 """By how much a ratio may be off that is said to be about so much, where the claim does not say."""
 
@@ -60,6 +62,12 @@ class Claim:
     high: float
     across_tiers: str = ""
     """Why rows of two tiers may be in its ratios, of phases that write nothing; empty where they may not."""
+    across_tools: str = ""
+    """Why figures of two outside tools may be in its ratios; empty where they may not."""
+    than_phase: str = ""
+    """Of the other row, where that is not the phase of the one."""
+    than_fact: str = ""
+    """Of the other side, where that is not the fact of the one."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
     relation, of = data.pop("relation", None), data.pop("of", None)
     if relation not in RELATIONS:
         raise UsageError(unknown(f"{where}: relation", relation, RELATIONS))
-    than = data.pop("than", None) or _others(of, relation, "than_params" in data, known)
+    than = data.pop("than", None) or _others(of, relation, not OF_ITSELF.isdisjoint(data), known)
     for name in (of, *than):
         if name not in known:
             raise UsageError(unknown(f"{where}: contender", name, known))
@@ -129,6 +137,9 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
         low=low,
         high=high,
         across_tiers=data.pop("across_tiers", ""),
+        across_tools=data.pop("across_tools", ""),
+        than_phase=data.pop("than_phase", ""),
+        than_fact=data.pop("than_fact", ""),
     )
     if data:
         raise UsageError(f"{where}: {', '.join(data)} is not known of a claim by {relation}")
@@ -136,7 +147,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
 
 
 def _others(of: str, relation: str, of_itself: bool, known: Mapping[str, str]) -> tuple[str, ...]:
-    """Where a claim does not say: itself with other parameters; or all others."""
+    """Where a claim does not say: itself, where the two sides differ in something else; or all others."""
     if of_itself:
         return (of,)
     return tuple(name for name in known if name != of) if relation in ALL else ()

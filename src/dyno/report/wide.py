@@ -67,7 +67,7 @@ def phases(run: Run) -> list[str]:
 
 def legend(run: Run) -> list[str]:
     """What the columns mean."""
-    return [*(run.header.get("layout") or {}).get("legend", ()), MEANING]
+    return [*(run.header.get("layout") or {}).get("legend", ()), *([] if beside(run) else [MEANING])]
 
 
 def beside(run: Run) -> bool:
@@ -140,11 +140,14 @@ def _asked(run: Run) -> Iterable[_Column]:
         if of == "param":
             yield _param(run, head, name)
         elif of == "fact":
-            yield _fact(head, name, column.get("kind", "text"), 1 + at)
+            kind = column.get("kind", "text")
+            # Before the figures of a table stands what it is about: that is held to. Facts beside tables are not.
+            yield _fact(head, name, kind, 1 + at if kind == "ns" or beside(run) else 0)
         elif of in RATES:
             yield _Column(head, _rate(name, of))
             following = asked[at + 1] if at + 1 < len(asked) else {}
-            if not (following.get("of") in RATES and following.get("name") == name):
+            # Tables by phase have the intervals.
+            if not beside(run) and not (following.get("of") in RATES and following.get("name") == name):
                 yield _Column(f"{INTERVAL} {name}", _reach(name), last=100 + at)
 
 
@@ -152,8 +155,7 @@ def _fact(head: str, name: str, kind: str, last: int) -> _Column:
     def text(rows: Mapping[str, Row], cell: Cell) -> str:
         return _written(fact(rows, name), kind)
 
-    # Before the figures of a table stands what it is about: that is held to.
-    return _Column(head, text, word=kind == "text", last=last if kind == "ns" else 0)
+    return _Column(head, text, word=kind == "text", last=last)
 
 
 def fact(rows: Mapping[str, Row], name: str) -> Fact:
@@ -201,6 +203,7 @@ def _written(value: Fact, kind: str) -> str:
         "ratio": lambda number: f"{number:.2f}",
         "rate": units.rate,
         "ns": units.duration,
+        "bandwidth": units.bandwidth,
     }
     return writers.get(kind, str)(value)
 

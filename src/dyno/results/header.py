@@ -13,7 +13,7 @@ from dyno.values import Amount, Count, Percent, Positive, Text
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
 Texts = list[Text]
-Written = Literal["count", "bytes", "ratio", "rate", "ns"]
+Written = Literal["count", "bytes", "ratio", "rate", "ns", "bandwidth"]
 """How a figure is written."""
 
 

@@ -6,7 +6,8 @@ interval is outside; else nobody can tell. So where the interval holds 1, no cla
 
 Rows of other tiers, rows that were not proven to be cold, and what an outside tool reported are in no ratio with
 others here either. But where what was published compared two tiers, a claim may say why they make no difference to
-it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. A tier says what an
+it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. In the same way it may say why the figures
+of two outside tools may be compared, which what Dyno timed itself never is with either. A tier says what an
 acknowledged write survives, which is in the time of what writes; a read acknowledges nothing. No name of a suite, a
 phase or an engine may be put here: claims bring theirs along.
 """
@@ -106,7 +107,9 @@ def _checks(run: Run, claim: Claim, there: set[str]) -> Iterator[Check]:
 
 
 def _ratios(run: Run, claim: Claim, phase: str, there: set[str]) -> Iterator[Check]:
-    rows = [row for row in summarize(run) if row.phase == phase and not row.cell.floor]
+    whole = [row for row in summarize(run) if not row.cell.floor]
+    rows = [row for row in whole if row.phase == phase]
+    others = [row for row in whole if row.phase == (claim.than_phase or phase)]
     mine = [row for row in rows if row.cell.asked == claim.of and _fits(row.cell, claim, claim.of_params)]
     if not mine:
         yield Check(claim, UNCLEAR, phase, None, "", why=_why_none(run, claim, phase))
@@ -114,7 +117,7 @@ def _ratios(run: Run, claim: Claim, phase: str, there: set[str]) -> Iterator[Che
         for name in claim.than:
             # One that nobody has here says nothing, and is named: see `Found.left_out`.
             if name in there:
-                yield _ratio(row, _beside(rows, row, claim, name), name, claim)
+                yield _ratio(row, _beside(others, row, claim, name), name, claim)
 
 
 def _fits(cell: Cell, claim: Claim, own: Mapping[str, object]) -> bool:
@@ -139,7 +142,7 @@ def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim)
     if other is None or why:
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=why)
     tiers = row.cell.tier_name, other.cell.tier_name
-    mine, base = _values(row, claim), _values(other, claim)
+    mine, base = _values(row, claim, claim.metric), _values(other, claim, claim.than_fact or claim.metric)
     verdict = paired([(mine[block], base[block]) for block in mine if block in base])
     if verdict.low is None or verdict.high is None:
         short = f"{verdict.blocks} blocks have both, and a ratio takes {FEWEST_BLOCKS}"
@@ -158,15 +161,18 @@ def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
     if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):
         return f"tier {row.cell.tier_name} is not compared with tier {other.cell.tier_name}"
     if row.reported_by != other.reported_by:
-        return "what an outside tool reported is not compared with what Dyno timed"
+        if None in (row.reported_by, other.reported_by):
+            return "what an outside tool reported is not compared with what Dyno timed"
+        if not claim.across_tools:
+            return f"what {row.reported_by} reported is not compared with what {other.reported_by} did"
     return ""
 
 
-def _values(row: CellSummary, claim: Claim) -> dict[int, float]:
+def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
     """By block. Of a fact only what is a number over zero."""
     if not claim.fact:
-        return speeds(row, metric(claim.metric))
-    told = zip(row.blocks, (_fact(sample, claim.metric) for sample in row.samples), strict=True)
+        return speeds(row, metric(name))
+    told = zip(row.blocks, (_fact(sample, name) for sample in row.samples), strict=True)
     return {block: float(value) for block, value in told if isinstance(value, (int, float)) and value > 0}
 
 

@@ -35,7 +35,7 @@ PARAMS = (
 
 PRESETS = {
     "quick": Preset(
-        {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 8},
+        {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5},
         samples=3,
         budget=1,
         timeout=180,
@@ -121,28 +121,36 @@ PHASES = (
     _copy("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
 )
 
-# dd beside fio.
+# What the tables by phase have apart.
 LAYOUT = Layout(
-    title="dd beside fio, writing in order",
+    title="dd beside fio, writing in order; reads of what was never written beside others; the warm-up",
     beside=True,
     columns=(
-        Column("block_size", "param", "block_size"),
+        Column("block", "param", "block_size"),
         Column("depth", "param", "depth"),
         Column("dd", "bandwidth", "dd"),
-        Column("dd conv=fdatasync", "bandwidth", "dd-fdatasync"),
-        Column("dd oflag=direct", "bandwidth", "dd-direct"),
-        Column("fio, direct", "bandwidth", "seq-write"),
-        Column("flush after dd", "fact", "flush_after_ns", "ns"),
-        Column("dd, flushed", "fact", "flushed_bytes_per_second", "bytes"),
+        Column("dd flushed", "fact", "flushed_bytes_per_second", "bandwidth"),
+        Column("dd fdatasync", "bandwidth", "dd-fdatasync"),
+        Column("dd direct", "bandwidth", "dd-direct"),
+        Column("fio direct", "bandwidth", "seq-write"),
+        Column("unwritten/s", "rate", UNWRITTEN),
+        Column("written/s", "rate", "rand-read"),
+        Column("steady after", "fact", "steady_after_ns", "ns"),
+        Column("penalty %", "fact", "penalty_percent", "ratio"),
     ),
     legend=(
-        "dd: as it is mostly run. It ends when memory has the data, so it tells how fast memory takes it; flush after"
-        " dd: what fdatasync took then; dd, flushed: the bytes by both times together, a second",
-        "dd conv=fdatasync: flushed once at the end, by the page cache's own order and size of requests; the truest of"
-        " what dd can do, and still one thread, zeros alone, a new file, and a mean without IOPS or latencies",
-        "dd oflag=direct: past the page cache, and one request at a time: the device's latency more than its bandwidth",
-        "fio, direct: past the page cache, as many requests in flight as depth says, of random bytes, over blocks that"
-        " were written before, for a set time. The volume's bandwidth is where more depth adds no more",
+        "dd: as it is mostly run. It ends when memory has the data, so it tells how fast memory takes it; dd flushed:"
+        " the same bytes by the time that it took and that fdatasync took after it",
+        "dd fdatasync: dd conv=fdatasync, flushed once at the end, in the order and the sizes that the page cache likes;"
+        " the truest of what dd can do, and still one thread, zeros alone, a new file, and a mean without latencies",
+        "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than its"
+        " bandwidth",
+        "fio direct: past the page cache, as many requests in flight as depth says, random bytes, blocks that were"
+        " written before, a set time. A volume's bandwidth is where more depth adds no more",
+        "unwritten/s, written/s: random reads of what was never written and of what was. The former may be answered"
+        " without a look at the device, and tell nothing of it",
+        "steady after, penalty: of the warm-up, random writes to what was never written: when the rate was steady by"
+        " SNIA's test, and by how much it was lower until each block had been written once; nothing where it never was",
     ),
 )
 
