@@ -62,6 +62,9 @@ def _said(found: Found, names: Names) -> Iterator[str]:
         yield f"taken as: {finding.read_as}"
     for why in dict.fromkeys(check.claim.across_tiers for check in found.checks if check.across):
         yield f"rows of two tiers, which Dyno ranks nowhere else: {why}"
+    for why in dict.fromkeys(check.claim.across_tools for check in found.checks if check.ratio is not None):
+        if why:
+            yield f"figures of two tools, which Dyno compares nowhere else: {why}"
     if found.left_out:
         yield f"without {listed([names.get(name, name) for name in found.left_out])}: not run here"
     if len({check.kind for check in found.checks}) > 1:
@@ -121,7 +124,9 @@ def _claimed(check: Check, names: Names) -> str:
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
     other = _side(than, claim.than_params, names) if than else "the others"
     what = f"{claim.metric} of " if claim.fact else ""
-    return f"{what}{one} {_relation(claim)} {other}{_bound(claim)}"
+    beside = f"{claim.than_fact} of " if claim.than_fact else ""
+    where = f" in {claim.than_phase}" if claim.than_phase else ""
+    return f"{what}{one} {_relation(claim)} {beside}{other}{where}{_bound(claim)}"
 
 
 def _side(engine: str, params: Mapping[str, object], names: Names) -> str:

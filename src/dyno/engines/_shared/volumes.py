@@ -27,6 +27,8 @@ NULL = "null"
 WAITING = ("sync", "mmap")
 """Engines of fio's that have one request in flight, whatever is asked for."""
 HELD = "/proc/"
+LOOP = 7
+"""The major number of loop devices."""
 FRESH = "discarded: as if it had never been written"
 NOT_FRESH = "as it was found: it can't be discarded, so it may have been written before"
 
@@ -83,7 +85,7 @@ class Opened:
         }
 
     def files(self) -> Iterable[Path]:
-        if self.ioengine == NULL:
+        if self.ioengine == NULL or self.descriptor is not None:
             return ()
         return [path for path in (self.path(),) if path.exists()]
 
@@ -95,6 +97,8 @@ class Opened:
             yield Caveat("floor", "reads and writes nothing: fio's own cost, which is inside every other figure")
         elif not self.direct:
             yield Caveat("page-cache", "through the page cache: memory answers what it has, and takes what is written")
+        if self.descriptor is not None and os.major(os.fstat(self.descriptor).st_rdev) == LOOP:
+            yield Caveat("loop-device", "a loop device: below it is a file, as a rule through the page cache")
 
 
 class Volume:
@@ -102,6 +106,9 @@ class Volume:
 
     def __init__(self, engine: Opened) -> None:
         self._engine = engine
+
+    def place(self) -> Path:
+        return self._engine.home if self._engine.descriptor is None else self._engine.path()
 
     def fresh(self, size: int) -> str:
         engine = self._engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from dyno.suite import Report
@@ -54,6 +55,9 @@ Enough = Callable[[Sequence[Round]], bool]
 
 class Volume(Protocol):
     """Engines implement it as a class called with `(engine)`."""
+
+    def place(self) -> Path:
+        """On the device whose traffic it makes, or that device."""
 
     def fresh(self, size: int) -> str:
         """Makes that many bytes of it such as were never written. How, in words."""

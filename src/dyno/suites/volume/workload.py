@@ -56,7 +56,8 @@ class VolumeWorkload(Workload):
         pass
 
     def place(self) -> Path | None:
-        return next(iter(self._engine.files()), None)
+        with self.connect() as volume:
+            return volume.place()
 
     def close(self) -> None:
         self._engine.close()

@@ -1,0 +1,197 @@
+"""Guards the judgement of a device that a user gives up: what is in use, or holds what somebody may want, is refused
+before a byte is written; and what was judged is what is written to, whatever its path leads to by then.
+
+What is on a device is judged on files as well, which can be made everywhere; the rest takes loop devices.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, sh, swap
+
+from dyno.host import blockdevice
+from dyno.host.blockdevice import Taken, held, signatures
+
+
+def refused(path: object) -> str:
+    with pytest.raises(Taken) as told, held(str(path)):
+        pass
+    return str(told.value)
+
+
+# -- on files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_a_signature_is_found(kind: str, tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    HOLDS[kind](file)
+    before = digest(file)
+    with file.open("rb") as opened:
+        found = signatures(opened.fileno())
+    assert kind in found or (kind == "gpt" and "PMBR" in found)
+    assert digest(file) == before
+
+
+def test_what_was_never_written_and_what_has_no_form_hold_nothing(tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    with file.open("rb") as opened:
+        assert signatures(opened.fileno()) == []
+    file.write_bytes(b"\xa7" * MIB)
+    with file.open("rb") as opened:
+        assert signatures(opened.fileno()) == []
+
+
+def test_without_what_looks_at_signatures_nothing_is_taken_for_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with image(tmp_path / "image").open("rb") as opened, pytest.raises(Taken, match="wipefs"):
+        signatures(opened.fileno())
+
+
+def test_a_look_that_failed_is_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "wipefs"
+    program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(blockdevice, "PROBE", str(program))
+    with image(tmp_path / "image").open("rb") as opened, pytest.raises(Taken, match="broken"):
+        signatures(opened.fileno())
+
+
+def test_what_is_no_block_device_is_refused_unopened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"data")
+    (tmp_path / "link").symlink_to("file")
+    # A pipe that were opened would be waited for.
+    for path in ("/dev/zero", tmp_path, tmp_path / "file", tmp_path / "link", tmp_path / "pipe"):
+        assert refused(path) == "is no block device"
+    assert "No such file" in refused(tmp_path / "nothing")
+    assert (tmp_path / "file").read_bytes() == b"data"
+
+
+# -- on loop devices ------------------------------------------------------------------------------------------
+
+
+def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    before = digest(file)
+    with looped(file) as device:
+        with held(device) as mine:
+            assert mine.size_bytes == file.stat().st_size
+            assert refused(device).startswith("is in use")
+        with held(device):
+            "It is let go of at the end."
+    assert digest(file) == before
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    HOLDS[kind](file)
+    before = digest(file)
+    (tmp_path / "link").unlink(missing_ok=True)
+    with looped(file) as device:
+        (tmp_path / "link").symlink_to(device)
+        for path in (device, tmp_path / "link"):
+            assert refused(path).startswith("holds ")
+    assert digest(file) == before
+
+
+def test_a_device_that_is_mounted_is_refused_by_where(tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    ext4(file)
+    with looped(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
+        assert refused(device) == f"is in use: it is mounted on {tmp_path / 'there'}"
+
+
+def test_a_device_that_is_swap_is_refused(tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    swap(file)
+    with looped(file) as device:
+        try:
+            sh("swapon", device)
+        except Exception as error:
+            pytest.skip(f"no swap can be added here: {error}")
+        try:
+            assert refused(device) == "is in use: it is swap"
+        finally:
+            sh("swapoff", device)
+
+
+def test_a_device_that_is_read_only_or_has_nothing_behind_it_is_refused(tmp_path: Path) -> None:
+    with looped(image(tmp_path / "image"), "--read-only") as device:
+        assert refused(device) == "is read-only"
+    with looped(image(tmp_path / "empty", 0)) as device:
+        assert refused(device).startswith("has no size")
+
+
+def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    HOLDS["dos"](file)
+    before = digest(file)
+    with looped(file, "--partscan") as device:
+        part = Path(f"{device}p1")
+        if not Path(f"/sys/class/block/{part.name}").exists():
+            pytest.skip("this kernel reads no partitions of loop devices")
+        assert part.name in refused(device)
+        if not part.exists():
+            number = Path(f"/sys/class/block/{part.name}/dev").read_text().strip().split(":")
+            os.mknod(part, 0o600 | 0o060000, os.makedev(*map(int, number)))
+        try:
+            assert refused(part).startswith("is a partition")
+        finally:
+            part.unlink(missing_ok=True)
+    assert digest(file) == before
+
+
+def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
+    ext4(precious)
+    before, link, really = digest(precious), tmp_path / "link", os.open
+    with looped(bare) as one, looped(precious) as other:
+        link.symlink_to(one)
+
+        def swapped(path: str, *how: int) -> int:
+            link.unlink()
+            link.symlink_to(other)
+            return really(path, *how)
+
+        monkeypatch.setattr(os, "open", swapped)
+        assert refused(link) == "was another device when it was looked at"
+    assert digest(precious) == before
+
+
+def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
+    """Whatever the path leads to by then."""
+    bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
+    ext4(precious)
+    before, link = digest(precious), tmp_path / "link"
+    with looped(bare) as one, looped(precious) as other:
+        link.symlink_to(one)
+        with held(str(link), writable=True) as device:
+            link.unlink()
+            link.symlink_to(other)
+            os.pwrite(device.descriptor, b"mine", 0)
+            os.fsync(device.descriptor)
+    assert bare.read_bytes()[:4] == b"mine"
+    assert digest(precious) == before
+
+
+@pytest.mark.parametrize("length", [MIB, 4 * MIB])
+def test_a_discard_gives_up_the_begin_alone(length: int, tmp_path: Path) -> None:
+    file = tmp_path / "image"
+    file.write_bytes(b"x" * 8 * MIB)
+    with looped(file) as device, held(device, writable=True) as mine:
+        if not blockdevice.discard(mine.descriptor, length):
+            pytest.skip("no holes can be made in files here")
+        assert os.pread(mine.descriptor, 4, 0) == bytes(4)
+        assert os.pread(mine.descriptor, 4, length) == b"xxxx"
+
+
