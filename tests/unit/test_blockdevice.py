@@ -137,7 +137,11 @@ def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) ->
     with looped(file, "--partscan") as device:
         part = Path(f"{device}p1")
         if not Path(f"/sys/class/block/{part.name}").exists():
-            pytest.skip("this kernel reads no partitions of loop devices")
+            try:
+                # Of a kernel that reads no partition tables.
+                sh("addpart", device, 1, 2048, 8192)
+            except Exception as error:
+                pytest.skip(f"a loop device has no partitions here: {error}")
         assert part.name in refused(device)
         if not part.exists():
             number = Path(f"/sys/class/block/{part.name}/dev").read_text().strip().split(":")

@@ -1,0 +1,135 @@
+"""Guards the engines of the suite volume: each passes the conformance suite of the port `volume`, in each way in which it
+asks the kernel; and that suite fails on a port that tells of its work what can't be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.engines import fio
+from dyno.model import Wrong
+from dyno.suite import Report
+from dyno.suites.volume.conformance import CHECKS, Opened
+from dyno.suites.volume.port import IO, Volume
+
+PORT = "volume"
+SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]
+GIVEN: tuple[Mapping[str, Any], ...] = (
+    {"ioengine": "io_uring"},
+    {"ioengine": "sync"},
+    {"ioengine": "mmap"},
+    {"direct": "no"},
+)
+
+
+def opened(spec: EngineSpec, home: Path, wrap: Callable[[Volume], Volume] = lambda port: port, **given: Any) -> Opened:
+    """As the checks want it: a port on the engine with these options."""
+
+    @contextmanager
+    def connect(name: str) -> Iterator[Volume]:
+        place = home / name
+        place.mkdir()
+        with (
+            closing(spec.opener(place, None, spec.resolve(given))) as engine,
+            closing(spec.ports[PORT].open(engine)) as port,
+        ):
+            yield wrap(port)
+
+    return connect
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=spec.name) for spec in SPECS])
+def test_an_engine_passes_the_check(spec: EngineSpec, check: str, place: Path) -> None:
+    require(spec)
+    CHECKS[check](opened(spec, place), None)
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+def test_ours_passes_the_check_in_each_way_of_asking_the_kernel(given: Mapping[str, Any], place: Path) -> None:
+    require(fio.ENGINE)
+    CHECKS["integrity"](opened(fio.ENGINE, place, **given), None)
+    CHECKS["reports"](opened(fio.ENGINE, place, **given), None)
+
+
+def test_every_option_is_tried_but_that_which_destroys() -> None:
+    tried = {name for given in GIVEN for name in given}
+    assert tried == {option.name for option in fio.ENGINE.options} - {"destroy"}
+
+
+# -- the checks -----------------------------------------------------------------------------------------------------
+
+
+class Made:
+    """A port whose figures are made up, and wrong in one way."""
+
+    def __init__(self, **wrong: Any) -> None:
+        self._wrong = wrong
+
+    def fresh(self, size: int) -> str:
+        return ""
+
+    def lay(self, size: int) -> None:
+        pass
+
+    def place(self) -> Path:
+        return Path()
+
+    def verify(self, size: int) -> str | None:
+        return self._wrong.get("verify")
+
+    def run(self, io: IO, limit_ns: int, round_ns: int, enough: object = None) -> Report:
+        kinds = {"read": [(5, 1)], "write": [(5, 1)]} if io.mixed else {}
+        report = Report("made up", 2, 2, 10**9, bytes=2 * io.block_size, latencies=[(5, 2)], by_kind=kinds)
+        return replace(report, **{name: value for name, value in self._wrong.items() if name != "verify"})
+
+    def copy(self, how: str, block_size: int, size: int) -> Report:
+        items = size // block_size
+        report = Report("made up", items, items, 10**9, bytes=size)
+        return replace(report, **{name: value for name, value in self._wrong.items() if name == "bytes"})
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def made(**wrong: Any) -> Iterator[Opened]:
+    @contextmanager
+    def connect(name: str) -> Iterator[Volume]:
+        yield Made(**wrong)
+
+    yield connect
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_sound_port_passes(check: str) -> None:
+    with made() as connect:
+        CHECKS[check](connect, None)
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong"),
+    [
+        ("integrity", {"verify": "verify: bad header"}),
+        ("reports", {"bytes": 4096}),
+        ("reports", {"latencies": [(5, 1)]}),
+        ("reports", {"by_kind": {"read": [(5, 2)]}}),
+        ("reports", {"first_error": "Input/output error"}),
+        ("reports", {"operations": 0, "items": 0, "bytes": 0, "latencies": []}),
+        ("flushes", {"latencies": [(5, 1)]}),
+        ("copies", {"bytes": 4096}),
+    ],
+    ids=str,
+)
+def test_a_check_fails_on_what_it_guards(check: str, wrong: dict[str, Any]) -> None:
+    with made(**wrong) as connect, pytest.raises(Wrong):
+        CHECKS[check](connect, None)

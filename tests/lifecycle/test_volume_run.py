@@ -1,0 +1,249 @@
+"""The suite volume as a user runs it: on a directory and on a device that was given up; what is refused before anything
+is started; and volumes that are full or give errors, which are told of while the run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, possible
+from needed import require
+from shell import Shell, is_one_line
+
+from dyno import registry
+
+SUITE = registry.suite("volume")
+PHASES = [phase.name for phase in SUITE.phases]
+SMALL = ("-p", "area=2m", "-p", "block_size=4k", "-p", "depth=1", "-p", "warm=1", "--budget", 0.1, "--samples", 1)
+RUN = ("run", "volume", *SMALL, "-o", "r.json", "--overwrite")
+
+
+@pytest.fixture(autouse=True)
+def there() -> None:
+    require(registry.engine("fio"))
+
+
+def sampled(shell: Shell, engine: str = "fio") -> dict[str, dict[str, Any]]:
+    return {sample["phase"]: sample for line in shell.attempts(engine) for sample in line["samples"]}
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    return tmp_path / "link"
+
+
+# -- on a directory -------------------------------------------------------------------------------------------
+
+
+def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
+    ended = shell.dyno(*RUN, "-e", "fio")
+    assert ended.status == 0, ended.out + ended.err
+    found = sampled(shell)
+    assert list(found) == PHASES
+    for name, sample in found.items():
+        assert sample["void"] is None and sample["checked"] > 0 and sample["errors"] == 0, name
+        assert sample["reported_by"].startswith("dd " if name.startswith("dd") else "fio ")
+        assert sample["bytes"] == sample["items"] * 4096, name
+        # A job that can be typed.
+        assert sample["facts"]["command"].startswith(sample["reported_by"].split()[0])
+        # dd tells no latency.
+        assert (sample["histogram"] is None) == name.startswith("dd"), name
+    assert set(found["rand-mixed"]["by_kind"]) == set(found["seq-mixed"]["by_kind"]) == {"read", "write"}
+    assert set(found["flush"]["by_part"]) == {"writing", "flushing"}
+    assert {"submission", "completion"} >= set(found["rand-read"]["by_part"]) > set()
+    assert "dd beside fio" in ended.out and "dd fdatasync" in ended.out
+    assert found["dd"]["facts"]["flush_after_ns"] > 0
+
+
+def test_a_warm_up_is_drawn_and_says_when_it_was_steady(shell: Shell) -> None:
+    ended = shell.dyno(*RUN, "-e", "fio", "--phases", "warm-up", "-p", "warm=3")
+    assert ended.status == 0, ended.out + ended.err
+    facts, points = sampled(shell)["warm-up"]["facts"], sampled(shell)["warm-up"]["series"]
+    assert facts["fresh_by"].startswith("a new file")
+    assert facts["steady"] is (facts["steady_after_ns"] is not None) is (facts["penalty_percent"] is not None)
+    assert len(points) >= 2 and {point["interval_ns"] for point in points} == {facts["round_ns"]}
+    assert [point["from_ns"] // facts["round_ns"] for point in points] == list(range(len(points)))
+    drawn = shell.dyno("plot", "r.json", "--chart", "series", "-o", "w.svg")
+    assert drawn.status == 0 and (shell.home / "w.svg").stat().st_size > 0, drawn.err
+
+
+def test_what_has_one_request_in_flight_is_measured_at_that_depth_alone(shell: Shell) -> None:
+    ended = shell.dyno(*RUN, "-e", "fio:ioengine=sync,fio", "-p", "depth=2", "--phases", "rand-read,flush,dd")
+    assert ended.status == 0, ended.out + ended.err
+    assert list(sampled(shell)) == ["rand-read"]
+    absent = {line["cell"]: set(line["absent"]) for line in shell.attempts()}
+    assert sorted(map(len, absent.values())) == [2, 2, 3], "the one that waits has none of them"
+
+
+def test_two_sizes_and_depths_make_sweeps_and_a_curve(shell: Shell) -> None:
+    ended = shell.dyno(*RUN, "-e", "fio", "-p", "block_size=4k,64k", "-p", "depth=1,4", "--phases", "rand-read")
+    assert ended.status == 0, ended.out + ended.err
+    assert "op/s by block_size" in ended.out
+    drawn = shell.dyno("plot", "r.json", "--chart", "iops-latency", "-o", "-")
+    assert drawn.status == 0 and "IOPS" in drawn.out, drawn.err
+
+
+def test_without_fio_one_line_says_what_installs_it(shell: Shell, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "dd").symlink_to(shutil.which("dd") or "dd")
+    shell.given["PATH"] = str(programs)
+    for words in ((), ("-e", "fio")):
+        ended = shell.dyno("run", "volume", *words, "-o", "r.json")
+        assert ended.status == 2 and is_one_line(ended.err), ended.err
+        assert "dyno install fio" in ended.err
+    assert not shell.file.exists()
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+def refused(shell: Shell, *words: object) -> str:
+    """The line that says why: nothing was started."""
+    ended = shell.dyno(*RUN, *words)
+    assert ended.status == 2 and is_one_line(ended.err) and not ended.out, ended.out + ended.err
+    assert not shell.file.exists()
+    return ended.err
+
+
+def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    assert "is no block device" in refused(shell, "-e", f"fio:destroy={tmp_path / 'file'}")
+    assert "can't be opened" in refused(shell, "-e", f"fio:destroy={tmp_path / 'nothing'}")
+    assert (tmp_path / "file").read_bytes() == b"data"
+
+
+def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> None:
+    file = image(tmp_path / "image")
+    before = digest(file)
+    with looped(file) as device:
+        assert "device is not known" in refused(shell, "-p", f"device={device}")
+        assert "device is not known" in refused(shell, "-e", f"fio:device={device}")
+        refused(shell, "-e", "fio", "--work", device)
+    assert digest(file) == before
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_a_device_that_holds_something_is_refused_also_by_a_link(
+    kind: str, shell: Shell, tmp_path: Path, link: Path
+) -> None:
+    file = image(tmp_path / "image")
+    HOLDS[kind](file)
+    before = digest(file)
+    with looped(file) as device:
+        link.symlink_to(device)
+        for path in (device, link):
+            assert "holds" in refused(shell, "-e", f"fio:destroy={path}")
+    assert digest(file) == before
+
+
+def test_a_mounted_device_is_refused(shell: Shell, tmp_path: Path, link: Path) -> None:
+    file = image(tmp_path / "image")
+    ext4(file)
+    with looped(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
+        link.symlink_to(device)
+        before = digest(file)
+        for path in (device, link):
+            assert "is mounted" in refused(shell, "-e", f"fio:destroy={path}")
+    assert digest(file) == before
+
+
+def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path, link: Path) -> None:
+    with looped(image(tmp_path / "image")) as device:
+        link.symlink_to(device)
+        words = f"fio:destroy={device},fio:destroy={device}+ioengine=sync"
+        ended = shell.dyno(*RUN, "-e", words, "--phases", "rand-read")
+        assert ended.status == 0, ended.out + ended.err
+        shell.file.unlink()
+        assert "is in use" in refused(shell, "-e", f"fio:destroy={device},fio:destroy={link}")
+
+
+# -- on a device ----------------------------------------------------------------------------------------------
+
+
+def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "image"
+    file.write_bytes(b"\xa7" * 4 * MIB)
+    with looped(file) as device:
+        ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
+        assert ended.status == 0, ended.out + ended.err
+        found = sampled(shell, f"fio:destroy={device}")
+        assert list(found) == PHASES and not any(sample["void"] for sample in found.values())
+        shell.file.unlink()
+        assert "in use" not in ended.out
+    assert file.stat().st_size == 4 * MIB
+    assert file.read_bytes()[2 * MIB :] == b"\xa7" * 2 * MIB, "what is beyond area"
+    assert file.read_bytes()[: 2 * MIB] != b"\xa7" * 2 * MIB
+
+
+def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_path: Path) -> None:
+    with looped(image(tmp_path / "image", MIB)) as device:
+        ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
+    assert ended.status == 3 and "-p area=1m" in ended.out, ended.out + ended.err
+
+
+# -- volumes that fail ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    with mounted("none", tmp_path / "tiny", "-t", "tmpfs", "-o", "size=4m") as place:
+        yield place
+
+
+def why(shell: Shell, engine: str) -> dict[str, str]:
+    """Why phases have no number."""
+    return {phase: cell["why"] for (name, phase), cell in shell.cells().items() if name == engine and not cell["valid"]}
+
+
+def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
+    ended = shell.dyno(*RUN, "-e", "fio:direct=no,fio_null", "-p", "area=32m", "--work", tiny, "--retries", 0)
+    assert ended.status in (1, 3), ended.out + ended.err
+    told = why(shell, "fio:direct=no")
+    assert "No space left on device" in told["warm-up"], told
+    assert sampled(shell, "fio:direct=no")["warm-up"]["errors"] == 1
+    assert "No space left on device" in told["rand-read"], told
+    assert {line["outcome"] for line in shell.attempts("fio_null")} == {"ok"}
+
+
+def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
+    """What is below it has less room than it says."""
+    with looped(image(tiny / "image")) as device:
+        engine = f"fio:destroy={device}"
+        ended = shell.dyno(*RUN, "-e", f"{engine},fio_null", "-p", "area=16m", "-p", "warm=5", "--retries", 0)
+    assert ended.status in (1, 3), ended.out + ended.err
+    assert any(word in why(shell, engine)["warm-up"] for word in ("Input/output error", "No space left")), ended.out
+    assert {line["outcome"] for line in shell.attempts("fio_null")} == {"ok"}
+
+
+def test_a_device_that_goes_read_only_is_told_of(place: Path) -> None:
+    from dyno.suites.volume.port import IO
+
+    possible()
+    spec = registry.engine("fio")
+    with looped(image(place / "image")) as device:
+        engine = spec.opener(place, None, {**spec.resolve({}), "destroy": device})
+        port = spec.ports["volume"].open(engine)
+        port.lay(MIB)
+        _set_read_only(engine.descriptor)
+        report = port.run(IO("randwrite", 4096, MIB), 10**8, 0)
+        read = port.run(IO("randread", 4096, MIB), 10**8, 0)
+        copied = port.copy("direct", 4096, MIB)
+        engine.close()
+    for each in (report, copied):
+        assert each.errors == 1 and each.items == 0, each
+    assert report.first_error in (os.strerror(1), os.strerror(5), os.strerror(13), os.strerror(30)), report
+    assert read.errors == 0 and read.items > 0
+
+
+def _set_read_only(descriptor: int) -> None:
+    import fcntl
+    import struct
+
+    fcntl.ioctl(descriptor, 0x125D, struct.pack("i", 1))
