@@ -128,7 +128,7 @@ class Volume:
             return
         if engine.descriptor is not None:
             self._fits(engine.descriptor, size)
-        elif not engine.path().exists():
+        elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
         # Once and flushed, in large requests: by what any file system and device takes.
         words = _untimed(self._command(IO("write", min(size, 1 << 20), size)))
@@ -179,8 +179,8 @@ class Volume:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said = next((line for line in told.stdout.splitlines() if "error" in line or "verify" in line), "")
-        return None if told.returncode == 0 else said or f"fio ended with status {told.returncode}"
+        said = [line for line in told.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
+        return None if told.returncode == 0 else " ".join([*said, f"(status {told.returncode})"])
 
     @staticmethod
     def _fits(descriptor: int, size: int) -> None:

@@ -38,7 +38,7 @@ PRESETS = {
         {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5},
         samples=3,
         budget=1,
-        timeout=180,
+        timeout=300,
     ),
     "standard": Preset(
         {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4, 16, 64), "warm": 60},
