@@ -48,6 +48,8 @@ def looped(file: Path, *flags: str) -> Iterator[str]:
     try:
         yield device
     finally:
+        # Of the number, whatever file is below it next.
+        sh("blockdev", "--setrw", device)
         sh("losetup", "--detach", device)
 
 

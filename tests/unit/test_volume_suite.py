@@ -1,0 +1,209 @@
+"""Guards the parts of the suite volume that run nothing: when a rate is steady, what a warm-up shows, what fio is told,
+what its output says, and the values of parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno import registry
+from dyno.engines._shared import ddrun, fiorun
+from dyno.engines._shared.fiorun import Target
+from dyno.model import UsageError
+from dyno.suites.volume import steady
+from dyno.suites.volume.port import IO, Round
+
+MS, SECOND = 10**6, 10**9
+BLOCK = 4096
+
+
+def rounds(rates: Sequence[int]) -> list[Round]:
+    return [Round((at + 1) * SECOND, SECOND, rate) for at, rate in enumerate(rates)]
+
+
+# -- steady -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rates", "is_steady"),
+    [
+        ([100] * 5, True),
+        ([100] * 4, False),
+        ([1, 1, 1, 100, 100, 100, 100, 100], True),
+        # 20.2 % of the mean from the least to the most.
+        ([100, 100, 121, 100, 100], False),
+        ([100, 100, 120, 100, 100], True),
+        # Not that far apart, and rising by more than 10 %.
+        ([95, 98, 100, 104, 108], False),
+        ([98, 99, 100, 101, 102], True),
+        ([0] * 5, False),
+    ],
+    ids=str,
+)
+def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: bool) -> None:
+    assert steady.steady(rates) is is_steady
+
+
+def test_a_warm_up_goes_on_until_all_is_written_however_even_the_rate() -> None:
+    area = 200 * BLOCK
+    assert [steady.enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]
+
+
+def test_a_warm_up_is_told_by_what_was_new_and_what_was_steady() -> None:
+    told = steady.facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
+    assert told == {
+        "steady": True,
+        "steady_after_ns": 3 * SECOND,
+        # The hundredth block was written in the third second.
+        "fresh_per_second": pytest.approx(100 / 3),
+        "steady_per_second": pytest.approx(100),
+        "penalty_percent": pytest.approx(200 / 3),
+        "passes": 6,
+    }
+
+
+def test_what_never_was_steady_has_no_penalty() -> None:
+    told = steady.facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
+    assert told["steady"] is False and told["fresh_per_second"] == pytest.approx(50)
+    assert told["steady_after_ns"] is told["steady_per_second"] is told["penalty_percent"] is None
+
+
+def test_what_is_faster_while_it_is_new_has_a_penalty_below_nothing() -> None:
+    told = steady.facts(rounds([200, 100, 100, 100, 100, 100]), BLOCK, 200 * BLOCK)
+    assert told["penalty_percent"] == pytest.approx(-100)
+
+
+# -- fio ----------------------------------------------------------------------------------------------------------
+
+
+def given(io: IO, **how: Any) -> dict[str, str]:
+    whole = {"ioengine": "libaio", "direct": True, "limit_ns": 1500 * MS, **how}
+    _, *words = fiorun.command(io, Target(Path(), "volume"), **whole)
+    return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words)}
+
+
+def test_a_job_is_told_as_it_was_asked_for() -> None:
+    told = given(IO("randrw", BLOCK, 1 << 20, depth=8, jobs=2, read_percent=70, seed=3))
+    wanted = {"rw": "randrw", "bs": "4096", "size": "1048576", "iodepth": "8", "numjobs": "2", "rwmixread": "70"}
+    wanted |= {"ioengine": "libaio", "direct": "1", "runtime": "1500ms", "randseed": "3"}
+    assert wanted.items() <= told.items() and "fdatasync" not in told
+    # Nothing is made where something is to be found.
+    assert told["allow_file_create"] == "0"
+
+
+def test_jobs_in_order_share_the_area_and_those_at_random_do_not() -> None:
+    told = given(IO("write", BLOCK, 10 * BLOCK, jobs=3))
+    assert told["size"] == told["offset_increment"] == str(3 * BLOCK)
+    assert "offset_increment" not in given(IO("randwrite", BLOCK, 10 * BLOCK, jobs=3))
+
+
+def test_a_flush_is_of_a_plain_write_through_the_page_cache() -> None:
+    told = given(IO("write", BLOCK, 1 << 20, flush=True), ioengine="io_uring")
+    assert told["fdatasync"] == "1" and told["direct"] == "0" and told["ioengine"] == "psync"
+
+
+def kind(ios: int = 0, at_ms: int = 0, bins: dict[str, int] | None = None) -> dict[str, Any]:
+    told = {"bins": bins or {}}
+    return {
+        "total_ios": ios,
+        "io_bytes": ios * BLOCK,
+        "runtime": at_ms,
+        "lat_ns": told,
+        "clat_ns": told,
+        "slat_ns": {},
+    }
+
+
+def printing(directory: Path, *states: dict[str, Any], before: str = "") -> list[str]:
+    """A program that prints these states of a job as fio does."""
+    texts = [json.dumps({"jobs": [state]}, indent=2) for state in states]
+    (directory / "told").write_text(before + "\n".join(texts) + "\n")
+    return ["sh", "-c", "cat told; exit 0"]
+
+
+def state(write: dict[str, Any], read: dict[str, Any] | None = None, error: int = 0) -> dict[str, Any]:
+    both = {"read": read or kind(), "write": write, "sync": {"lat_ns": {}}}
+    return {**both, "error": error, "job_runtime": 500, "usr_cpu": 10.0, "sys_cpu": 30.0}
+
+
+def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
+    states = [
+        state(kind(8, 30, {"1000": 8})),
+        state(kind(100, 250, {"1000": 100})),
+        state(kind(400, 500, {"1000": 200, "5000": 200})),
+    ]
+    seen: list[Round] = []
+
+    def enough(so_far: Sequence[Round]) -> bool:
+        seen[:] = so_far
+        return False
+
+    words, io = printing(tmp_path, *states), IO("randwrite", BLOCK, 1 << 20)
+    report = fiorun.done(words, Target(tmp_path, "volume"), io, 250 * MS, enough, "fio 3.33")
+    # What came too early to be a round is in the first.
+    assert seen == [Round(250 * MS, 250 * MS, 100), Round(500 * MS, 250 * MS, 300)]
+    assert [(point["from_ns"], point["operations"]) for point in report.series] == [(0, 100), (250 * MS, 300)]
+    assert [point["p99_ns"] // 100 for point in report.series] == [10, 50]
+    assert (report.operations, report.items, report.elapsed_ns, report.bytes) == (400, 400, 500 * MS, 400 * BLOCK)
+    assert report.cpu_ns == (50 * MS, 150 * MS)
+    assert dict(report.latencies) == {1000: 200, 5000: 200}
+
+
+def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) -> None:
+    # fio counts it among those that were done.
+    last = state(kind(11, 20, {"1000": 10}), error=28)
+    words = printing(tmp_path, last, before="fio: pid=1, err=28/file:io_u.c:1876, func=io_u error\n")
+    report = fiorun.done(words, Target(tmp_path, "volume"), IO("randwrite", BLOCK, 1 << 20), 0, None, "fio 3.33")
+    assert (report.operations, report.items, report.errors, report.bytes) == (11, 10, 1, 10 * BLOCK)
+    assert report.first_error == "No space left on device"
+
+
+def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path) -> None:
+    words = ["sh", "-c", "echo fio: bad option; exit 1"]
+    with pytest.raises(fiorun.Failed, match="status 1: fio: bad option"):
+        fiorun.done(words, Target(tmp_path, "volume"), IO("read", BLOCK, 1 << 20), 0, None, "fio 3.33")
+
+
+# -- dd -----------------------------------------------------------------------------------------------------------
+
+
+def test_dd_tells_what_it_wrote_and_what_it_left_to_be_flushed(tmp_path: Path) -> None:
+    report = ddrun.done(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
+    assert (report.items, report.bytes, report.errors, report.first_error) == (10, 10 * BLOCK, 0, None)
+    assert (tmp_path / "copy").read_bytes() == bytes(10 * BLOCK)
+    assert report.facts["flush_after_ns"] and report.tool.startswith("dd ")
+    assert not report.latencies, "it tells none"
+
+
+def test_dd_on_a_device_makes_nothing_shorter(tmp_path: Path) -> None:
+    for how in ("plain", "fdatasync", "direct"):
+        words = ddrun.command(Target(tmp_path, "/proc/self/fd/9", (9,)), how, BLOCK, BLOCK)
+        assert any("notrunc" in word for word in words), words
+
+
+def test_dd_that_fails_is_told_of(tmp_path: Path) -> None:
+    report = ddrun.done(Target(tmp_path, "nowhere/copy"), "plain", BLOCK, 10 * BLOCK)
+    assert report.errors == 1 and report.items == 0 and "nowhere/copy" in str(report.first_error)
+
+
+# -- parameters ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("512", 512), ("4k", 4096), ("4K", 4096), ("1m", 1 << 20), ("2g", 1 << 31), (4096, 4096)]
+)
+def test_a_size_may_have_a_letter(text: object, value: int) -> None:
+    (area,) = (setting for setting in registry.suite("volume").params if setting.name == "area")
+    assert area.read(text, "") == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "1", "513", "-4k", "k", "4x", "4.5k", "99999999999g"])
+def test_a_size_that_no_device_takes_is_an_error(text: str) -> None:
+    (block,) = (setting for setting in registry.suite("volume").params if setting.name == "block_size")
+    with pytest.raises(UsageError, match="a multiple of 512"):
+        block.read(text, "suite volume: parameter")
