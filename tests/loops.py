@@ -97,7 +97,23 @@ def gpt(file: Path) -> None:
     """The header of a GPT at sector 1, with the MBR that protects it."""
     last = file.stat().st_size // 512 - 1
     entries = bytes(128 * 128)
-    head = struct.pack("<8sIIIIQQQQ16sQIII", b"EFI PART", 0x10000, 92, 0, 0, 1, last, 34, last - 33, bytes(16), 2, 128, 128, zlib.crc32(entries))
+    head = struct.pack(
+        "<8sIIIIQQQQ16sQIII",
+        b"EFI PART",
+        0x10000,
+        92,
+        0,
+        0,
+        1,
+        last,
+        34,
+        last - 33,
+        bytes(16),
+        2,
+        128,
+        128,
+        zlib.crc32(entries),
+    )
     head = head[:16] + struct.pack("<I", zlib.crc32(head)) + head[20:]
     guard = struct.pack("<B3sB3sII", 0, b"\0\2\0", 0xEE, b"\xff\xff\xff", 1, last)
     _write(file, 446, guard + bytes(48) + b"\x55\xaa")

@@ -1,5 +1,5 @@
-"""Guards the engines of the suite volume: each passes the conformance suite of the port `volume`, in each way in which it
-asks the kernel; and that suite fails on a port that tells of its work what can't be.
+"""Guards the engines of the suite volume: each passes the conformance suite of the port `volume`, in each way in
+which it asks the kernel; and that suite fails on a port that tells of its work what can't be.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ GIVEN: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def opened(spec: EngineSpec, home: Path, wrap: Callable[[Volume], Volume] = lambda port: port, **given: Any) -> Opened:
+def opened(
+    spec: EngineSpec, home: Path, wrap: Callable[[Volume], Volume] = lambda port: port, **given: Any
+) -> Opened:
     """As the checks want it: a port on the engine with these options."""
 
     @contextmanager

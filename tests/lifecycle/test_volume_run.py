@@ -1,5 +1,5 @@
-"""The suite volume as a user runs it: on a directory and on a device that was given up; what is refused before anything
-is started; and volumes that are full or give errors, which are told of while the run goes on.
+"""The suite volume as a user runs it: on a directory and on a device that was given up; what is refused before
+anything is started; and volumes that are full or give errors, which are told of while the run goes on.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
 
 def why(shell: Shell, engine: str) -> dict[str, str]:
     """Why phases have no number."""
-    return {phase: cell["why"] for (name, phase), cell in shell.cells().items() if name == engine and not cell["valid"]}
+    return {
+        phase: cell["why"] for (name, phase), cell in shell.cells().items() if name == engine and not cell["valid"]
+    }
 
 
 def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:

@@ -197,5 +197,3 @@ def test_a_discard_gives_up_the_begin_alone(length: int, tmp_path: Path) -> None
             pytest.skip("no holes can be made in files here")
         assert os.pread(mine.descriptor, 4, 0) == bytes(4)
         assert os.pread(mine.descriptor, 4, length) == b"xxxx"
-
-

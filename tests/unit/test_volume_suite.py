@@ -1,5 +1,5 @@
-"""Guards the parts of the suite volume that run nothing: when a rate is steady, what a warm-up shows, what fio is told,
-what its output says, and the values of parameters.
+"""Guards the parts of the suite volume that run nothing: when a rate is steady, what a warm-up shows, what fio is
+told, what its output says, and the values of parameters.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Everything is looked at through the one descriptor that is opened first and written through last, so that no device
 can take its place in between. With O_EXCL the kernel gives it to nobody else who asks so: it can't be mounted, made
-swap or taken into LVM or RAID while it is held, and can't be held while it is any of these. What to do with it may not
-be put here.
+swap or taken into LVM or RAID while it is held, and can't be held while it is any of these. What to do with it may
+not be put here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Device:
 @contextmanager
 def held(path: str, writable: bool = False) -> Iterator[Device]:
     """The device, held for this process alone until the block is left, with nothing on it that anybody is known to
-    want. A symbolic link is followed, and what it leads to is judged. Raises Taken; nothing is written in any case."""
+    want. A symbolic link is followed, and what it leads to is judged. Raises Taken; nothing is written in any
+    case."""
     descriptor = _opened(path, writable)
     try:
         _judge(descriptor)
@@ -53,18 +54,20 @@ def held(path: str, writable: bool = False) -> Iterator[Device]:
 
 
 def _opened(path: str, writable: bool) -> int:
+    number = 0
     try:
         # Before it is opened: a tape would be wound back by that, and a pipe waits.
-        seen = os.stat(path)
+        seen = Path(path).stat()
         if not stat.S_ISBLK(seen.st_mode):
             raise Taken("is no block device")
+        number = seen.st_rdev
         descriptor = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            raise Taken(f"is in use: {_user(os.stat(path).st_rdev) or 'by the kernel, or by another program'}") from None
+            raise Taken(f"is in use: {_user(number) or 'by the kernel, or by another program'}") from None
         raise Taken(f"can't be opened: {os.strerror(error.errno or 0)}") from None
     opened = os.fstat(descriptor)
-    if not stat.S_ISBLK(opened.st_mode) or opened.st_rdev != seen.st_rdev:
+    if not stat.S_ISBLK(opened.st_mode) or opened.st_rdev != number:
         os.close(descriptor)
         raise Taken("was another device when it was looked at")
     return descriptor
@@ -133,7 +136,7 @@ def _user(number: int) -> str | None:
             return f"it is mounted on {words[4]}"
     for line in read_lines(ROOT / "proc/swaps")[1:]:
         with suppress(OSError, IndexError):
-            swap = os.stat(line.split()[0])
+            swap = Path(line.split()[0]).stat()
             if stat.S_ISBLK(swap.st_mode) and swap.st_rdev == number:
                 return "it is swap"
     block = _block(number)

@@ -183,8 +183,8 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
 
 
 def device(place: Path, *, root: Path = ROOT) -> Device:
-    """The counters of the block device (the partition, where it is one) that holds `place`, or that it is: everybody's
-    input and output, from its `stat` under /sys.
+    """The counters of the block device (the partition, where it is one) that holds `place`, or that it is:
+    everybody's input and output, from its `stat` under /sys.
 
     None where no block device is seen below: in memory, over a network, on an overlay; and where the
     device's counting is switched off. A file system that spans several devices counts as the one that its

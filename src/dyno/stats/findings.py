@@ -6,10 +6,10 @@ interval is outside; else nobody can tell. So where the interval holds 1, no cla
 
 Rows of other tiers, rows that were not proven to be cold, and what an outside tool reported are in no ratio with
 others here either. But where what was published compared two tiers, a claim may say why they make no difference to
-it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. In the same way it may say why the figures
-of two outside tools may be compared, which what Dyno timed itself never is with either. A tier says what an
-acknowledged write survives, which is in the time of what writes; a read acknowledges nothing. No name of a suite, a
-phase or an engine may be put here: claims bring theirs along.
+it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. A tier says what an
+acknowledged write survives, which is in the time of what writes; a read acknowledges nothing. In the same way a claim
+may say why the figures of two outside tools may be compared; what Dyno timed itself never is with either. No name of
+a suite, a phase or an engine may be put here: claims bring theirs along.
 """
 
 from __future__ import annotations

@@ -25,7 +25,15 @@ def version() -> str:
 def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
     device = ["conv=notrunc"] if target.descriptors and how != "fdatasync" else []
     words = ["conv=fdatasync,notrunc"] if target.descriptors and how == "fdatasync" else WAYS[how]
-    return ["dd", "if=/dev/zero", f"of={target.name}", f"bs={block_size}", f"count={size // block_size}", *words, *device]
+    return [
+        "dd",
+        "if=/dev/zero",
+        f"of={target.name}",
+        f"bs={block_size}",
+        f"count={size // block_size}",
+        *words,
+        *device,
+    ]
 
 
 def done(target: Target, how: str, block_size: int, size: int, sink: bool = False) -> Report:
@@ -64,5 +72,3 @@ def _flushed(target: Target, how: str, copied: float, elapsed_ns: int) -> dict[s
     finally:
         os.close(descriptor)
     return {"flush_after_ns": flush_ns, "flushed_bytes_per_second": copied / (elapsed_ns + flush_ns) * 1e9}
-
-

@@ -1,6 +1,7 @@
 """fio at work: its command line, the JSON that it prints while it goes on, and what of that is a report.
 
-Its histograms come as fio keeps them (json+): 64 buckets for each power of two, so that a latency is at most 1.6 % off.
+Its histograms come as fio keeps them (json+): 64 buckets for each power of two, so that a latency is at most 1.6 %
+off.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dyno.histogram import Recorder, quantile
 from dyno.suite import Report
 from dyno.suites.volume.port import IO, READ, WRITE, Enough, Round
 
@@ -77,12 +75,16 @@ def command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) 
     ]
 
 
-SHOWN = ("--eta=never", "--output-format=json+", "--lat_percentiles=1", "--clat_percentiles=1", "--slat_percentiles=1")
+SHOWN = (
+    "--eta=never",
+    "--output-format=json+",
+    "--lat_percentiles=1",
+    "--clat_percentiles=1",
+    "--slat_percentiles=1",
+)
 
 
-def done(
-    words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Enough | None, tool: str
-) -> Report:
+def done(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Enough | None, tool: str) -> Report:
     """Runs the job and reports it. Raises Failed."""
     statuses = [f"--status-interval={round_ns // MS}ms"] if round_ns else []
     watch = _Watch(round_ns)
@@ -152,6 +154,11 @@ class _Watch:
 
     def _point(self, last: Round, bins: Bins) -> dict[str, int]:
         """fio looks at its clock a little late: a round's operations are told as those of just its time."""
+        # Imported here: who reads the declaration needs neither.
+        import numpy as np
+
+        from dyno.histogram import Recorder, quantile
+
         recorder = Recorder()
         for value, times in bins.items():
             recorder.add_many(value, times)

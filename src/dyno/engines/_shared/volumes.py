@@ -1,4 +1,4 @@
-"""A file in the trial's directory, or a device of the user's, under fio and dd: what the engine fio and its floor share.
+"""A file in the trial's directory, or a device of the user's, under fio and dd: what fio and its floor share.
 
 A device is written to through one descriptor, which was judged by what it leads to (`dyno.host.blockdevice`) and is
 handed on: no path is opened again.
@@ -96,7 +96,9 @@ class Opened:
         if self.ioengine == NULL:
             yield Caveat("floor", "reads and writes nothing: fio's own cost, which is inside every other figure")
         elif not self.direct:
-            yield Caveat("page-cache", "through the page cache: memory answers what it has, and takes what is written")
+            yield Caveat(
+                "page-cache", "through the page cache: memory answers what it has, and takes what is written"
+            )
         if self.descriptor is not None and os.major(os.fstat(self.descriptor).st_rdev) == LOOP:
             yield Caveat("loop-device", "a loop device: below it is a file, as a rule through the page cache")
 
@@ -185,7 +187,9 @@ class Volume:
     @staticmethod
     def _fits(descriptor: int, size: int) -> None:
         if (room := blockdevice.size_bytes(descriptor)) < size:
-            raise Refused(f"the device has {room:,} bytes, and area is {size:,}: say -p area={room // 2**20}m, or less")
+            raise Refused(
+                f"the device has {room:,} bytes, and area is {size:,}: say -p area={room // 2**20}m, or less"
+            )
 
 
 def _untimed(words: list[str]) -> list[str]:

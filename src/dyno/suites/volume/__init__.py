@@ -1,4 +1,4 @@
-"""Volumes: how fast does a disk, or a cloud's volume, read and write, how soon is it steady, and what does a flush cost?
+"""Volumes: how fast does a disk read and write, how soon is a new one steady, and what does a flush cost?
 
 After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
 """

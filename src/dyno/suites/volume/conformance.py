@@ -1,7 +1,7 @@
 """The conformance suite of the port `volume`. Nothing may be put here that depends on an engine.
 
-A tool that measures can't be asked what it stored. So it is checked that what it writes is read back, and that what it
-tells of its work fits together.
+A tool that measures can't be asked what it stored. So it is checked that what it writes is read back, and that what
+it tells of its work fits together.
 """
 
 from __future__ import annotations

@@ -141,25 +141,27 @@ LAYOUT = Layout(
     legend=(
         "dd: as it is mostly run. It ends when memory has the data, so it tells how fast memory takes it; dd flushed:"
         " the same bytes by the time that it took and that fdatasync took after it",
-        "dd fdatasync: dd conv=fdatasync, flushed once at the end, in the order and the sizes that the page cache likes;"
-        " the truest of what dd can do, and still one thread, zeros alone, a new file, and a mean without latencies",
-        "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than its"
-        " bandwidth",
+        "dd fdatasync: dd conv=fdatasync, flushed once at the end, in the order and the sizes that the page cache"
+        " likes; the truest of what dd can do, and still one thread, zeros alone, a new file, and a mean without"
+        " latencies",
+        "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than"
+        " its bandwidth",
         "fio direct: past the page cache, as many requests in flight as depth says, random bytes, blocks that were"
         " written before, a set time. A volume's bandwidth is where more depth adds no more",
         "unwritten/s, written/s: random reads of what was never written and of what was. The former may be answered"
         " without a look at the device, and tell nothing of it",
         "steady after, penalty: of the warm-up, random writes to what was never written: when the rate was steady by"
-        " SNIA's test, and by how much it was lower until each block had been written once; nothing where it never was",
+        " SNIA's test, and by how much it was lower until each block had been written once; nothing where it never"
+        " was",
     ),
 )
 
 LOADED = Curve(
     name="iops-latency",
     title="IOPS against latency",
-    reading="The latency that 99 % of the requests kept, against the requests done in a second: the median over trials,"
-    " with its 95 % interval. A line is a block size, and beside its points stands the queue depth. Where more depth"
-    " moves a point up and no longer to the right, the volume is saturated.",
+    reading="The latency that 99 % of the requests kept, against the requests done in a second: the median over"
+    " trials, with its 95 % interval. A line is a block size, and beside its points stands the queue depth. Where more"
+    " depth moves a point up and no longer to the right, the volume is saturated.",
     x=Axis("metric", "throughput", "IOPS", scale="log"),
     y=Axis("metric", "p99", scale="log"),
     line="block_size",
