@@ -117,6 +117,41 @@ def test_one_engine_is_compared_with_itself_where_a_parameter_differs() -> None:
     assert found.checks[0].ratio == pytest.approx(1 / 3, rel=0.02)
 
 
+def test_two_phases_of_a_row_are_compared_where_the_claim_names_the_other() -> None:
+    run = of_rates((a_cell("lmdb"), {"fill": [300, 303, 306], "read": [900, 905, 910]}))
+    than = {"of": "L", "relation": "faster", "phases": ["read"], "than_phase": "fill"}
+    assert asked(run, {**than, "by": 2}).kind == "confirmed"
+    assert asked(run, {**than, "by": 4}).kind == "contradicted"
+    assert asked(run, {**than, "than_phase": "scan"}).kind == "can't tell"
+
+
+def test_two_facts_of_a_row_are_compared_where_the_claim_names_the_other() -> None:
+    run = reads(lmdb=[1000, 1010, 1020])
+    told = {0: {"new": 10.0, "old": 40.0}, 1: {"new": 11.0, "old": 41.0}, 2: {"new": 10.5, "old": 40.0}}
+    blocks = iter(told.values())
+    run = changed(run, lambda _, sample: replace(sample, facts=next(blocks)))
+    less = {"of": "L", "relation": "less", "phases": ["read"], "fact": "new", "than_fact": "old"}
+    assert asked(run, {**less, "by": 2}).kind == "confirmed"
+    assert asked(run, {**less, "by": 8}).kind == "contradicted"
+
+
+def by_tools(**tools: str | None) -> Run:
+    """A row of which each phase was reported by the tool that is named."""
+    rates = {"fill": [300, 303, 306], "read": [900, 905, 910]}
+    run = of_rates((a_cell("lmdb"), rates))
+    return changed(run, lambda _, sample: replace(sample, reported_by=tools[sample.phase]))
+
+
+def test_a_claim_may_say_why_two_tools_are_compared_and_never_a_tool_with_dyno() -> None:
+    than = {"of": "L", "relation": "faster", "phases": ["read"], "than_phase": "fill"}
+    why = {"across_tools": "both count bytes"}
+    two = by_tools(fill="dd 9.1", read="fio 3.33")
+    assert asked(two, {**than, **why}).kind == "confirmed"
+    assert asked(two, than).checks[0].why == "what fio 3.33 reported is not compared with what dd 9.1 did"
+    found = asked(by_tools(fill=None, read="fio 3.33"), {**than, **why})
+    assert found.kind == "can't tell" and "what Dyno timed" in str(found.checks[0].why)
+
+
 # -- what is in no ratio ------------------------------------------------------------------------------------
 
 

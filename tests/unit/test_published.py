@@ -65,6 +65,7 @@ def test_claims_speak_of_what_the_suite_has(experiment: Experiment) -> None:
     for claim in claims:
         assert set(claim.phases) <= set(experiment.plan.get("phases") or [phase.name for phase in suite.phases])
         assert claim.fact or claim.metric in METRICS
+        assert not claim.than_phase or claim.than_phase in [phase.name for phase in suite.phases]
         values = [*claim.params.items(), *((n, (v,)) for n, v in {**claim.of_params, **claim.than_params}.items())]
         for name, wanted in values:
             assert [settings[name].read(value, "") for value in wanted] == list(wanted), "of the type that a cell has"
