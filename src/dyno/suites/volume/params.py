@@ -160,8 +160,8 @@ LOADED = Curve(
     name="iops-latency",
     title="IOPS against latency",
     reading="The latency that 99 % of the requests kept, against the requests done in a second: the median over"
-    " trials, with its 95 % interval. A line is a block size, and beside its points stands the queue depth. Where more"
-    " depth moves a point up and no longer to the right, the volume is saturated.",
+    " trials, with its 95 % interval. A line is a block size, and beside its points stands the queue depth. Where"
+    " more depth moves a point up and no longer to the right, the volume is saturated.",
     x=Axis("metric", "throughput", "IOPS", scale="log"),
     y=Axis("metric", "p99", scale="log"),
     line="block_size",
