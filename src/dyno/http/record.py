@@ -77,6 +77,8 @@ def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any
         "size_upload": int(get(c.SIZE_UPLOAD)),
         "ssl_engines": get(c.SSL_ENGINES),
         "ssl_verifyresult": get(c.SSL_VERIFYRESULT),
+        # Since libcurl 8.7. By a proxy, the first stages are those to the proxy.
+        "used_proxy": bool(get(c.USED_PROXY)) if hasattr(c, "USED_PROXY") else None,
     }
 
 
