@@ -91,7 +91,7 @@ def _field(flags: str) -> str:
 @click.option("--keep", is_flag=True, help="With -n: on the same connection. Else each has a new one.")
 @click.option("--human", is_flag=True, help="A waterfall of the stages, in place of JSON.")
 def command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool, **given: Any) -> int:
-    """Make one request, and say how long each of its parts took.
+    """Make one HTTP request, and say how long each of its parts took.
 
     Exit status: 0; 1 if it failed, which its `error` says.
 

@@ -40,7 +40,9 @@ class Files:
     def options(self, how: How) -> Options:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
-            raise Refused("without TLS, the option h2c and version=2 go together: it speaks either version, not both")
+            raise Refused(
+                "without TLS, the option h2c and protocol=2 go together: it speaks either version, not both"
+            )
         return web.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
@@ -72,7 +74,7 @@ class Files:
         return sorted(self._server.root.iterdir())
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("loopback", "is on the client's machine: there is no line between them, and they share its cores")
+        yield Caveat("loopback", "is on the client's machine: no line is between them, and they share its cores")
 
 
 ENGINE = EngineSpec(
@@ -87,7 +89,7 @@ ENGINE = EngineSpec(
     packages=("nginx-light", "openssl"),
     options=(
         Setting("tls", yes_no, False, "by TLS, with a certificate of its own"),
-        Setting("h2c", yes_no, False, "by HTTP/2 without TLS, which a client must know beforehand: for version=2"),
+        Setting("h2c", yes_no, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
         Setting("workers", integer(1, 1_024), 1, "processes that answer"),
     ),
     server=serve,

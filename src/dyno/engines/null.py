@@ -175,7 +175,7 @@ class Requests:
     """The `requests` port: asks nobody, and has every answer at once."""
 
     def __init__(self, engine: Null, how: How) -> None:
-        self.codes: dict[int, int] = {}
+        self.codes = dict[int, int]()
         self._begun: list[tuple[int, None]] = []
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:

@@ -47,7 +47,7 @@ class Client:
         """
         url = checked(url)
         try:
-            self._output = self._options.output and self._options.output.open("wb")
+            self._output = None if self._options.output is None else self._options.output.open("wb")
         except OSError as error:
             raise UsageError(f"can't write {self._options.output}: {error.strerror}") from None
         try:
@@ -95,7 +95,9 @@ class Client:
         except self._c.error as error:
             if error.args[0] == INTERRUPTED and self._stopped():
                 raise KeyboardInterrupt from None
-            return error.args[0], concealed(" ".join(str(error.args[1]).split()) or f"libcurl's error {error.args[0]}")
+            return error.args[0], concealed(
+                " ".join(str(error.args[1]).split()) or f"libcurl's error {error.args[0]}"
+            )
         return 0, None
 
     def _take(self, piece: bytes) -> int:

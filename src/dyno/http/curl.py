@@ -5,6 +5,7 @@ No redirect is followed by libcurl itself: see `redirects`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import ssl
 from collections.abc import Callable
@@ -32,10 +33,9 @@ HTTP_VERSIONS = {10: "1.0", 11: "1.1", 20: "2", 30: "3"}
 def pycurl() -> ModuleType:
     """Raises UsageError with the command that installs it."""
     try:
-        import pycurl as found
+        return importlib.import_module("pycurl")
     except ImportError:
         raise UsageError(INSTALL) from None
-    return found
 
 
 def versions() -> dict[int, str]:
@@ -96,9 +96,7 @@ def _texts(c: ModuleType, options: Options) -> list[tuple[int, Any]]:
 
 
 def _choose(c: ModuleType, made: Any, options: Options) -> None:
-    family = (
-        c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER
-    )
+    family = c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER
     made.setopt(c.IPRESOLVE, family)
     if options.compressed:
         made.setopt(c.ACCEPT_ENCODING, "")

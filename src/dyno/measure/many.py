@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyno.measure import loop
+from dyno.measure import swarm
 from dyno.measure.flight import MOST, OPERATIONS
 from dyno.measure.loops import Loop
 from dyno.measure.pauses import Memory
@@ -21,11 +21,11 @@ from dyno.suite import Bulk, Failure, Operations
 
 
 class Flight(NamedTuple):
-    """What was seen of it. Moments are in ns on the clock of `dyno.measure.loop`."""
+    """What was seen of it. Moments are in ns on the clock of `swarm`."""
 
     legs: list[tuple[Parcel, int]]
     """Its slices, and how many operations of each were done in it."""
-    seen: loop.Flown
+    seen: swarm.Flown
     due: Times | None
     failures: list[Failure]
     start: int
@@ -36,8 +36,8 @@ class Flight(NamedTuple):
 
 
 def wanted(waiting: Sequence[Parcel | Bulk]) -> int:
-    """For how many operations a flight is to have inputs, so that its end, where fewer and fewer are under way, weighs
-    little; 0 where operations follow each other."""
+    """For how many operations a flight is to have inputs, so that its end, in which fewer and fewer are under way,
+    weighs little; 0 where operations follow each other."""
     if waiting and isinstance(waiting[0], Parcel) and waiting[0].work.many is not None:
         return min(OPERATIONS * waiting[0].work.places, MOST)
     return 0
@@ -46,7 +46,7 @@ def wanted(waiting: Sequence[Parcel | Bulk]) -> int:
 def fly(waiting: Sequence[Parcel | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> Flight:
     """Does what is left of the slices, as far as time and memory last. `start` and `limit` are on the clock of `own`,
     and what is due at a moment is due so many ns after the phase began, of which `elapsed_ns` have passed."""
-    shift = own.now() - loop.now()
+    shift = own.now() - swarm.now()
     begin, deadline = start - shift, limit - shift
     parcels = [one for one in waiting if isinstance(one, Parcel)]
     flight = _flown(parcels, begin, deadline, begin - elapsed_ns, Memory(1, begin).full)
@@ -70,8 +70,8 @@ def _flown(
     if all(parcel.due is not None for parcel in parcels):
         due = np.concatenate([parcel.due[parcel.done :] for parcel in parcels if parcel.due is not None]) + origin
     moments = None if due is None else due.tolist()
-    seen = loop.many(first.many, first.places, arguments, moments, deadline, full, failed)
-    over, legs, at = loop.now(), list[tuple[Parcel, int]](), 0
+    seen = swarm.many(first.many, first.places, arguments, moments, deadline, full, failed)
+    over, legs, at = swarm.now(), list[tuple[Parcel, int]](), 0
     for parcel in parcels:
         count = min(parcel.left, len(seen.answers) - at)
         parcel.answers = parcel.answers + seen.answers[at : at + count]
@@ -114,6 +114,6 @@ def _kinds(tally: Tally, work: Operations, first: int, spans: Times) -> None:
 
 def untimed(parcel: Parcel, limit_ns: int) -> tuple[int, list[Any]]:
     """Does a slice that is not recorded, for so long at most: how long it took, and its answers."""
-    begin = loop.now()
+    begin = swarm.now()
     flight = _flown([parcel], begin, begin + min(limit_ns, FOREVER_NS), begin)
     return flight.over - begin, parcel.answers

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dyno.answers import shorten
+from dyno.http.multi import Response
 from dyno.model import Wrong
 from dyno.suites.http.dataset import DIGEST
 from dyno.suites.http.port import Asking
@@ -32,6 +34,6 @@ def every(asking: Asking, places: int, urls: Sequence[str]) -> list[Any]:
 
 def digest_of(answer: Any) -> bytes:
     """Of the body of a response. Raises Wrong for a request that failed."""
-    if isinstance(answer, Exception):
-        raise Wrong(f"a request failed: {answer}")
-    return answer.digest or DIGEST(answer.body).digest()
+    if type(answer) is not Response:
+        raise Wrong(f"a request failed: {shorten(answer)}")
+    return answer.digest or DIGEST(answer.body or b"").digest()

@@ -24,7 +24,7 @@ def _asked(port: Requests, fresh: bool) -> None:
     for target, answer in zip([*targets] * 3, answers, strict=True):
         _is(target, digest_of(answer), answer.size)
         if answer.connects != 1 and fresh:
-            raise Wrong(f"{target.url}: {answer.connects} connections were made for a request that was to have its own")
+            raise Wrong(f"{target.url}: {answer.connects} connections for a request that was to have its own")
 
 
 def _is(target: Target, digest: bytes, size: int) -> None:

@@ -32,8 +32,9 @@ class Target(NamedTuple):
 class Asking(UnderWay, Protocol):
     """Requests under way at once. An argument is the address of a target, the very same object."""
 
-    codes: Mapping[int, int]
-    """How often each status was answered."""
+    @property
+    def codes(self) -> Mapping[int, int]:
+        """How often each status was answered."""
 
     def close(self) -> None: ...
 

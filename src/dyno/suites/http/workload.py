@@ -31,7 +31,7 @@ class HttpWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._places, self._requests = int(params["inflight"]), int(params["requests"])
-        self._body, self._files = int(params["body"]), int(params["files"])
+        self._body, self._files = int(params["body"]), int(params["targets"])
         self._bodies: list[bytes] = []
         self._targets: Sequence[Target] = ()
         self._secure = False
@@ -49,7 +49,7 @@ class HttpWorkload(OnStore):
 
     def port(self, engine: Engine, *how: Any) -> Requests:
         params = self._job.params
-        asked = How(str(params["version"]), float(params["patience"]), self._body > LARGE_BYTES)
+        asked = How(str(params["protocol"]), float(params["patience"]), self._body > LARGE_BYTES)
         port: Requests = self._job.port(engine, asked)
         return port
 
@@ -87,7 +87,6 @@ class HttpWorkload(OnStore):
         found = {
             target.url: target._replace(size=answer.size, digest=digest_of(answer))
             for target, answer in zip(unknown, answers, strict=True)
-            if not isinstance(answer, Exception) or digest_of(answer)
         }
         self._targets = [found.get(target.url, target) for target in self._targets]
 
@@ -139,9 +138,10 @@ class _Right:
         for target, answer in zip(self._targets, answers, strict=False):
             if type(answer) is Failure:
                 continue
+            digest = digest_of(answer)
             if target.size is not None and not same(answer.size, target.size):
                 raise Wrong(f"{target.url}: {answer.size} bytes came, of {target.size}")
-            if target.digest is not None and not same(digest_of(answer), target.digest):
+            if target.digest is not None and not same(digest, target.digest):
                 raise Wrong(f"{target.url}: a body that is another")
             count += target.digest is not None
         return count

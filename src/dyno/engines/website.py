@@ -27,7 +27,7 @@ def addresses(text: str) -> Value:
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    return None if options[URL] else "needs an address: -e http:url=https://example.org/"
+    return None if options[URL] else "needs an address: -e website:url=https://example.org/"
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
@@ -67,7 +67,7 @@ class Site:
 
 
 ENGINE = EngineSpec(
-    name="http",
+    name="website",
     title="A server of yours, by its address (client libcurl by pycurl)",
     opener=Site,
     ports={"requests": PortSpec(web.Requests)},
@@ -75,7 +75,9 @@ ENGINE = EngineSpec(
     modules=("pycurl",),
     requires=("pycurl>=7.45.3",),
     options=(
-        Setting(URL, addresses, "", "what is asked for: addresses, with blanks between; or env:NAME, file:PATH", True),
+        Setting(
+            URL, addresses, "", "what is asked for: addresses, blanks between them; or env:NAME, file:PATH", True
+        ),
         Setting("insecure", yes_no, False, "take any certificate"),
     ),
     server=serve,
