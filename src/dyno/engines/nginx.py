@@ -41,7 +41,7 @@ class Files:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
             raise Refused(
-                "without TLS, the option h2c and protocol=2 go together: it speaks either version, not both"
+                "without TLS, option h2c and protocol=2 go together: it speaks one version alone"
             )
         return web.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
 

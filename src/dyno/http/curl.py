@@ -5,7 +5,6 @@ No redirect is followed by libcurl itself: see `redirects`.
 
 from __future__ import annotations
 
-import importlib
 import os
 import ssl
 from collections.abc import Callable
@@ -33,9 +32,11 @@ HTTP_VERSIONS = {10: "1.0", 11: "1.1", 20: "2", 30: "3"}
 def pycurl() -> ModuleType:
     """Raises UsageError with the command that installs it."""
     try:
-        return importlib.import_module("pycurl")
+        import pycurl as module
     except ImportError:
         raise UsageError(INSTALL) from None
+    found: ModuleType = module
+    return found
 
 
 def versions() -> dict[int, str]:

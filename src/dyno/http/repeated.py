@@ -43,7 +43,7 @@ def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
                 values.append(value)
     return {
         "url": url,
-        "requests": count,
+        "count": count,
         "failed": sum(errors.values()),
         "errors": dict(errors),
         "http_codes": dict(codes),

@@ -40,7 +40,7 @@ def render(record: Mapping[str, Any], console: Console) -> None:
 def summarised(record: Mapping[str, Any], console: Console) -> None:
     """Many requests: percentiles of each stage."""
     told = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
-    console.print(Text(f"{record['url']}: {record['requests']:,} requests; {told or 'no response'}", style="bold"))
+    console.print(Text(f"{record['url']}: {record['count']:,} requests; {told or 'no response'}", style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     names = ("min", "p50", "p90", "p99", "max")
     table.add_column("")
