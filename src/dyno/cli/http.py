@@ -69,11 +69,12 @@ _LISTS = {
 
 def _curls(function: Callable[..., int]) -> Callable[..., int]:
     """curl's own options, by its names."""
-    for flags, help in _SWITCHES.items():
+    # The last one that is put around it is shown first.
+    for flags, help in reversed(_SWITCHES.items()):
         function = click.option(*flags.split("|"), _field(flags), is_flag=True, help=help)(function)
-    for flags, (metavar, kind, help) in _VALUES.items():
+    for flags, (metavar, kind, help) in reversed(_VALUES.items()):
         function = click.option(*flags.split("|"), _field(flags), type=kind, metavar=metavar, help=help)(function)
-    for flags, (metavar, help) in _LISTS.items():
+    for flags, (metavar, help) in reversed(_LISTS.items()):
         words = {"multiple": True, "metavar": metavar, "help": help}
         function = click.option(*flags.split("|"), _field(flags), **words)(function)  # type: ignore[arg-type]
     return function

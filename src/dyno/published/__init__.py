@@ -76,7 +76,8 @@ class Experiment:
     name: str
     title: str
     author: str
-    year: int
+    year: int | None
+    """None where it is not known."""
     machine: str
     notes: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
@@ -97,7 +98,7 @@ class Experiment:
 
     @property
     def citation(self) -> str:
-        return f"{self.author}, {self.title}, {self.year}"
+        return ", ".join(str(part) for part in (self.author, self.title, self.year) if part is not None)
 
     def sized(self, preset: str | None) -> Mapping[str, Any]:
         """The plan at another size than the published one."""
@@ -121,7 +122,7 @@ def experiment(name: str) -> Experiment:
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     """Of what is in a file. Raises UsageError for a finding that can't be checked as it is written."""
-    left = dict(data)
+    left = {"year": None, **data}
     rows = tuple(PublishedRow(*row) for row in left.pop("rows", ()))
     params, columns = left.pop("params", ()), left.pop("columns", ())
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
