@@ -12,10 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from dyno.http.options import CONNECT_SECONDS, Options
-from dyno.http.stages import FINE_US, STAGES, Moments, fine, stages
+from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 from dyno.passwords import concealed
 
-MICRO = 1e6
 MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
 
 
@@ -55,8 +54,8 @@ def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any
     get: Callable[[int], Any] = made.getinfo
     code = get(c.HTTP_CODE)
     return {
-        "content_length_download": _known(get(c.CONTENT_LENGTH_DOWNLOAD)),
-        "content_length_upload": _known(get(c.CONTENT_LENGTH_UPLOAD)),
+        "content_length_download": _known(get(c.CONTENT_LENGTH_DOWNLOAD_T)),
+        "content_length_upload": _known(get(c.CONTENT_LENGTH_UPLOAD_T)),
         "content_type": get(c.CONTENT_TYPE),
         "effective_url": concealed(get(c.EFFECTIVE_URL)),
         "header_size": get(c.HEADER_SIZE),
@@ -73,8 +72,8 @@ def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any
         "proxyauth_avail": get(c.PROXYAUTH_AVAIL),
         "redirect_url": get(c.REDIRECT_URL),
         "request_size": get(c.REQUEST_SIZE),
-        "size_download": int(get(c.SIZE_DOWNLOAD)),
-        "size_upload": int(get(c.SIZE_UPLOAD)),
+        "size_download": get(c.SIZE_DOWNLOAD_T),
+        "size_upload": get(c.SIZE_UPLOAD_T),
         "ssl_engines": get(c.SSL_ENGINES),
         "ssl_verifyresult": get(c.SSL_VERIFYRESULT),
         # Since libcurl 8.7. By a proxy, the first stages are those to the proxy.
@@ -131,7 +130,7 @@ def _sums(hops: Sequence[Hop]) -> dict[str, int | None]:
 def _doubts(hops: Sequence[Hop]) -> list[str]:
     found = []
     if short := fine([hop.stages_us for hop in hops]):
-        found.append(f"under {FINE_US} µs, too fine for libcurl's clock, which has whole µs: {', '.join(short)}")
+        found.append(f"{COARSE}: {', '.join(short)}")
     return found
 
 
@@ -139,8 +138,8 @@ def _seconds(us: Mapping[str, int | None]) -> dict[str, float | None]:
     return {name: None if value is None else value / MICRO for name, value in us.items()}
 
 
-def _known(length: float) -> int | None:
-    return None if length < 0 else int(length)
+def _known(length: int) -> int | None:
+    return None if length < 0 else length
 
 
 def _speed(size: int, seconds: float) -> float | None:

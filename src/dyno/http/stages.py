@@ -22,6 +22,8 @@ TICK_US = 1
 """What libcurl's clock tells apart."""
 FINE_US = 10 * TICK_US
 """A stage that is shorter is known to no better than 10 %."""
+MICRO = 1e6
+COARSE = f"under {FINE_US} µs, too fine for libcurl's clock, which has whole µs"
 
 
 class Moments(NamedTuple):
