@@ -4,8 +4,8 @@
 
 Files of one nginx, asked for on connections that are kept. Of each tool: requests a second, and its CPU time for each
 request, in user mode and in the kernel; medians over the turns. The last column is the ratio of CPU times, Dyno's by
-the other's, by turn, with its least and its most. wrk and oha look at no body; Dyno checks the digest of each, most of
-it while the clock stands still, which is in neither figure.
+the other's, by turn, with its least and its most. wrk and oha look at no body; Dyno checks the digest of each, while
+the clock stands still, which is in neither figure.
 
 Exit status: 0; 2 a usage error; 3 where nginx is not here, or neither wrk nor oha.
 """

@@ -2,9 +2,9 @@
 
     python benchmarks/curling.py [--turns N]
 
-Of a server here: nginx with TLS and HTTP/2; a redirect and what it leads to; and, through nginx, one that answers after
-20 ms. Each time is in ms: dyno's median and curl's, and the median of the differences of each turn. What is left of the
-sum of a request's stages and its total is the last figure. Each request has a process and a connection of its own.
+Of a server here: nginx with TLS and HTTP/2; a redirect and what it leads to; and, through nginx, one that answers
+after 20 ms. Each time is in ms: dyno's median and curl's, and the median of the differences of each turn. The last
+figure is what is in no stage of a request. Each request has a process and a connection of its own.
 
 Exit status: 0; 1 where a median difference is over 2 ms, or stages do not add up; 3 where curl or nginx is not here.
 """

@@ -40,9 +40,7 @@ class Files:
     def options(self, how: How) -> Options:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
-            raise Refused(
-                "without TLS, option h2c and protocol=2 go together: it speaks one version alone"
-            )
+            raise Refused("without TLS, option h2c and protocol=2 go together: it speaks one version alone")
         return web.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
@@ -85,7 +83,7 @@ ENGINE = EngineSpec(
     # It is only read.
     tiers={},
     modules=("pycurl",),
-    requires=("pycurl>=7.45.3",),
+    requires=("pycurl>=7.45.7",),
     packages=("nginx-light", "openssl"),
     options=(
         Setting("tls", yes_no, False, "by TLS, with a certificate of its own"),

@@ -73,7 +73,7 @@ ENGINE = EngineSpec(
     ports={"requests": PortSpec(web.Requests)},
     tiers={},
     modules=("pycurl",),
-    requires=("pycurl>=7.45.3",),
+    requires=("pycurl>=7.45.7",),
     options=(
         Setting(
             URL, addresses, "", "what is asked for: addresses, blanks between them; or env:NAME, file:PATH", True
