@@ -55,9 +55,8 @@ class HttpWorkload(OnStore):
 
     def prepare(self, phase: Phase) -> None:
         if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(exist_ok=True)
             self._bodies = [] if self._job.spec.floor else dataset.bodies(self._job.seed, self._files, self._body)
+        self.begin()
         self._fresh = phase.name == FRESH
         self._codes, self._connections = Counter(), 0
 
