@@ -325,7 +325,7 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
         ("dyno.measure.swarm", {"dyno.suite", "dyno.measure.loop"}),
     ],
 )
-def test_the_timed_loops_are_in_a_small_file(name: str, known: set[str]) -> None:
+def test_the_timed_loops_are_in_one_small_file(name: str, known: set[str]) -> None:
     assert {found.of for found in IMPORTS[name] if within(found.of, "dyno")} == known
     tree = ast.parse(PATHS[name].read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
