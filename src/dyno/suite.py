@@ -14,6 +14,17 @@ from dyno.model import Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.settings import Setting
 
 
+class UnderWay(Protocol):
+    """What has many operations under way at once in one process, by an event loop of its client library's."""
+
+    def begin(self, place: int, argument: Any) -> None:
+        """Sets an operation going at a place that is free, and does not wait for it."""
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        """The places whose operations have ended since it was asked, each with its answer; an exception is that of an
+        operation that raised. Waits for the first to end, but no longer than `wait_ns`."""
+
+
 @dataclass
 class Operations:
     """A slice of a phase's work, built before the clock starts: one call and one argument per operation.
@@ -40,6 +51,9 @@ class Operations:
     """How many bytes each operation moves; or, where only the answers tell, a callable of these."""
     parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
     """The named parts of each operation's latency in ns, as its answers tell them."""
+    many: UnderWay | None = None
+    """What does them in place of `calls`, up to `places` at once, also those of several slices that name the same."""
+    places: int = 1
 
 
 @dataclass(frozen=True)

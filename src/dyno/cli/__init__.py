@@ -49,6 +49,7 @@ COMMANDS = {
     "report": ("report", "Write one self-contained HTML page of the run files RUN."),
     "site": ("site", "Write a static site over the run files RUN, and those in and below each DIR."),
     "replicate": ("replicate", "Run a published EXPERIMENT on this machine; without a name, list them."),
+    "http": ("http", "Make one HTTP request, and say how long each of its parts took."),
     "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }
 

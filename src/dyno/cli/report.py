@@ -10,7 +10,9 @@ import click
 
 from dyno import results
 from dyno.cli import files
+from dyno.cli.console import output
 from dyno.model import UsageError
+from dyno.report import byplace
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.downloads import MOST_BYTES
 
@@ -20,13 +22,24 @@ from dyno.report.page.downloads import MOST_BYTES
 @click.option("-o", "--output", "path", metavar="FILE.html", help="The page. -: standard output.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
-def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool) -> None:
+@click.option(
+    "--by",
+    type=click.Choice(["place"]),
+    help="No page: a table of where from, where to, part by part. A place is called as its run file is.",
+)
+def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool, by: str | None) -> None:
     """Write one self-contained HTML page of the run files RUN.
 
     \b
     dyno report r.json
     dyno report before.json after.json -o both.html
+    dyno report paris.json tokyo.json --by place
     """
+    if by is not None:
+        if path is not None or show:
+            raise UsageError("--by prints a table, and no page: leave -o and --open out")
+        byplace.render([results.load(run) for run in runs], output())
+        return
     page = path or str(runs[0].with_suffix(".html"))
     if show and files.is_output(page):
         raise UsageError("--open wants a file: leave -o - out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,8 +11,12 @@ from pathlib import Path
 from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
+from dyno.suites.http.port import How, Target
 from dyno.suites.records.port import Key, Record
 from dyno.suites.series.port import Batch, Buckets, Samples
+
+AWAKE_NS = 200_000
+"""A sleep wakes late; the rest of a wait is spent looking at the clock."""
 
 
 class Null:
@@ -166,6 +171,32 @@ class Series:
         pass
 
 
+class Requests:
+    """The `requests` port: asks nobody, and has every answer at once."""
+
+    def __init__(self, engine: Null, how: How) -> None:
+        self.codes = dict[int, int]()
+        self._begun: list[tuple[int, None]] = []
+
+    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
+        return (Target("http://127.0.0.1/", None, None),)
+
+    def asking(self, places: int, fresh: bool) -> Requests:
+        return self
+
+    def begin(self, place: int, argument: str) -> None:
+        self._begun.append((place, None))
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, None]]:
+        if not self._begun and wait_ns > AWAKE_NS:
+            time.sleep((wait_ns - AWAKE_NS) / 1e9)
+        done, self._begun = self._begun, []
+        return done
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
@@ -174,6 +205,8 @@ ENGINE = EngineSpec(
         "arrays": PortSpec(Arrays),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
+        # Nothing is stored; and one process has all requests under way.
+        "requests": PortSpec(Requests, tiers={}, clients="one"),
         "series": PortSpec(Series),
         "synthetic": PortSpec(Synthetic, tiers={}),
     },

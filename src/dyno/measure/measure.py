@@ -10,6 +10,7 @@ from itertools import count
 from time import monotonic_ns
 from typing import Any
 
+from dyno.measure import many
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.cargo import Cargo, Rounds
 from dyno.measure.feed import Feed
@@ -141,7 +142,11 @@ class _Client:
             if spent >= limit_ns:
                 return spent, False
             given: tuple[Any, ...]
-            if isinstance(work, Operations):
+            if isinstance(work, Operations) and work.many is not None:
+                parcel = Parcel(work)
+                elapsed_ns, done = many.untimed(parcel, limit_ns - spent)
+                given, out_of_time = (done,), parcel.left > 0
+            elif isinstance(work, Operations):
                 parcel = Parcel(work)
                 seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
                 given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
@@ -171,7 +176,7 @@ class _Client:
         else:
             wanted, now = self._flights.operations(), self._loop.now
             memory = Memory(self._place.clients, now(), LOADED_BYTES)
-            cargo.load(lambda: cargo.operations >= wanted or memory.full(now()))
+            cargo.load(lambda: cargo.operations >= max(wanted, many.wanted(cargo.waiting)) or memory.full(now()))
 
     def _state(self) -> int:
         if self._tally.void is not None:
@@ -235,6 +240,11 @@ class _Client:
         if self._cargo.waiting and isinstance(self._cargo.waiting[0], Bulk):
             over, record = self._bulk(self._cargo.waiting.pop(0), start, limit - start)
             return over, 1, record
+        if many.wanted(self._cargo.waiting):
+            flight = many.fly(self._cargo.waiting, self._loop, start, limit, self._tally.elapsed_ns)
+            if flight.cut:
+                self._out_of_time()
+            return flight.over, len(flight.seen.answers), partial(self._record_many, flight)
         deadline = limit if self._arrivals is not None else min(limit, start + self._flights.length_ns())
         origin, legs, over = start - self._tally.elapsed_ns, list[tuple[Parcel, Timed]](), start
         memory = Memory(self._place.clients, start) if self._flights.shared else None
@@ -282,7 +292,14 @@ class _Client:
             busy_ns += int(spans.sum()) + leg.transaction_ns
         if legs:
             tally.count(elapsed_ns, busy_ns, failures)
-        for parcel, _ in legs:
+        self._judge_done([parcel for parcel, _ in legs])
+
+    def _record_many(self, flight: many.Flight, elapsed_ns: int) -> None:
+        many.record(flight, self._tally, elapsed_ns)
+        self._judge_done([parcel for parcel, _ in flight.legs])
+
+    def _judge_done(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in parcels:
             if not parcel.left:
                 self._cargo.waiting.remove(parcel)
                 self._judge(parcel)

@@ -134,6 +134,13 @@ class Tally:
         self.late.add(np.maximum(starts - punctual, 0))
         return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
 
+    def add_due(self, responses: Times, late: Times) -> None:
+        """Of an open loop whose operations do not wait for each other: response times, and by how much each began
+        late."""
+        self.response, self.late = self.response or Recorder(), self.late or Recorder()
+        self.response.add(responses)
+        self.late.add(late)
+
 
 def _sum(mine: int | None, other: int | None) -> int | None:
     return other if mine is None else mine + (other or 0)

@@ -93,6 +93,8 @@ class Experiment:
     grows: Grows | None
     """None of one that is repeated at its own sizes."""
     findings: tuple[Finding, ...]
+    parts: Mapping[str, Mapping[str, float]]
+    """Of phases, by name: each part of a latency in seconds; nothing where none were published."""
 
     @property
     def citation(self) -> str:
@@ -133,6 +135,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         lines=lines,
         notes=tuple(left.pop("notes")),
         sizes=left.pop("sizes", {}),
+        parts=left.pop("parts", {}),
         contenders=taking_part,
         style=None if style is None else Style(**style),
         grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),

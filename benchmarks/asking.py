@@ -1,0 +1,105 @@
+"""What a request costs the client: the suite http beside wrk and oha, on the same server, in turns.
+
+    python benchmarks/asking.py [--turns N] [--seconds S] [--inflight N,N...] [--bytes N]
+
+Files of one nginx, asked for on connections that are kept. Of each tool: requests a second, and its CPU time for each
+request, in user mode and in the kernel; medians over the turns. The last column is the ratio of CPU times, Dyno's by
+the other's, by turn, with its least and its most. wrk and oha look at no body; Dyno checks the digest of each, while
+the clock stands still, which is in neither figure.
+
+Exit status: 0; 2 a usage error; 3 where nginx is not here, or neither wrk nor oha.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from dyno.run import parent, plan
+from dyno.run.asked import Asked
+from dyno.servers import nginx
+from dyno.stats.summary import summarize
+
+Figure = tuple[float, float]
+"""Requests a second, and ns of CPU time for each."""
+
+
+def by_dyno(url: str, inflight: int, seconds: float) -> Figure:
+    params = {"inflight": [inflight], "requests": [100_000]}
+    made = plan.make(Asked("http", [f"website:url={url}"], params, phases=["kept"], samples=1, duration=seconds))
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asking-") as place:
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.Quiet(), False, False)
+    (row,) = [row for row in summarize(run) if not row.cell.floor]
+    assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
+    return row.throughput.median, row.client_cpu_ns
+
+
+def outside(words: list[str], pattern: str) -> Figure:
+    """A tool that tells how many requests it made; what it used is the kernel's word."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    told = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    found = re.search(pattern, told)
+    assert found is not None, told
+    count, seconds = float(found["count"]), float(found["seconds"])
+    return count / seconds, (used.ru_utime + used.ru_stime) / count * 1e9
+
+
+def by_wrk(url: str, inflight: int, seconds: float) -> Figure:
+    words = ["wrk", "-t1", f"-c{inflight}", f"-d{round(seconds)}s", url]
+    return outside(words, r"(?P<count>\d+) requests in (?P<seconds>[\d.]+)s")
+
+
+def by_oha(url: str, inflight: int, seconds: float) -> Figure:
+    words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{round(seconds)}s", url]
+    return outside(words, r"Total:\s+(?P<seconds>[\d.]+) sec[\s\S]*\[200\] (?P<count>\d+) responses")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--inflight", default="1,8,64")
+    parser.add_argument("--bytes", type=int, default=1_000)
+    asked = parser.parse_args()
+    tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
+    if nginx.missing() or not tools:
+        print("nginx is not here, or neither wrk nor oha")
+        return 3
+    tools = {"dyno": by_dyno, **tools}
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asked-") as place:
+        Path(place).chmod(0o755)
+        with closing(nginx.Nginx(Path(place) / "server", False, 1)) as server:
+            server.start()
+            (server.root / "0").write_bytes(random.Random(1).randbytes(asked.bytes))
+            for inflight in map(int, asked.inflight.split(",")):
+                compare(tools, f"{server.address.url}/0", inflight, asked.turns, asked.seconds)
+    return 0
+
+
+def compare(tools: dict[str, object], url: str, inflight: int, turns: int, seconds: float) -> None:
+    found: dict[str, list[Figure]] = {name: [] for name in tools}
+    for _ in range(turns):
+        for name in random.sample(list(tools), len(tools)):
+            found[name].append(tools[name](url, inflight, seconds))  # type: ignore[operator]
+    print(f"{inflight} in flight")
+    for name, figures in found.items():
+        rate, cpu = (median(column) for column in zip(*figures, strict=True))
+        ratios = [mine[1] / other[1] for mine, other in zip(found["dyno"], figures, strict=True)]
+        told = "" if name == "dyno" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        print(f"  {name:<6}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{told}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

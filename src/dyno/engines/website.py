@@ -1,0 +1,87 @@
+"""Servers of a user's own, by their addresses: the suite http asks them for what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import web
+from dyno.http import curl
+from dyno.http.options import Options, checked
+from dyno.model import Caveat, Tier, UsageError, Value
+from dyno.servers.foreign import URL, Foreign
+from dyno.settings import Setting, yes_no
+from dyno.suites.http.port import How, Target
+
+
+def addresses(text: str) -> Value:
+    """One or several, with blanks between them."""
+    for url in text.split():
+        try:
+            checked(url)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    return text
+
+
+def needs(options: Mapping[str, Value]) -> str | None:
+    return None if options[URL] else "needs an address: -e website:url=https://example.org/"
+
+
+def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
+    return Foreign(str(options[URL]))
+
+
+class Site:
+    """See `dyno.engine.Engine`, and `dyno.engines._shared.web.Web`."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+        self._options = options
+        self._urls = [checked(url) for url in str(options[URL]).split()]
+
+    def options(self, how: How) -> Options:
+        secure = all(url.lower().startswith("https:") for url in self._urls)
+        return web.by(how.version, secure, insecure=bool(self._options["insecure"]))
+
+    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
+        return [Target(url, None, None) for url in self._urls]
+
+    def close(self) -> None:
+        pass
+
+    def version(self) -> str:
+        c = curl.pycurl()
+        return f"{c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"insecure": self._options["insecure"], "transport": URL}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._options["insecure"]:
+            yield Caveat("insecure", "takes any certificate")
+
+
+ENGINE = EngineSpec(
+    name="website",
+    title="A server of yours, by its address (client libcurl by pycurl)",
+    opener=Site,
+    ports={"requests": PortSpec(web.Requests)},
+    tiers={},
+    modules=("pycurl",),
+    requires=("pycurl>=7.45.7",),
+    options=(
+        Setting(
+            URL, addresses, "", "what is asked for: addresses, blanks between them; or env:NAME, file:PATH", True
+        ),
+        Setting("insecure", yes_no, False, "take any certificate"),
+    ),
+    server=serve,
+    needs=needs,
+    clients="one",
+    by_default=False,
+)

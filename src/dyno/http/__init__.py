@@ -1,0 +1,26 @@
+"""One HTTP request by libcurl, timed part by part: `request` and `Client`. No command line, and no suite.
+
+    >>> from dyno import http
+    >>> http.request("https://example.org/", location=True)["stages"]
+
+The options are curl's own, by their long names: see `dyno.http.options.Options`. The record has curl's names for its
+times: see `dyno.http.record`. Cloud Mercato, "New HTTP benchmark tool: pycurlb".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dyno.http.client import Client
+from dyno.http.options import Options
+
+__all__ = ["Client", "Options", "request"]
+
+
+def request(url: str, **options: Any) -> dict[str, Any]:
+    """One request on a connection of its own. A request that failed is a record, too, with its `error`.
+
+    Raises UsageError for what is no address and no option, and where pycurl is not installed.
+    """
+    with Client(Options.of(options)) as client:
+        return client.request(url)

@@ -1,0 +1,163 @@
+"""Makes requests, one after the other, each redirect as a hop of its own. Nothing is worked out of the times here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import IO, Any
+
+from dyno.http import curl
+from dyno.http.options import Options, checked
+from dyno.http.record import Hop, told, whole
+from dyno.http.redirects import after
+from dyno.http.stages import Moments
+from dyno.model import UsageError
+from dyno.passwords import concealed
+
+NOT_CONNECTED, INTERRUPTED = 7, 42
+"""libcurl's own numbers for it."""
+
+
+class Client:
+    """Requests with the same options. Its connections are kept from one to the next, and closed with it.
+
+    `stopped`: asked now and then while a request is on its way; where it says so, that ends.
+    """
+
+    def __init__(self, options: Options, stopped: Callable[[], bool] = lambda: False) -> None:
+        self._options, self._stopped = options, stopped
+        self._c = curl.pycurl()
+        self._versions = curl.versions()
+        self._output: IO[bytes] | None = None
+        self._handle = curl.handle(options, self._take)
+        self._handle.setopt(self._c.NOPROGRESS, 0)
+        self._handle.setopt(self._c.XFERINFOFUNCTION, self._goes_on)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.close()
+
+    def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
+        """One request, with its redirects where they are to be followed. `fresh`: on a new connection.
+
+        Raises UsageError for what is no address, and for a file that can't be written.
+        """
+        url = checked(url)
+        try:
+            self._output = None if self._options.output is None else self._options.output.open("wb")
+        except OSError as error:
+            raise UsageError(f"can't write {self._options.output}: {error.strerror}") from None
+        try:
+            return whole(self._hops(url, fresh), self._options)
+        finally:
+            if self._output is not None:
+                self._output.close()
+
+    def _hops(self, url: str, fresh: bool) -> list[Hop]:
+        options, hops = self._options, list[Hop]()
+        deadline = None if options.max_time is None else monotonic() + options.max_time
+        while True:
+            left = None if deadline is None else deadline - monotonic()
+            if self._output is not None:
+                # The body of a redirect is not what was asked for.
+                self._output.seek(0)
+                self._output.truncate()
+            hops.append(self._hop(url, options, left, fresh and not hops))
+            there = hops[-1].told["redirect_url"]
+            if hops[-1].error is not None or not there or not options.location:
+                return hops
+            if len(hops) > options.max_redirs:
+                hops[-1] = _too_many(hops[-1], options)
+                return hops
+            options, url = after(options, hops[-1].told["http_code"], url, there), there
+
+    def _hop(self, url: str, options: Options, left: float | None, fresh: bool) -> Hop:
+        c, made = self._c, self._handle
+        made.setopt(c.FRESH_CONNECT, int(fresh))
+        # 0 would be for ever.
+        made.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
+        with _sent(c, made, options, url):
+            exitcode, error = self._performed()
+        at, about = curl.moments(made), told(c, made, self._versions)
+        if exitcode:
+            at = _reached(at, exitcode, about)
+        # What failed before it had a connection made none.
+        new = about["num_connects"] > 0 or not at.pretransfer
+        secure = made.getinfo(c.EFFECTIVE_URL).lower().startswith("https:")
+        return Hop(url, options.method, at, secure, new, about, error, exitcode)
+
+    def _performed(self) -> tuple[int, str | None]:
+        try:
+            self._handle.perform()
+        except self._c.error as error:
+            if error.args[0] == INTERRUPTED and self._stopped():
+                raise KeyboardInterrupt from None
+            return error.args[0], concealed(
+                " ".join(str(error.args[1]).split()) or f"libcurl's error {error.args[0]}"
+            )
+        return 0, None
+
+    def _take(self, piece: bytes) -> int:
+        return len(piece) if self._output is None else self._output.write(piece)
+
+    def _goes_on(self, *_: int) -> int:
+        return int(self._stopped())
+
+
+class _sent:
+    """What is to be sent, on a handle that is used again: of the request before nothing is left."""
+
+    def __init__(self, c: Any, made: Any, options: Options, url: str) -> None:
+        self._file: IO[bytes] | None = None
+        data = options.data.encode() if isinstance(options.data, str) else options.data
+        made.unsetopt(c.CUSTOMREQUEST)
+        made.setopt(c.HTTPGET, 1)
+        made.setopt(c.HTTPHEADER, list(options.header))
+        if options.get and data is not None:
+            url += ("&" if "?" in url else "?") + data.decode()
+        elif data is not None:
+            made.setopt(c.POST, 1)
+            made.setopt(c.POSTFIELDSIZE_LARGE, len(data))
+            made.setopt(c.COPYPOSTFIELDS, data)
+        if options.upload_file is not None:
+            self._file = options.upload_file.open("rb")
+            made.setopt(c.UPLOAD, 1)
+            made.setopt(c.READDATA, self._file)
+            made.setopt(c.INFILESIZE_LARGE, options.upload_file.stat().st_size)
+        if options.head:
+            made.setopt(c.NOBODY, 1)
+        if options.request is not None:
+            made.setopt(c.CUSTOMREQUEST, options.request)
+        if options.user is not None:
+            made.setopt(c.USERPWD, options.user)
+        else:
+            made.unsetopt(c.USERPWD)
+        if options.cookie is None:
+            made.unsetopt(c.COOKIE)
+        made.setopt(c.URL, url)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+
+def _reached(at: Moments, exitcode: int, about: Mapping[str, Any]) -> Moments:
+    """The moments of a request that failed: libcurl tells when it ended for some that it did not come to."""
+    if not about["request_size"]:
+        at = at._replace(pretransfer=0, posttransfer=0)
+    if not about["header_size"] and not about["size_download"]:
+        at = at._replace(starttransfer=0)
+    # Where nobody listens, it does not tell how long the name took.
+    return at._replace(namelookup=at.namelookup or None) if exitcode == NOT_CONNECTED else at
+
+
+def _too_many(hop: Hop, options: Options) -> Hop:
+    why = f"Maximum ({options.max_redirs}) redirects followed"
+    return Hop(hop.url, hop.method, hop.at, hop.secure, hop.fresh, hop.told, why, curl.TOO_MANY_REDIRECTS)

@@ -1,0 +1,146 @@
+"""One trial of the suite http: requests to files that a server of Dyno's own has, or to addresses of a user's."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from dyno.answers import same
+from dyno.engine import Engine
+from dyno.http.stages import STAGES, Moments, stages
+from dyno.model import Fact, Phase, Wrong
+from dyno.suite import Failure, Operations, Work
+from dyno.suites._shared.store import OnStore
+from dyno.suites.http import dataset
+from dyno.suites.http.asked import digest_of, every
+from dyno.suites.http.conformance import CHECKS, Check
+from dyno.suites.http.params import FRESH
+from dyno.suites.http.port import Asking, How, Requests, Target
+
+SLICE = 500
+LARGE_BYTES = 16 << 10
+
+
+class HttpWorkload(OnStore):
+    """See `dyno.suite.Workload`."""
+
+    def __init__(self, job: Any) -> None:
+        super().__init__(job)
+        params = job.params
+        self._places, self._requests = int(params["inflight"]), int(params["requests"])
+        self._body, self._files = int(params["body"]), int(params["targets"])
+        self._bodies: list[bytes] = []
+        self._targets: Sequence[Target] = ()
+        self._secure = False
+        self._asking: Asking | None = None
+        self._fresh = False
+        self._codes, self._connections = Counter[int](), 0
+
+    def checks(self) -> Mapping[str, Check]:
+        return CHECKS
+
+    def conformance(self) -> None:
+        # What changes has no digest to be held to.
+        if self._job.params["bodies"] == "same":
+            super().conformance()
+
+    def port(self, engine: Engine, *how: Any) -> Requests:
+        params = self._job.params
+        asked = How(str(params["protocol"]), float(params["patience"]), self._body > LARGE_BYTES)
+        port: Requests = self._job.port(engine, asked)
+        return port
+
+    def prepare(self, phase: Phase) -> None:
+        if self._store is None:
+            self._bodies = [] if self._job.spec.floor else dataset.bodies(self._job.seed, self._files, self._body)
+        self.begin()
+        self._fresh = phase.name == FRESH
+        self._codes, self._connections = Counter(), 0
+
+    @contextmanager
+    def connect(self) -> Iterator[Asking]:
+        with closing(self.port(self.engine())) as port:
+            self._targets = port.publish(self._bodies)
+            self._secure = any(target.url.startswith("https:") for target in self._targets)
+            if not self._job.spec.floor:
+                self._look(port)
+            with closing(port.asking(self._places, self._fresh)) as asking:
+                if not self._fresh and not self._job.spec.floor:
+                    # As many connections as there will be are there when the clock starts.
+                    urls = [self._targets[at % len(self._targets)].url for at in range(self._places)]
+                    every(asking, self._places, urls)
+                self._asking, before = asking, Counter(asking.codes)
+                yield asking
+                self._codes = Counter(asking.codes) - before
+
+    def _look(self, port: Requests) -> None:
+        """What a user's own addresses answer now is what they must answer later."""
+        unknown = [target for target in self._targets if target.digest is None]
+        if not unknown or self._job.params["bodies"] == "any":
+            return
+        with closing(port.asking(1, True)) as asking:
+            answers = every(asking, 1, [target.url for target in unknown])
+        found = {
+            target.url: target._replace(size=answer.size, digest=digest_of(answer))
+            for target, answer in zip(unknown, answers, strict=True)
+        }
+        self._targets = [found.get(target.url, target) for target in self._targets]
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        for start in range(0, self._requests, SLICE):
+            count = min(SLICE, self._requests - start)
+            # Seeded by job, round and slice alone: every engine is asked for the same in the same order.
+            rng = random.Random(f"{self._job.seed}:{round}:{start}")
+            targets = rng.choices(self._targets, k=count)
+            yield Operations(
+                calls=lambda _: (),
+                arguments=[target.url for target in targets],
+                check=_Right(targets, not self._job.spec.floor),
+                sizes=None if self._job.spec.floor else _sizes,
+                parts=None if self._job.spec.floor else self._parts,
+                many=port,
+                places=self._places,
+            )
+
+    def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
+        """In ns; of what was on a connection that was there before, it has fewer."""
+        found: dict[str, list[int]] = {name: [] for name in STAGES}
+        for answer in answers:
+            self._connections += answer.connects
+            for name, us in stages(Moments(*answer.moments), self._secure, answer.connects > 0).items():
+                if us is not None:
+                    found[name].append(us * 1_000)
+        return {name: spans for name, spans in found.items() if spans}
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        codes = {f"status_{code}": times for code, times in sorted(self._codes.items())}
+        return {} if self._job.spec.floor else {"connections": self._connections, **codes}
+
+
+def _sizes(answers: Sequence[Any]) -> Sequence[int]:
+    return [answer.size for answer in answers]
+
+
+class _Right:
+    """Each response has the body that it must have."""
+
+    def __init__(self, targets: Sequence[Target], judged: bool) -> None:
+        self._targets, self._judged = targets, judged
+
+    def __call__(self, answers: Sequence[Any]) -> int:
+        if not self._judged:
+            return 0
+        count = 0
+        for target, answer in zip(self._targets, answers, strict=False):
+            if type(answer) is Failure:
+                continue
+            digest = digest_of(answer)
+            if target.size is not None and not same(answer.size, target.size):
+                raise Wrong(f"{target.url}: {answer.size} bytes came, of {target.size}")
+            if target.digest is not None and not same(digest, target.digest):
+                raise Wrong(f"{target.url}: a body that is another")
+            count += target.digest is not None
+        return count

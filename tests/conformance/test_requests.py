@@ -1,0 +1,166 @@
+"""The port `requests` on nginx, which Dyno starts, and on servers of a user's own that do as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpserving import Scripted, cut, scripted, whole
+from needed import unavailable
+
+from dyno import registry
+from dyno.answers import same
+from dyno.model import Refused, Value, Wrong
+from dyno.suite import Job
+from dyno.suites.http.asked import digest_of, every
+from dyno.suites.http.conformance import CHECKS
+from dyno.suites.http.port import How, Requests
+
+SUITE = registry.suite("http")
+NGINX = [
+    ({}, "1.1"),
+    ({"h2c": True}, "2"),
+    ({"tls": True, "workers": 2}, "1.1"),
+    ({"tls": True}, "2"),
+]
+
+
+@contextmanager
+def opened(name: str, home: Path, given: Mapping[str, Value], how: How) -> Iterator[Callable[[str], Any]]:
+    """What opens the port on one server."""
+    spec = registry.through(SUITE, registry.engine(name))
+    assert spec is not None
+    options = spec.resolve(given)
+    # With these: without an address there is nobody to ask.
+    if lacking := spec.lacking(options):
+        unavailable(f"engine {name} {lacking}")
+    assert spec.server is not None
+    server = spec.server(home / "server", None, options, 1)
+    assert server is not None
+    with closing(server):
+        server.start()
+        job = Job(spec, home, None, options, {}, seed=1, clients=1, server=server)
+
+        @contextmanager
+        def port(store: str) -> Iterator[Requests]:
+            (home / store).mkdir(exist_ok=True)
+            with closing(job.open(home / store)) as engine, closing(job.port(engine, how)) as made:
+                yield made
+
+        yield port
+
+
+@pytest.fixture
+def home(work: Path) -> Path:
+    work.mkdir(exist_ok=True)
+    made = work / "home"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize(("options", "version"), NGINX, ids=str)
+def test_nginx_gives_what_was_published(home: Path, options: dict[str, Value], version: str) -> None:
+    with opened("nginx", home, options, How(version)) as port:
+        for check in CHECKS.values():
+            check(port, None)
+    with opened("nginx", home, options, How(version, large=True)) as port:
+        for check in CHECKS.values():
+            check(port, None)
+
+
+def test_nginx_without_tls_speaks_one_version(home: Path) -> None:
+    with (
+        opened("nginx", home, {}, How("2")) as port,
+        pytest.raises(Refused, match="h2c and protocol=2 go together"),
+        port("store"),
+    ):
+        pass
+
+
+def test_on_connections_that_are_kept_none_is_made_anew(home: Path) -> None:
+    with opened("nginx", home, {}, How()) as port, port("store") as asked:
+        (target,) = asked.publish([b"body"])
+        with closing(asked.asking(4, False)) as asking:
+            answers = every(asking, 4, [target.url] * 100)
+        assert 1 <= sum(answer.connects for answer in answers) <= 4
+        assert asking.codes == {200: 100}
+
+
+def test_many_are_under_way_at_once(home: Path) -> None:
+    """Ten times as many as a select(2) could wait for."""
+    with opened("nginx", home, {}, How()) as port, port("store") as asked:
+        (target,) = asked.publish([b"body"])
+        with closing(asked.asking(3_000, False)) as asking:
+            answers = every(asking, 3_000, [target.url] * 3_000)
+    assert [digest_of(answer) for answer in answers] == [target.digest] * 3_000
+
+
+# -- a server of a user's own --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Scripted]:
+    with scripted(
+        page=whole(b"hello"),
+        other=whole(b"other"),
+        busy=whole(b"", "503 Service Unavailable"),
+        cut=cut,
+    ) as made:
+        made.answers = {**made.answers, "/stalled": made.stall}
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_addresses_of_ones_own_are_asked(home: Path, server: Scripted) -> None:
+    urls = f"{server.url}/page {server.url}/other"
+    with opened("website", home, {"url": urls}, How()) as port:
+        for check in CHECKS.values():
+            check(port, None)
+        with port("store") as asked:
+            assert [target.url for target in asked.publish([])] == urls.split()
+
+
+@pytest.mark.parametrize(("path", "said"), [("busy", "HTTP 503"), ("cut", "curl 18"), ("stalled", "curl 28")])
+def test_what_fails_is_an_error_and_no_response(home: Path, server: Scripted, path: str, said: str) -> None:
+    how = How(max_time=0.5 if path == "stalled" else 60)
+    with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as asked:
+        (target,) = asked.publish([])
+        with closing(asked.asking(2, True)) as asking:
+            answers = every(asking, 2, [target.url] * 3)
+    assert all(isinstance(answer, Exception) and said in str(answer) for answer in answers)
+    with pytest.raises(Wrong, match="a request failed"):
+        digest_of(answers[0])
+
+
+def test_a_body_that_is_another_does_not_conform(home: Path) -> None:
+    class Forging:
+        """Publishes one body and says that it is another."""
+
+        def __init__(self, inner: Requests) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def publish(self, bodies: Any) -> Any:
+            return [target._replace(digest=b"x" * 32) for target in self._inner.publish(bodies)]
+
+    with opened("nginx", home, {}, How()) as port:
+
+        @contextmanager
+        def forged(store: str) -> Iterator[Any]:
+            with port(store) as inner:
+                yield Forging(inner)
+
+        for name, check in CHECKS.items():
+            with pytest.raises(Wrong):
+                check(forged, None)
+            assert same(name in CHECKS, True)

@@ -1,0 +1,93 @@
+"""Servers of HTTP that do as they are told, for the tests: what a real one would do only when it is broken.
+
+Not a test itself. Each path has a function, which is given the connection and writes to it what it likes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+Answer = Callable[[socket.socket], None]
+
+
+def response(body: bytes = b"", status: str = "200 OK", *headers: str) -> bytes:
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def whole(body: bytes = b"", status: str = "200 OK", *headers: str) -> Answer:
+    return lambda peer: peer.sendall(response(body, status, *headers))
+
+
+def cut(peer: socket.socket) -> None:
+    """Ends in the middle of a body."""
+    peer.sendall(response(bytes(1000))[:-900])
+
+
+@dataclass
+class Scripted:
+    """One that listens to a port of this machine's, a thread for each connection."""
+
+    answers: Mapping[str, Answer]
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when the test is over: whoever stalls waits for it."""
+    asked: list[bytes] = field(default_factory=list)
+    """The heads of all requests."""
+
+    def __post_init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = int(self._socket.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def stall(self, peer: socket.socket) -> None:
+        """A piece of a body, and then nothing."""
+        peer.sendall(response(bytes(1000))[:-900])
+        self.over.wait(100)
+
+    def endless(self, peer: socket.socket) -> None:
+        """A header of 10 GB."""
+        peer.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        for _ in range(10 << 10):
+            peer.sendall(b"x" * (1 << 20))
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
+
+    def _answer(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError):
+            head = b""
+            while b"\r\n\r\n" not in head and (more := peer.recv(65536)):
+                head += more
+            if head:
+                self.asked.append(head)
+                path = head.split()[1].decode().partition("?")[0]
+                self.answers.get(path, whole(b"none", "404 Not Found"))(peer)
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.over.set()
+        # Who waits in accept(2) is woken up by that, and not by close(2).
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+@contextlib.contextmanager
+def scripted(**answers: Answer) -> Iterator[Scripted]:
+    """`name=answer`: what is at the path `/name`; more may be added while it runs."""
+    server = Scripted({f"/{name}": answer for name, answer in answers.items()})
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,171 @@
+"""Runs of the suite http, as a shell makes them: on nginx, and on a server of one's own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpserving import Scripted, response, scripted, whole
+from needed import require
+from shell import Shell, is_one_line
+
+from dyno import registry
+
+STAGES = {"lookup", "tcp", "tls", "send", "wait", "transfer"}
+
+
+@pytest.fixture(autouse=True)
+def _installed(shell: Shell) -> None:
+    require(registry.engine("nginx"))
+    shell.given.update(no_proxy="127.0.0.1", NO_PROXY="127.0.0.1")
+
+
+def run(shell: Shell, *words: object) -> None:
+    asked = ("run", "http", "--samples", "1", "-p", "requests=300", "--budget", "60", "-o", shell.file, *words)
+    status, _, err = shell.dyno(*asked)
+    assert status in (0, 1, 3), err
+
+
+def rows(shell: Shell) -> list[dict[str, Any]]:
+    return [cell for cell in shell.shown()["cells"] if cell["engine"] != "null"]
+
+
+def samples(shell: Shell, engine: str) -> list[dict[str, Any]]:
+    return [sample for attempt in shell.attempts(engine) for sample in attempt["samples"]]
+
+
+def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell) -> None:
+    run(shell, "-p", "inflight=1,8,64", "-p", "body=1000")
+    found = rows(shell)
+    assert [(row["phase"], row["params"]["inflight"]) for row in found] == [
+        *itertools.product(("kept", "fresh"), (1, 8, 64))
+    ]
+    for row in found:
+        assert (row["engine"], row["valid"], row["why"], row["operations"]) == ("nginx", True, None, 300)
+        parts = set(row["latency_by_part_ns"])
+        # A connection that was there before has no such stages: they are not there, and not zero.
+        assert parts == (STAGES - {"tls"} if row["phase"] == "fresh" else {"send", "wait", "transfer"})
+        assert row["facts"]["status_200"] == 300
+        assert row["facts"]["connections"] == (300 if row["phase"] == "fresh" else 0)
+    for sample in samples(shell, "nginx"):
+        assert (sample["checked"], sample["errors"], sample["bytes"]) == (300, 0, 300_000)
+        assert sample["busy_ns"] <= sample["elapsed_ns"] and sample["server"] is not None
+    assert shell.left() == [] and shell.strays() == []
+
+
+def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
+    run(shell, "-e", "nginx:tls=yes", "-p", "protocol=1.1,2", "-p", "inflight=4", "--rate", "500", "-p", "body=50000")
+    found = rows(shell)
+    assert len(found) == 4 and all(row["valid"] for row in found)
+    assert all("tls" in row["latency_by_part_ns"] for row in found if row["phase"] == "fresh")
+    for sample in samples(shell, "nginx"):
+        assert sample["response"] is not None and sample["late"] is not None
+        assert sample["checked"] == sample["operations"] == 300
+
+
+def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
+    """A server answers one request at a time, and stalls once for 1 s, of 300 requests at 100 a second. Who is due k
+    periods of 10 ms after the stall began waits for 1 s - k * 10 ms. The p99 of 300 is the fourth largest: 0.97 s."""
+    turns, alone = itertools.count(1), threading.Lock()
+
+    def turn(peer: socket.socket) -> None:
+        with alone:
+            if next(turns) == 100:
+                threading.Event().wait(1.0)
+            peer.sendall(response(b"hello"))
+
+    with scripted(page=turn) as server:
+        run(shell, *site(server), "-p", "inflight=200", "--phases", "fresh", "--rate", "100")
+    (row,) = rows(shell)
+    (sample,) = samples(shell, "website")
+    assert row["valid"] and sample["operations"] == 300
+    # No stall is shorter for being measured; on a machine that is busy with other things it is longer.
+    assert row["response_ns"]["p99"] >= 960_000_000
+    assert row["response_ns"]["p50"] < row["response_ns"]["p99"]
+
+
+def site(server: Scripted, *paths: str) -> list[str]:
+    urls = " ".join(f"{server.url}/{path}" for path in paths or ("page",))
+    return ["-e", f"website:url={urls}"]
+
+
+def test_statuses_of_a_server_of_ones_own_are_counted_and_errors_are_no_requests(shell: Shell) -> None:
+    turns = itertools.count()
+
+    def turn(peer: socket.socket) -> None:
+        busy = next(turns) % 10 == 9
+        peer.sendall(response(b"", "503 Service Unavailable") if busy else response(b"hello"))
+
+    with scripted(page=turn) as server:
+        run(shell, *site(server), "-p", "inflight=4", "-p", "bodies=any", "--phases", "fresh")
+    (sample,) = samples(shell, "website")
+    assert (sample["operations"], sample["items"], sample["errors"]) == (300, 270, 30)
+    assert (sample["facts"]["status_200"], sample["facts"]["status_503"]) == (270, 30)
+    assert "HTTP 503" in sample["first_error"]
+
+
+@pytest.mark.parametrize("other", [b"HELLO", b"hello, and more"])
+def test_one_body_that_is_another_voids(shell: Shell, other: bytes) -> None:
+    turns = itertools.count()
+
+    def turn(peer: socket.socket) -> None:
+        peer.sendall(response(other if next(turns) == 250 else b"hello"))
+
+    with scripted(page=turn) as server:
+        run(shell, *site(server), "-p", "inflight=4", "--phases", "fresh")
+    (row,) = rows(shell)
+    assert not row["valid"] and "void" in row["why"]
+
+
+def test_runs_of_two_places_are_one_table(shell: Shell) -> None:
+    run(shell, "-e", "nginx", "-p", "inflight=1", "--phases", "fresh")
+    for place in ("paris", "tokyo"):
+        (shell.home / f"{place}.json").write_bytes(shell.file.read_bytes())
+    status, out, err = shell.dyno("report", "paris.json", "tokyo.json", "--by", "place")
+    assert (status, err) == (0, "")
+    head, *lines = [line.split() for line in out.splitlines()]
+    assert head[:2] == ["from", "to"] and head[2:7] == ["lookup", "tcp", "send", "wait", "transfer"]
+    assert [line[:2] for line in lines[:2]] == [["paris", "nginx"], ["tokyo", "nginx"]]
+    assert shell.dyno("report", "paris.json", "--by", "place", "-o", "x.html").status == 2
+
+
+def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
+    shell.dyno("run", "selftest", "-p", "operations=10", "--samples", "1", "-o", shell.file)
+    status, out, err = shell.dyno("report", shell.file, "--by", "place")
+    assert (status, out) == (2, "") and is_one_line(err)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-e", "website"], "needs an address"),
+        (["-e", "website:url=ftp://x/"], "scheme ftp"),
+        (["-e", "nginx:tls=yes+h2c=yes"], "leave tls or h2c out"),
+        (["-e", "nginx", "--clients", "2"], "nginx"),
+        (["-p", "inflight=10001"], "from 1 to 10000"),
+    ],
+)
+def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:
+    status, out, err = shell.dyno("run", "http", *words)
+    assert (status, out) == (2, "") and is_one_line(err) and said in err
+
+
+@pytest.fixture
+def plain() -> Iterator[Scripted]:
+    with scripted(page=whole(b"hello")) as server:
+        yield server
+
+
+def test_a_password_in_an_address_is_kept_nowhere(shell: Shell, plain: Scripted, tmp_path: Path) -> None:
+    url = plain.url.replace("http://", "http://me:geheimnis@")
+    run(shell, "-e", f"website:url={url}/page", "--phases", "fresh", "-p", "inflight=2")
+    (row,) = rows(shell)
+    assert row["valid"]
+    assert any(b"Authorization: Basic" in head for head in plain.asked)
+    assert "geheimnis" not in shell.file.read_text() + json.dumps(shell.shown())

@@ -1,0 +1,314 @@
+"""One HTTP request, as `dyno http` and `dyno.http.request` make it, of servers that do as they are told."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpserving import Scripted, cut, scripted, whole
+from needed import unavailable
+from shell import COMMAND, Shell, is_one_line
+
+from dyno import http
+from dyno.http.options import Options
+from dyno.http.record import MOMENTS
+from dyno.http.redirects import after
+from dyno.http.repeated import repeated, summary
+from dyno.http.stages import STAGES, Moments, fine, stages
+from dyno.model import UsageError
+
+# Those of the article's record: Cloud Mercato, New HTTP benchmark tool: pycurlb.
+ARTICLE = """
+appconnect_time compressed connect_time connect_timeout content_length_download content_length_upload content_type
+effective_url header_size http_code http_connectcode httpauth_avail local_ip local_port max_time method
+namelookup_time num_connects os_errno pretransfer_time primary_ip primary_port proxyauth_avail redirect_count
+redirect_time redirect_url request_size size_download size_upload speed_download speed_upload ssl_engines
+ssl_verifyresult starttransfer_time total_time
+"""
+
+
+@pytest.fixture(autouse=True)
+def _libcurl(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        import pycurl  # noqa: F401
+    except ImportError:
+        unavailable("pycurl is not installed")
+    # What is asked here is on this machine.
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Scripted]:
+    with scripted(
+        page=whole(b"hello"),
+        moved=whole(b"", "302 Found", "Location: /page"),
+        loop=whole(b"", "302 Found", "Location: /loop"),
+        cut=cut,
+        nonsense=lambda peer: peer.sendall(b"\x00\x01 this is no HTTP\r\n\r\n"),
+        lines=lambda peer: peer.sendall(b"HTTP/1.1 200 OK\r\n" + b"X-Line: x\r\n" * 100_000 + b"\r\n"),
+    ) as made:
+        made.answers = {**made.answers, "/stalled": made.stall, "/endless": made.endless}
+        yield made
+
+
+def adds_up(record: dict[str, Any]) -> None:
+    """The stages are the total, of the whole and of each hop."""
+    for part in (record, *record["hops"]):
+        spent = sum(seconds for seconds in part["stages"].values() if seconds is not None)
+        assert spent == pytest.approx(part["total_time"], abs=1e-7)
+        assert all(seconds is None or seconds >= 0 for seconds in part["stages"].values())
+    assert sum(hop["total_time"] for hop in record["hops"]) == pytest.approx(record["total_time"], abs=1e-7)
+
+
+# -- the record ----------------------------------------------------------------------------------------------------
+
+
+def test_a_record_has_the_names_of_the_article_and_its_stages_add_up(server: Scripted) -> None:
+    record = http.request(f"{server.url}/page")
+    assert set(record) >= {*ARTICLE.split()}
+    assert (record["http_code"], record["size_download"], record["method"]) == (200, 5, "GET")
+    assert (record["error"], record["exitcode"], record["num_connects"]) == (None, 0, 1)
+    assert (record["primary_ip"], record["primary_port"]) == ("127.0.0.1", server.port)
+    adds_up(record)
+    moments = [record[f"{name}_time"] for name in MOMENTS if record[f"{name}_time"] is not None]
+    assert moments == sorted(moments) and moments[-1] <= record["total_time"]
+
+
+def test_what_was_not_done_is_null_and_not_zero(server: Scripted) -> None:
+    record = http.request(f"{server.url}/page")
+    unknown = ("appconnect_time", "redirect_time", "max_time", "ssl_verifyresult", "redirect_url")
+    assert {name: record[name] for name in unknown} == dict.fromkeys(unknown)
+    assert record["stages"]["tls"] is None and record["stages"]["tcp"] is not None
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_each_hop_of_a_redirect_is_timed_by_itself(server: Scripted) -> None:
+    record = http.request(f"{server.url}/moved", location=True)
+    assert [hop["http_code"] for hop in record["hops"]] == [302, 200]
+    assert [hop["url"].rpartition("/")[2] for hop in record["hops"]] == ["moved", "page"]
+    assert (record["redirect_count"], record["http_code"], record["size_download"]) == (1, 200, 5)
+    assert record["redirect_time"] == pytest.approx(record["hops"][0]["total_time"])
+    adds_up(record)
+
+
+def test_a_redirect_is_not_followed_unless_that_is_asked_for(server: Scripted) -> None:
+    record = http.request(f"{server.url}/moved")
+    assert (record["http_code"], record["redirect_count"]) == (302, 0)
+    assert record["redirect_url"] == f"{server.url}/page"
+
+
+def test_what_is_sent_is_what_was_asked_for(server: Scripted) -> None:
+    http.request(f"{server.url}/page", data="a=1", header=["X-Own: yes"], user_agent="mine", cookie="c=2", user="u:p")
+    head, _, body = server.asked[-1].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /page ") and body in (b"a=1", b"")
+    for line in (
+        b"X-Own: yes",
+        b"User-Agent: mine",
+        b"Cookie: c=2",
+        b"Authorization: Basic dTpw",
+        b"Content-Length: 3",
+    ):
+        assert line in head.split(b"\r\n")
+    assert http.request(f"{server.url}/page", head=True)["size_download"] == 0
+    http.request(f"{server.url}/page", data="a=1", get=True, request="FETCH")
+    assert server.asked[-1].startswith(b"FETCH /page?a=1 ")
+
+
+def test_the_body_goes_where_it_is_told_to(server: Scripted, tmp_path: Path) -> None:
+    record = http.request(f"{server.url}/moved", location=True, output=tmp_path / "body")
+    assert (tmp_path / "body").read_bytes() == b"hello" and record["size_download"] == 5
+    with pytest.raises(UsageError, match="can't write"):
+        http.request(f"{server.url}/page", output=tmp_path)
+
+
+# -- what fails ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "exitcode", "stage"),
+    [
+        # Of what is malformed it depends on the version of libcurl what it is called.
+        ("cut", 18, "transfer"),
+        ("nonsense", None, None),
+        ("endless", None, None),
+        ("lines", None, None),
+        ("stalled", 28, "transfer"),
+        ("loop", 47, None),
+    ],
+)
+def test_a_request_that_fails_is_a_record_with_its_error(
+    server: Scripted, path: str, exitcode: int | None, stage: str | None
+) -> None:
+    limits = {"max_time": 0.5} if path == "stalled" else {"max_time": 60}
+    record = http.request(f"{server.url}/{path}", location=True, max_redirs=5, **limits)
+    assert record["error"] and "\n" not in record["error"]
+    assert record["exitcode"] > 0 and exitcode in (None, record["exitcode"])
+    adds_up(record)
+    if stage is not None:
+        assert [name for name, spent in record["stages"].items() if spent is not None][-1] == stage
+    assert len(record["hops"]) == (6 if path == "loop" else 1)
+
+
+def test_where_nobody_listens_and_a_name_is_nobodys_it_says_so(server: Scripted) -> None:
+    with scripted() as gone:
+        pass
+    refused = http.request(f"http://127.0.0.1:{gone.port}/")
+    assert refused["exitcode"] == 7 and refused["stages"]["tcp"] is not None and refused["stages"]["wait"] is None
+    nobody = http.request("http://nobody.invalid/", proxy="")
+    assert nobody["exitcode"] == 6 and nobody["http_code"] is None
+    assert {name for name, spent in nobody["stages"].items() if spent is not None} == {"lookup"}
+    adds_up(nobody)
+
+
+def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) -> None:
+    assert http.request(f"{server.url}/none")["error"] is None
+    assert http.request(f"{server.url}/none", fail=True)["exitcode"] == 22
+
+
+# -- what can't be asked for ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "said"),
+    [
+        ("ftp://example.org/", {}, "scheme ftp"),
+        ("http://", {}, "is no address"),
+        ("http://example.org:port/", {}, "is no address"),
+        ("http://exa mple.org/", {}, "is no address"),
+        ("http://example.org/", {"http2": True, "http1_1": True}, "--http1.1 and --http2 exclude each other"),
+        ("http://example.org/", {"head": True, "data": "x"}, "exclude each other"),
+        ("http://example.org/", {"max_time": 0}, "--max-time wants seconds"),
+        ("http://example.org/", {"max_redirs": -1}, "--max-redirs wants"),
+        ("http://example.org/", {"cacert": Path("/nonexistent")}, "there is no file"),
+        ("http://example.org/", {"header": ["A: b\r\nC: d"]}, "no line ends"),
+        ("http://example.org/", {"max_tim": 5}, "did you mean max_time"),
+    ],
+)
+def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        http.request(url, **options)
+    assert "\n" not in str(raised.value)
+
+
+# -- the pieces ----------------------------------------------------------------------------------------------------
+
+
+def test_stages_are_the_differences_of_moments() -> None:
+    at = Moments(5_520_988, 5_581_115, 5_673_696, 5_673_749, 5_673_749, 5_741_810, 5_741_879)
+    # Those of the article.
+    assert stages(at, secure=True, fresh=True) == {
+        "lookup": 5_520_988,
+        "tcp": 60_127,
+        "tls": 92_581,
+        "send": 53,
+        "wait": 68_061,
+        "transfer": 69,
+    }
+    kept = stages(Moments(0, 0, 0, 40, 45, 100, 150), secure=True, fresh=False)
+    assert kept == {"lookup": None, "tcp": None, "tls": None, "send": 45, "wait": 55, "transfer": 50}
+    # A response may begin before all is sent.
+    assert stages(Moments(1, 2, 0, 3, 90, 50, 100), secure=False, fresh=True)["wait"] == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "last"),
+    [
+        (Moments(0, 0, 0, 0, 0, 0, 100), "lookup"),
+        (Moments(None, 0, 0, 0, 0, 0, 100), "tcp"),
+        (Moments(10, 20, 0, 0, 0, 0, 100), "tls"),
+        (Moments(10, 20, 30, 0, 0, 0, 100), "send"),
+        (Moments(10, 20, 30, 40, 40, 0, 100), "wait"),
+        (Moments(10, 20, 30, 40, 40, 50, 100), "transfer"),
+    ],
+)
+def test_of_what_failed_the_stage_in_which_it_did_lasts_until_then(at: Moments, last: str) -> None:
+    found = stages(at, secure=True, fresh=True, failed=True)
+    known = {name: spent for name, spent in found.items() if spent is not None}
+    assert [*known][-1] == last and sum(known.values()) == 100
+
+
+def test_a_stage_too_short_for_the_clock_is_named() -> None:
+    long = dict.fromkeys(STAGES, 10)
+    assert fine([long]) == []
+    assert fine([{**long, "wait": 9, "tls": None}, {**long, "tcp": 0}]) == ["tcp", "wait"]
+
+
+def test_after_a_redirect_no_other_host_is_sent_a_secret() -> None:
+    asked = Options(data="x", user="u:p", cookie="c=1", header=["Authorization: secret", "X-Own: yes"])
+    same = after(asked, 302, "http://a/1", "http://a:80/2")
+    assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", "c=1", 2)
+    other = after(asked, 307, "http://a/1", "https://a/2")
+    assert (other.method, other.user, other.cookie, list(other.header)) == ("POST", None, None, ["X-Own: yes"])
+
+
+def test_a_percentile_that_no_value_lies_beyond_is_null() -> None:
+    assert summary([]) is None
+    few = summary([float(at) for at in range(1, 51)])
+    assert few is not None and (few["p50"], few["p90"], few["p99"]) == (25.0, 45.0, None)
+    many = summary([float(at) for at in range(1, 1001)])
+    assert many is not None and (many["p99"], many["p999"]) == (990.0, 999.0)
+
+
+def test_many_requests_are_counted_by_what_came_of_them(server: Scripted) -> None:
+    with http.Client(Options.of({"max_time": 60})) as client:
+        records = [client.request(f"{server.url}/{path}") for path in ("page", "none", "cut", "page")]
+    found = repeated(records, server.url)
+    assert (found["count"], found["failed"], found["http_codes"]) == (4, 1, {"200": 2, "404": 1})
+    assert len(found["errors"]) == 1 and found["stages"]["tls"] is None
+    assert found["stages"]["wait"]["count"] == found["total_time"]["count"] == 3
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_record_and_its_status_says_whether_it_failed(server: Scripted, shell: Shell) -> None:
+    status, out, err = shell.dyno("http", f"{server.url}/moved", "-L", "-m", "60")
+    record = json.loads(out)
+    assert (status, err, record["http_code"], record["max_time"]) == (0, "", 200, 60.0)
+    status, out, err = shell.dyno("http", f"{server.url}/cut")
+    assert (status, err) == (1, "") and json.loads(out)["error"]
+    status, out, err = shell.dyno("http", f"{server.url}/loop", "-L", "--max-redirs", "3", "--human")
+    assert status == 1 and "error: Maximum (3) redirects followed" in out
+    status, out, err = shell.dyno("http", "gopher://x/")
+    assert status == 2 and out == "" and is_one_line(err)
+
+
+def test_the_command_repeats_and_shows_a_waterfall(server: Scripted, shell: Shell) -> None:
+    status, out, _ = shell.dyno("http", f"{server.url}/page", "-n", "20")
+    found = json.loads(out)
+    assert (status, found["count"], found["reused"], found["stages"]["tcp"]["count"]) == (0, 20, 0, 20)
+    status, out, _ = shell.dyno("http", f"{server.url}/moved", "-L", "--human")
+    lines = out.splitlines()
+    assert status == 0 and sum(line.startswith("GET ") for line in lines) == 2
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == [*STAGES, *STAGES]
+    status, out, _ = shell.dyno("http", f"{server.url}/page", "-n", "20", "--human")
+    assert status == 0 and "20 × 200" in out
+
+
+def test_a_password_is_nowhere_in_what_is_printed(server: Scripted, shell: Shell) -> None:
+    url = server.url.replace("http://", "http://me:geheimnis@")
+    for words in ([url + "/page"], [url + "/page", "-n", "2"], [url + "/page", "--human"], [url + "/cut", "--human"]):
+        _, out, err = shell.dyno("http", *words)
+        assert "geheimnis" not in out + err
+
+
+def test_a_header_of_ten_gigabytes_takes_no_memory(server: Scripted, shell: Shell) -> None:
+    """Two GB of addresses are all that it may have."""
+    command = " ".join([*COMMAND, "http", f"{server.url}/endless"])
+    status, out, err = shell.sh("sh", "-c", f"ulimit -v 2000000; exec {command}")
+    assert (status, err) == (1, "") and json.loads(out)["error"]
+
+
+def test_a_request_that_waits_can_be_interrupted(server: Scripted, shell: Shell) -> None:
+    with shell.started("http", f"{server.url}/stalled") as process:
+        before = len(server.asked)
+        while not any(b"/stalled" in head for head in server.asked[before:]):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=100)
+    assert process.returncode == 130 and err == "dyno: interrupted\n"

@@ -1,0 +1,170 @@
+"""Operations of which many are under way at once: how many are, when each begins, and what is counted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns, sleep
+from typing import Any
+
+import pytest
+
+from dyno.histogram import curve
+from dyno.measure.measure import measure
+from dyno.measure.swarm import many
+from dyno.model import Wrong
+from dyno.pace import Pace
+from dyno.suite import Failure, Operations, Work
+
+FAR = 1 << 62
+
+
+@dataclass
+class Way:
+    """Answers its argument; ends what is under way one by one, the last one that began first."""
+
+    under_way: list[tuple[int, Any]] = field(default_factory=list)
+    most: int = 0
+    begun: list[Any] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+    stalled: set[Any] = field(default_factory=set)
+    """Arguments at which all stands still for a while."""
+
+    def begin(self, place: int, argument: Any) -> None:
+        assert place not in [busy for busy, _ in self.under_way]
+        self.under_way.append((place, argument))
+        self.begun.append(argument)
+        self.moments.append(perf_counter_ns())
+        self.most = max(self.most, len(self.under_way))
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        if not self.under_way:
+            sleep(min(wait_ns, 10**7) / 1e9)
+            return ()
+        place, argument = self.under_way.pop()
+        if argument in self.stalled:
+            sleep(0.2)
+        return [(place, argument)]
+
+
+def never(now: int) -> bool:
+    return False
+
+
+def failure(error: Exception) -> Failure:
+    return Failure.of(error)
+
+
+@pytest.mark.parametrize("places", [1, 3, 1000])
+def test_as_many_are_under_way_as_there_are_places(places: int) -> None:
+    way = Way()
+    seen = many(way, places, range(50), None, FAR, never, failure)
+    assert way.most == min(places, 50)
+    assert seen.answers == list(range(50)) == way.begun
+
+
+def test_each_answer_is_that_of_its_argument_in_whatever_order_they_end() -> None:
+    seen = many(Way(), 8, "abcdefghijklmnop", None, FAR, never, failure)
+    assert "".join(seen.answers) == "abcdefghijklmnop"
+    assert all(start <= end for start, end in zip(*seen.stamps, strict=True))
+
+
+def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
+    way, now = Way(), perf_counter_ns()
+    due = [now + at * 10**7 for at in range(10)]
+    seen = many(way, 4, range(10), due, due[5], never, failure)
+    assert seen.answers == way.begun == [0, 1, 2, 3, 4, 5][: len(way.begun)]
+    assert way.begun and all(begun >= wanted for begun, wanted in zip(way.moments, due, strict=False))
+
+
+def test_what_has_begun_is_waited_for_when_time_or_memory_is_over() -> None:
+    way = Way()
+    seen = many(way, 5, range(100), None, FAR, lambda now: len(way.begun) >= 20, failure)
+    assert way.under_way == [] and seen.answers == list(range(len(way.begun)))
+    assert 20 <= len(way.begun) < 30
+
+
+def test_an_operation_that_raised_is_a_failure() -> None:
+    class Raising(Way):
+        def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+            return [(place, OSError("no") if of == 3 else of) for place, of in super().ended(wait_ns)]
+
+    seen = many(Raising(), 2, range(6), None, FAR, never, failure)
+    assert [type(answer) for answer in seen.answers].count(Failure) == 1
+    assert seen.answers[3] == Failure("OSError: no")
+
+
+def test_an_end_of_what_was_not_under_way_is_an_error() -> None:
+    class Inventing(Way):
+        def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+            return [*super().ended(wait_ns), (2, "more")]
+
+    with pytest.raises(ValueError, match="nothing was under way at place 2"):
+        many(Inventing(), 3, range(1), None, FAR, never, failure)
+
+
+def slices(way: Any, counts: Sequence[int], places: int = 4, judged: list[Any] | None = None) -> Iterator[Work]:
+    at = 0
+    for count in counts:
+        arguments = list(range(at, at + count))
+        at += count
+
+        def check(answers: Sequence[Any]) -> int:
+            if judged is not None:
+                judged.append(list(answers))
+            return len(answers)
+
+        yield Operations(lambda _: (), arguments, check, many=way, places=places)
+
+
+def test_slices_are_under_way_together_and_judged_each_by_itself() -> None:
+    way, judged = Way(), list[Any]()
+    tally = measure(lambda number: slices(way, [3, 5, 2], 4, judged), Pace(), lambda: None)
+    assert (tally.operations, tally.items, tally.checked, tally.errors) == (10, 10, 10, 0)
+    assert judged == [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9]]
+    assert way.most == 4
+    # Its own time is what is neither in the calls nor in the waiting of the library.
+    assert 0 < tally.busy_ns <= tally.elapsed_ns
+
+
+def test_a_duration_takes_as_many_rounds_as_it_has_room_for() -> None:
+    way = Way()
+    tally = measure(lambda number: slices(way, [500]), Pace(duration_ns=5 * 10**7, warmup_ns=10**7), lambda: None)
+    assert tally.ended_by == "duration" and tally.operations > 500
+    assert tally.checked >= tally.operations
+
+
+def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
+    """200 a second, with one place and a stall of 0.2 s: those behind it wait, 5 ms less each."""
+    way = Way(stalled={20})
+    tally = measure(lambda number: slices(way, [100], places=1), Pace(rate=200.0), lambda: None)
+    assert tally.response is not None and tally.late is not None
+    assert tally.operations == 100
+    # In service time it is one of a hundred, in response time some thirty more.
+    slow = sum(1 for ns in _values(tally.latency) if ns > 50_000_000)
+    waited = sum(1 for ns in _values(tally.response) if ns > 50_000_000)
+    assert waited >= slow + 20
+
+
+def _values(recorder: Any) -> list[int]:
+    """Of a hundred operations all but the largest."""
+    return [value for _, value in curve([recorder.encode()], range(1, 100))]
+
+
+def test_an_answer_that_only_says_that_it_is_a_failure_voids() -> None:
+    class Lying(Way):
+        def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+            return [(place, Failure("no")) for place, _ in super().ended(wait_ns)]
+
+    tally = measure(lambda number: slices(Lying(), [3]), Pace(), lambda: None)
+    assert tally.void is not None and "says of itself" in tally.void
+
+
+def test_a_wrong_answer_voids() -> None:
+    def wrong(answers: Sequence[Any]) -> int:
+        raise Wrong("another")
+
+    def work(number: int) -> Iterator[Work]:
+        yield Operations(lambda _: (), [1, 2], wrong, many=Way(), places=2)
+
+    assert measure(work, Pace(), lambda: None).void == "another"
