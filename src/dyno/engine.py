@@ -86,6 +86,10 @@ class PortSpec:
     """Modules that must be importable, beside those of the engine."""
     requires: tuple[str, ...] = ()
     """Beside those of the engine."""
+    packages: tuple[str, ...] = ()
+    """Beside those of the engine."""
+    needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
+    """What is missing here for it, beside what the engine itself needs, with what to do about it."""
     options: tuple[Setting, ...] = ()
     """Beside those of the engine."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
@@ -180,6 +184,8 @@ class EngineSpec:
             default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
             modules=(*self.modules, *port.modules),
             requires=(*self.requires, *port.requires),
+            packages=(*self.packages, *port.packages),
+            needs=lambda options: self.needs(options) or port.needs(options),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
         )
