@@ -1,5 +1,5 @@
-"""sysbench's tests of databases, and pgbench: what they are told, and what they report. On which server is the engine's
-to say."""
+"""sysbench's tests of databases, and pgbench: what they are told, and what they report. On which server is the
+engine's to say."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sysbench:
             "reconnects": _counted(output, "reconnects:"),
         }
         self._tool = self._tool or sysbench.version()
-        told = result.report(self._tool, operations=done, items=done)
+        told = result.report(self._tool, operations=done + errors, items=done)
         return replace(told, errors=errors, first_error=IGNORED if errors else None, facts={**told.facts, **facts})
 
     def _of(self, test: str, tables: Tables) -> list[str]:
@@ -71,7 +71,7 @@ def run_pgbench(program: str, environment: Mapping[str, str], script: str, load:
     words = [f"--builtin={script}", f"--client={load.clients}", f"--jobs={load.clients}", how_long, "--no-vacuum"]
     words += [f"--random-seed={load.seed}", "--protocol=prepared"]
     output = sysbench.outside([program, *words], environment)
-    version = re.match(r"pgbench \(([^()]*)", output)
+    version = re.match(r"pgbench \(([^() ]*)", output)
     done, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
     failed = number(output, "number of failed transactions:")
     if done is None or rate is None or not rate:

@@ -24,8 +24,8 @@ def plausible(report: Report, threads: int) -> int:
     if not report.latencies:
         return 1
     counted = sum(times for _, times in report.latencies)
-    if counted != report.operations:
-        raise Wrong(f"{report.tool} tells {report.operations} operations and {counted} latencies")
+    if counted != report.items:
+        raise Wrong(f"{report.tool} tells {counted} latencies of {report.items} events")
     busy_ns = sum(value * times for value, times in report.latencies)
     if busy_ns > threads * report.elapsed_ns * (1 + ROUNDED) + report.operations * 1_000:
         raise Wrong(f"{report.tool} tells latencies of {busy_ns} ns in {threads} times {report.elapsed_ns} ns")

@@ -1,5 +1,5 @@
-"""The port `transactions`: a store that outside tools are at work on, and that Dyno looks at before and after. No engine
-and no measuring may be put here."""
+"""The port `transactions`: a store that outside tools are at work on, and that Dyno looks at before and after. No
+engine and no measuring may be put here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Tables:
 
 
 class Transactions(Protocol):
-    """Engines implement it as a class called with `(engine,)`. A report's operations and items are transactions."""
+    """Engines implement it as a class called with `(engine,)`. A report's items are transactions, and its
+    operations are these and what failed."""
 
     def fill(self, tables: Tables) -> None:
         """sysbench's tables, filled."""
