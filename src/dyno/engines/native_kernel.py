@@ -9,8 +9,9 @@ from pathlib import Path
 
 import dyno
 from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Fact, Tier, Value
+from dyno.model import Absent, Caveat, Fact, Tier, Value
 from dyno.suite import Report
+from dyno.suites.memory.port import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
 
 TOOL = "Dyno's own kernel"
 
@@ -72,6 +73,32 @@ class Primes:
         pass
 
 
+class Memory:
+    """The port `memory-access`: the triad and the chase."""
+
+    def __init__(self, engine: Kernel) -> None:
+        self._tool = engine.version()
+
+    def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        from dyno import _native
+
+        if pattern == TRIAD:
+            length = max(size_bytes // TRIAD_BYTES, 1)
+            elapsed_ns, passes, wrong = _native.triad(threads, length, limit_ns)
+            done = sum(passes)
+            moved: int | None = done * length * TRIAD_BYTES
+        elif pattern == CHASE:
+            elapsed_ns, hops, wrong = _native.chase(threads, max(size_bytes // LINE_BYTES, 1), limit_ns, seed)
+            done, moved = sum(hops), None
+        else:
+            raise Absent(f"has no {pattern}: that is sysbench's")
+        facts: dict[str, Fact] = {"wrong": wrong}
+        return Report(self._tool, operations=done, items=done, elapsed_ns=elapsed_ns, bytes=moved, facts=facts)
+
+    def close(self) -> None:
+        pass
+
+
 def missing(options: Mapping[str, Value]) -> str | None:
     """Whether the extension was built."""
     if find_spec("dyno._native") is not None:
@@ -83,7 +110,7 @@ ENGINE = EngineSpec(
     name="native_kernel",
     title="Dyno's own kernels for processor and memory",
     opener=Kernel,
-    ports={"primes": PortSpec(Primes)},
+    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
     tiers={},
     needs=missing,
     clients="threads",

@@ -7,8 +7,12 @@ from pathlib import Path
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import sysbench
-from dyno.model import Caveat, Tier, Value
+from dyno.model import Absent, Caveat, Tier, Value
 from dyno.suite import Report
+from dyno.suites.memory.port import BLOCKS
+
+ENDLESS = "1000T"
+"""More than is moved before the time is over."""
 
 
 class Sysbench:
@@ -47,11 +51,31 @@ class Primes:
         pass
 
 
+class Memory:
+    """The port `memory-access`: its test `memory`, with a block for each thread."""
+
+    def __init__(self, engine: Sysbench) -> None:
+        self._tool = engine.version()
+
+    def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        if pattern not in BLOCKS:
+            raise Absent(f"has no {pattern}: that is Dyno's own kernel's")
+        mode, _, operation = pattern.partition("-")
+        words = [*sysbench.words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
+        words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
+        words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
+        result = sysbench.Result.of(sysbench.run(words))
+        return result.report(self._tool, bytes=result.events * size_bytes)
+
+    def close(self) -> None:
+        pass
+
+
 ENGINE = EngineSpec(
     name="sysbench",
     title="sysbench, an outside tool for processor and memory",
     opener=Sysbench,
-    ports={"primes": PortSpec(Primes)},
+    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
     tiers={},
     packages=("sysbench",),
     needs=lambda options: sysbench.missing(),

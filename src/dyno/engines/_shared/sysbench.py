@@ -104,7 +104,7 @@ def _histogram(output: str) -> tuple[tuple[int, int], ...]:
     return tuple((round(float(ms) * 1e6), int(times)) for ms, times in found)
 
 
-def words(threads: int, limit_ns: int, events: int = 0) -> list[str]:
+def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) -> list[str]:
     """How many threads, and for how long: in whole seconds, and one at least. `events`: so many in all instead."""
     how_long = [f"--events={events}", "--time=0"] if events else [f"--time={max(limit_ns // SECOND_NS, 1)}"]
-    return [f"--threads={threads}", *how_long, "--histogram=on", "--percentile=95"]
+    return [f"--threads={threads}", *how_long, f"--histogram={'on' if histogram else 'off'}", "--percentile=95"]
