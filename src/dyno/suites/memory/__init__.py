@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset
+from dyno.model import Phase, Preset, Value
 from dyno.settings import Setting, integer
 from dyno.suite import Axis, Column, Curve, Job, Layout, Workload
 from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
@@ -48,6 +48,17 @@ STEPS = Curve(
 )
 
 
+_number = integer(4, 1 << 24)
+
+
+def _power(text: str) -> Value:
+    """sysbench takes no other blocks."""
+    size = int(_number(text))
+    if size & (size - 1):
+        raise ValueError("wants a power of two")
+    return size
+
+
 class MemorySuite:
     """The declaration; the work is in `workload`."""
 
@@ -55,7 +66,7 @@ class MemorySuite:
     title = "the memory and its caches: bandwidth and latency, by working set and threads"
     ports = ("memory-access",)
     engines = ()
-    params = (Setting("size_kib", integer(4, 1 << 24), 65_536, "what each thread works on, in KiB"),)
+    params = (Setting("size_kib", _power, 65_536, "what each thread works on, in KiB: a power of two"),)
     presets = MappingProxyType(
         {
             "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60),

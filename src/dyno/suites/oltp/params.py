@@ -16,19 +16,24 @@ PARAMS = (
         "special",
         "of the rows that are asked for; special: most are from one in a hundred",
     ),
-    Setting("scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts"),
+    Setting("bank_scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts"),
 )
 
 PRESETS = {
     "quick": Preset({}, samples=3, budget=2, timeout=120),
     "standard": Preset(
-        {"tables": 10, "table_size": 100_000, "scale": 10, "clients": ("1", "cpus", "4cpus")},
+        {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")},
         samples=5,
         budget=10,
         timeout=600,
     ),
     "full": Preset(
-        {"tables": 10, "table_size": 1_000_000, "scale": 100, "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus")},
+        {
+            "tables": 10,
+            "table_size": 1_000_000,
+            "bank_scale": 100,
+            "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus"),
+        },
         samples=5,
         budget=60,
         timeout=3_600,

@@ -61,7 +61,7 @@ class OltpWorkload(OnStore):
     def _fill(self, port: Transactions, bank: bool) -> None:
         """Raises Absent where the tool is none for the engine."""
         if bank:
-            port.fill_bank(int(self._job.params["scale"]))
+            port.fill_bank(int(self._job.params["bank_scale"]))
         else:
             port.fill(self._tables)
         self._filled.add(bank)
