@@ -45,6 +45,15 @@ def difference(got: Any, right: Any) -> str:
     return f"got {shorten(got)}, expected {shorten(right)}{', of other types' if alike else ''}"
 
 
+def array_difference(got: Any, right: NDArray[Any]) -> str:
+    """How an answer is not the array that is right, in one line."""
+    if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
+        shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
+        return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
+    at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
+    return f"at {at}, {difference(got[at].item(), right[at].item())}"
+
+
 def shorten(value: Any, width: int = 90) -> str:
     """A value for a message of one line."""
     text = _text(value)

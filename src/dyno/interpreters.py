@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,17 @@ def there(module):
         return False
 print(json.dumps([module for module in sys.argv[1:] if not there(module)]))
 """
+START = "; ".join(
+    (
+        "import runpy, sys",
+        "sys.path.insert(0, sys.argv[1])",
+        "import dyno",
+        "sys.path.remove(sys.argv[1])",
+        "sys.argv[:2] = []",
+        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)",
+    )
+)
+"""Beside Dyno may be modules that are for this interpreter alone."""
 
 
 def home(engine: str, version: str) -> Path:
@@ -39,6 +51,14 @@ def interpreter(engine: str, version: str) -> Path | None:
     with suppress(OSError):
         return python if (made / MARK).exists() and python.exists() else None
     return None
+
+
+def words(python: str, module: str, *options: str) -> list[str]:
+    """The command by which `python` runs a module of this Dyno's, and not of the one that its environment was made
+    by, which may be another by now, or gone."""
+    if python == sys.executable:
+        return [python, *options, "-m", module]
+    return [python, *options, "-c", START, str(Path(__file__).parents[1]), module]
 
 
 def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:

@@ -4,33 +4,22 @@ and the checks against tables that are wrong, which is what they are for.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import arrayschecks
 import numpy as np
 import pytest
-from needed import require, unavailable
+from held import Options, Store, holds, specs, stores
 
-from dyno import registry
-from dyno.engine import EngineSpec
 from dyno.model import Tier, Wrong
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.conformance import BRIEF, CHECKS
 from dyno.suites.arrays.port import NAMES, PORT, Change, Chunk
 
-SPECS = {
-    spec.name: spec.through(PORT)
-    for spec in registry.engines()
-    if PORT in spec.ports and not spec.floor and spec.opener.__module__.startswith("dyno.engines.")
-}
-OPTIONS: Mapping[str, Sequence[Mapping[str, str]]] = {
+SPECS = specs(PORT)
+OPTIONS: Options = {
     "numpy_memory": [{"layout": "records"}],
     "numpy_memmap": [{"layout": "records"}],
     "hdf5": [{"chunk_rows": "3", "compression": "gzip"}],
@@ -45,57 +34,15 @@ OPTIONS: Mapping[str, Sequence[Mapping[str, str]]] = {
         {"blocks": "ZBlk1", "storage": "zeo"},
     ],
 }
-"""What is tried beside the defaults, at the default tier."""
 
 
-@dataclass(frozen=True)
-class Store:
-    """An engine at a tier, with options."""
-
-    spec: EngineSpec
-    tier: Tier
-    given: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return "-".join([self.spec.name, self.tier.value, *self.given.values()])
-
-    def need(self) -> None:
-        require(self.spec)
-        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
-            unavailable(f"engine {self}: {lacking}")
-
-
-def stores() -> Iterator[Store]:
-    for spec in SPECS.values():
-        yield from (Store(spec, tier) for tier in spec.tiers)
-        for given in OPTIONS.get(spec.name, ()):
-            assert spec.default_tier is not None
-            yield Store(spec, spec.default_tier, given)
-
-
-@pytest.mark.parametrize("store", [*stores()], ids=str)
+@pytest.mark.parametrize("store", [*stores(SPECS, OPTIONS)], ids=str)
 def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
-    store.need()
-    job = {"engine": store.spec.name, "tier": store.tier.value, "options": dict(store.given), "home": str(place)}
-    python = str(store.spec.interpreter() or sys.executable)
-    done = subprocess.run(
-        [python, arrayschecks.__file__], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=250
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    gaps = {gap.check for gap in store.spec.gaps}
-    failed = {name: told[name] for name in CHECKS if told[name] is not None}
-    assert {name: why for name, why in failed.items() if name not in gaps} == {}
-    assert gaps <= set(failed), "a gap that works now: unmark it"
-    assert any(character.isdigit() for character in told["version"])
-    wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
-    assert {name: str(value) for name, value in told["settings"].items() if name in wanted} == wanted
-    # A database may be in memory at this tier.
-    assert bool(told["files"]) != store.spec.in_memory or store.tier is Tier.VOLATILE
+    holds(store, place, port=PORT, look="slices-2")
 
 
 def test_gaps_name_checks_and_reasons() -> None:
-    for spec in SPECS.values():
+    for spec in SPECS:
         assert all(gap.check in CHECKS and gap.reason for gap in spec.gaps)
     assert set(BRIEF) <= set(CHECKS)
 

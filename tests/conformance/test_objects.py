@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from held import Store
 from needed import require, unavailable
 from shell import DISK
 
 from dyno import registry
-from dyno.engine import EngineSpec, Server
+from dyno.engine import Server
 from dyno.model import Tier, Wrong
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suite import Job
@@ -32,21 +32,8 @@ SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 
-@dataclass(frozen=True)
-class Store:
-    """An engine at a tier, with options."""
-
-    spec: EngineSpec
-    tier: Tier
-    given: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return "-".join([self.spec.name, self.tier.value, *self.given.values()])
-
-    def need(self) -> None:
-        require(self.spec)
-        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
-            unavailable(f"engine {self}: {lacking}")
+class Storage(Store):
+    """As a storage that is on a server with others."""
 
     def job(self, home: Path, server: Server | None) -> Job:
         home.mkdir(parents=True, exist_ok=True)
@@ -63,21 +50,21 @@ class Store:
         return f"{self.spec.name}-{self.tier.value}-{self.given.get('backend', '')}"
 
 
-def stores() -> Iterator[Store]:
+def storages() -> Iterator[Storage]:
     for spec in SPECS.values():
         for tier in spec.tiers:
             if spec.name != "relstorage":
-                yield Store(spec, tier)
+                yield Storage(spec, tier)
             elif tier is spec.default_tier:
                 for backend in BACKENDS:
-                    yield from (Store(spec, tier, {"backend": backend, "history": h}) for h in ("keep", "free"))
+                    yield from (Storage(spec, tier, {"backend": backend, "history": h}) for h in ("keep", "free"))
             else:
-                yield Store(spec, tier)
+                yield Storage(spec, tier)
     relstorage = SPECS["relstorage"]
-    yield from (Store(relstorage, Tier.POWER, {"cache": cache}) for cache in ("file", "none"))
+    yield from (Storage(relstorage, Tier.POWER, {"cache": cache}) for cache in ("file", "none"))
 
 
-Serving = Callable[[Store], tuple[Path, Server | None]]
+Serving = Callable[[Storage], tuple[Path, Server | None]]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +77,7 @@ def serving() -> Iterator[Serving]:
         started: dict[str, Server | None] = {}
         numbers = count()
 
-        def served(store: Store) -> tuple[Path, Server | None]:
+        def served(store: Storage) -> tuple[Path, Server | None]:
             if store.served_by not in started:
                 # Short: a socket's path may not be long.
                 server = store.server(place / f"s{len(started)}")
@@ -108,8 +95,8 @@ def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[
         yield port
 
 
-@pytest.mark.parametrize("store", list(stores()), ids=str)
-def test_every_storage_passes(store: Store, serving: Serving) -> None:
+@pytest.mark.parametrize("store", list(storages()), ids=str)
+def test_every_storage_passes(store: Storage, serving: Serving) -> None:
     store.need()
     for container in ("mapping", "btree"):
         place, server = serving(store)
@@ -124,8 +111,8 @@ def test_every_storage_passes(store: Store, serving: Serving) -> None:
             check(opened, store.tier)
 
 
-@pytest.mark.parametrize("store", list(stores()), ids=str)
-def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Store, serving: Serving) -> None:
+@pytest.mark.parametrize("store", list(storages()), ids=str)
+def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Storage, serving: Serving) -> None:
     store.need()
     # As threads share a database, and as processes do, which have a storage of their own each.
     ways = {"threads"} | {store.spec.clients}
@@ -142,8 +129,8 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
                 )
 
 
-@pytest.mark.parametrize("store", list(stores()), ids=str)
-def test_a_storage_says_what_it_is(store: Store, serving: Serving) -> None:
+@pytest.mark.parametrize("store", list(storages()), ids=str)
+def test_a_storage_says_what_it_is(store: Storage, serving: Serving) -> None:
     store.need()
     place, server = serving(store)
     job = store.job(place, server)

@@ -67,6 +67,15 @@ def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: 
     assert f" in Python {theirs.pop()} (" in measured and f"Python {here}" not in measured
 
 
+def test_the_code_that_runs_there_is_this_dynos(elder: str, shell: Shell, cache: Path) -> None:
+    (at,) = (cache / "dyno" / "interpreters" / f"elder-{elder}").glob("lib/python*/site-packages/dyno")
+    # Of a checkout that has moved.
+    at.unlink()
+    at.symlink_to(cache / "gone" / "dyno")
+    ended = shell.dyno("run", "records", "-e", "elder", "-o", shell.file, *small())
+    assert ended.status == 0, ended.out + ended.err
+
+
 def test_an_environment_that_lost_its_interpreter_is_made_again(elder: str, shell: Shell, cache: Path) -> None:
     python = cache / "dyno" / "interpreters" / f"elder-{elder}" / "bin" / "python"
     if not python.exists():

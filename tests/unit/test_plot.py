@@ -169,9 +169,8 @@ def size(png: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    # Not much narrower: what stands beside the bars takes more room, the more doubts a busy machine leaves.
     ("width", "scale", "pixels"),
-    [(None, 1, 800), (640, 1, 640), (701, 3, 2103), (640, None, 1280)],
+    [(None, 1, 800), (761, 3, 2283), (800, None, 1600)],
 )
 def test_a_png_has_the_size_that_was_asked_for(
     shell: Shell, width: int | None, scale: int | None, pixels: int
@@ -181,6 +180,17 @@ def test_a_png_has_the_size_that_was_asked_for(
     ended = shell.dyno("plot", "r.json", "--chart", "throughput", *one, *flags, "-o", "x.png")
     assert ended == Ended(0, "", "Written to x.png\n")
     assert size((shell.home / "x.png").read_bytes())[0] == pixels
+
+
+def test_a_width_that_is_too_narrow_is_refused_with_the_least_that_is_not(shell: Shell) -> None:
+    one = ("--chart", "throughput", "--phase", "rand-key", "--tier", "process", "--scale", "1", "-o", "x.png")
+    said = refused(shell, "r.json", *one, "--width", "300")
+    # The more doubts a busy machine leaves, the more stands beside the bars.
+    least = int(said.rpartition(" takes ")[2].removesuffix(" at least\n"))
+    assert "--width 300 is too narrow" in said and 300 < least < 800
+    assert "too narrow" in refused(shell, "r.json", *one, "--width", str(least - 1))
+    assert shell.dyno("plot", "r.json", *one, "--width", str(least)).status == 0
+    assert size((shell.home / "x.png").read_bytes())[0] == least
 
 
 @pytest.mark.parametrize("name", ["throughput", "ratios", "latency", "size"])

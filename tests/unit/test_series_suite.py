@@ -165,11 +165,11 @@ def test_a_digest_sees_values_that_changed_places(dataset: MadeUp) -> None:
     [
         (lambda right: None, "got NoneType"),
         (lambda right: Samples(*(values[:-1] for values in right)), "expected 600"),
-        (lambda right: right._replace(ts=right.ts + 1), "ts at 0"),
-        (lambda right: right._replace(val=right.val.astype("f4")), "val is ndarray of float32"),
-        (lambda right: right._replace(sevr=right.sevr.astype("i8")), "sevr is ndarray of int64"),
-        (lambda right: right._replace(stat=right.stat.tolist()), "stat is list"),
-        (lambda right: Samples(*(values[::-1] for values in right)), "ts at 0"),
+        (lambda right: right._replace(ts=right.ts + 1), "ts: at 0"),
+        (lambda right: right._replace(val=right.val.astype("f4")), "val: got ndarray of float32"),
+        (lambda right: right._replace(sevr=right.sevr.astype("i8")), "sevr: got ndarray of int64"),
+        (lambda right: right._replace(stat=right.stat.tolist()), "stat: got list"),
+        (lambda right: Samples(*(values[::-1] for values in right)), "ts: at 0"),
     ],
 )
 def test_wrong_samples_are_found(dataset: MadeUp, wrong: Any, said: str) -> None:

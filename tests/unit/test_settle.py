@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell, small
 
-from dyno.host.filesystem import filesystem
+from dyno.host.filesystem import filesystem, size_on_disk
 from dyno.host.usage import NOTHING, UNKNOWN, Usage, own
 from dyno.measure import settle as module
-from dyno.measure.settle import rest, settle, size_on_disk
+from dyno.measure.settle import rest, settle
 
 MS = 1_000_000
 TICK = 10 * MS

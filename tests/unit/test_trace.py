@@ -244,3 +244,14 @@ def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
     beside = [begin(), f'7 write({other}, ""..., 9) = 9', f"7 fsync({other}) = 0", end()]
     assert read(*beside).flushed == 1
     assert seen([f"{line}\n" for line in beside], HOME, ("server/wal*",)).flushed == 0
+
+
+def test_a_background_may_write_on_in_a_few_commits() -> None:
+    plain = [begin(), WRITE, FLUSH, end()]
+    written_on = [begin(), WRITE, FLUSH, f'9 write({A}, ""..., 9) = 9', end()]
+    assert read(*plain * 95, *written_on * 5).flushed == 100
+    # An engine whose commits count by what another thread writes does so in all of them.
+    assert read(*plain * 94, *written_on * 6).flushed == 94
+    # What the thread itself writes is the commit's, and so is what it has not flushed.
+    assert read(*plain * 99, begin(), WRITE, FLUSH, WRITE, end()).flushed == 99
+    assert read(*plain * 99, begin(), WRITE, f"9 fsync({A}) = 0", f'9 write({A}, ""..., 9) = 9', end()).flushed == 99

@@ -12,14 +12,14 @@ from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import below
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
+from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.clickhouse import PROFILE, ClickHouse, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
-from dyno.suites.series import samples
+from dyno.suites.series import samples, sql
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A part is written under another name, and gets its own when it is whole. What would flush it, the setting
@@ -28,8 +28,6 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 }
 PORT = 9_000
 SHOWN = ("max_threads", "max_block_size", "max_insert_block_size", *PROFILE)
-TABLE, DIRECTORY = "samples", "variables"
-FIELDS = "ts, val, stat, sevr"
 # Of rows with one key the last that came in is left: when parts are merged, and by FINAL when they are read.
 CREATE = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (pv UInt32, ts Int64, val Float64, stat Int16, sevr Int16) "
@@ -57,8 +55,7 @@ def _connect(server: Any, **how: Any) -> Any:
         found.execute("SELECT 1")
     except (Error, OSError, EOFError) as error:
         found.disconnect()
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {str(error).splitlines()[0]}") from None
+        raise foreign.unreachable(server, str(error).splitlines()[0]) from None
     return found
 
 
@@ -112,29 +109,24 @@ class Click:
         if self._options[given.SET]:
             yield given.CAVEAT
         if not self._server.own:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 class Series:
     """See `dyno.suites.series.port.Series`."""
 
     def __init__(self, engine: Click, names: Sequence[str]) -> None:
+        import numpy as np
+
         self._client = client = engine.connect()
         self._ask = client.execute
         self._ask(CREATE_NAMES)
         self._ask(CREATE)
-        known = {str(name): int(number) for number, name in self._ask(f"SELECT id, name FROM {DIRECTORY}")}
-        new = [name for name in names if name not in known]
-        if new:
-            self._add(range(len(known), len(known) + len(new)), new)
-            known |= {name: number for number, name in enumerate(new, len(known))}
-        self._numbers = samples.Numbers(names, [(number, name) for name, number in known.items()])
-
-    def _add(self, numbers: range, names: Sequence[str]) -> None:
-        import numpy as np
-
-        columns = [np.array(numbers, "u4"), np.array(names, object)]
-        self._ask(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
+        known = {int(number): str(name) for number, name in self._ask(sql.NAMES)}
+        if new := sql.missing(names, known):
+            columns = [np.array([number for number, _ in new], "u4"), np.array([name for _, name in new], object)]
+            self._ask(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
+        self._numbers = samples.Numbers(names, [*known.items(), *new])
 
     def insert(self, batch: Batch) -> None:
         columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import below
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
+from dyno.engines._shared import below, namedsamples
+from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.influxdb import OURS, InfluxDB, missing
@@ -29,11 +28,12 @@ from dyno.suites.series.port import Batch, Buckets, Samples
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a
     # delay several writes wait for one flush.
-    Tier.POWER: {"data.wal-fsync-delay": '"0s"'},
+    Tier.POWER: {"data.wal-fsync-delay": "0s"},
 }
 PORT = 8_086
 MEASUREMENT = "samples"
 FIELDS = "val, stat, sevr"
+OF_ONE = ("time", "val", "stat", "sevr")
 CHUNK = 20_000
 """Points of an answer that come at once, where all are asked for. Its default is 10,000."""
 PATIENCE_SECONDS = 120.0
@@ -44,7 +44,7 @@ INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
         return Foreign(str(options[URL]))
-    settings = {name: str(value) for name, value in TIERS[tier].items()}
+    settings = {name: f'"{value}"' for name, value in TIERS[tier].items()}
     settings["data.index-version"] = INDEXES[str(options["index"])]
     return InfluxDB(home, {**settings, **given.given(options)})
 
@@ -53,21 +53,18 @@ def _connect(server: Any, **how: Any) -> Any:
     """Its client, which has been answered. Raises Refused."""
     from influxdb import InfluxDBClient
     from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
-    from requests import RequestException, Session
+    from requests import RequestException
 
     at = server.address if server.own else loopback.of_url(server.url, PORT)
-    session = Session()
-    # No proxy.
-    session.trust_env = False
+    secure = {"ssl": at.secure, "verify_ssl": at.secure}
     found = InfluxDBClient(
-        at.host, at.port, at.user, at.password, ssl=at.secure, verify_ssl=at.secure, retries=1, session=session, **how
+        at.host, at.port, at.user, at.password, **secure, retries=1, session=loopback.session(at), **how
     )
     try:
         found.get_list_database()
     except (RequestException, InfluxDBClientError, InfluxDBServerError) as error:
         found.close()
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+        raise foreign.unreachable(server, error) from None
     return found
 
 
@@ -124,7 +121,7 @@ class Influx:
         if self.server.own:
             yield Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size")
         else:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 class Series:
@@ -190,13 +187,7 @@ class Series:
             yield from map(self._batch, reader)
 
     def _batch(self, found: Any) -> Batch:
-        """Of a table or a part of one, where each row says whose it is."""
-        import numpy as np
-
-        tags = found.column("tags")
-        tags = tags.combine_chunks() if hasattr(tags, "combine_chunks") else tags
-        numbers = np.array([self._numbers[tag] for tag in tags.dictionary.to_pylist()], "i4")
-        return samples.batch([numbers[tags.indices.to_numpy()], *_columns(found, "time", "val", "stat", "sevr")])
+        return namedsamples.batch(found, "tags", OF_ONE, self._numbers)
 
     def latest(self) -> Batch:
         found = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
@@ -227,18 +218,7 @@ def _tag(value: str) -> str:
 
 
 def _types() -> Any:
-    """Of the columns, as they are: not as their first rows look."""
-    import pyarrow
-    from pyarrow import csv
-
-    double, whole = pyarrow.float64(), pyarrow.int64()
-    return csv.ConvertOptions(
-        column_types={
-            "tags": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
-            **dict.fromkeys(("time", "stat", "sevr"), whole),
-            **dict.fromkeys(("val", "mean", "min", "max"), double),
-        }
-    )
+    return namedsamples.types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
 
 
 def _columns(found: Any, *names: str) -> list[Any]:
@@ -246,7 +226,7 @@ def _columns(found: Any, *names: str) -> list[Any]:
 
 
 def _samples(found: Any) -> Samples:
-    return samples.samples([()] * 4 if found is None else _columns(found, "time", "val", "stat", "sevr"))
+    return samples.samples([()] * 4 if found is None else _columns(found, *OF_ONE))
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:

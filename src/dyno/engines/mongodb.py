@@ -85,7 +85,7 @@ class Mongo:
                 "cache", f"has a cache of {self._options['cache_mib']} MiB, in which its transactions must fit"
             )
         else:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 def _cache_mib(client: Any) -> int | None:

@@ -59,7 +59,7 @@ class Oracle:
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+        yield foreign.DECLARED
 
 
 def connect(url: str) -> Any:

@@ -15,9 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import below
+from dyno.engines._shared import below, namedsamples
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.loopback import Address
@@ -70,8 +69,7 @@ def _connect(server: Any) -> Any:
             host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True
         )
     except psycopg.OperationalError as error:
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+        raise foreign.unreachable(server, error) from None
 
 
 class Quest:
@@ -129,7 +127,7 @@ class Quest:
         if self.server.own:
             yield Caveat("ahead", "has files that are longer than what is in them, until it is stopped, in its size")
         else:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 class Series:
@@ -137,15 +135,12 @@ class Series:
 
     def __init__(self, engine: Quest, names: Sequence[str]) -> None:
         import pandas
-        import requests
 
         self._table, self._names = engine.table, names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._kind = pandas.CategoricalDtype(list(names))
         self._http = _http(engine.server)
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.auth = (self._http.user, self._http.password) if self._http.user else None
+        self._session = loopback.session(self._http)
         self._connection = engine.connect()
         # What comes in binary need not be printed and read.
         self._ask = self._connection.cursor(binary=True).execute
@@ -215,15 +210,11 @@ class Series:
         plain = {"Accept-Encoding": "identity"}
         with closing(self._session.get(f"{self._http.url}/exp", params=asked, headers=plain, stream=True)) as answer:
             answer.raise_for_status()
-            yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=_types()))
+            types = namedsamples.types("pv", ("ts", "stat", "sevr"), ("val",))
+            yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=types))
 
     def _batch(self, found: Any) -> Batch:
-        import numpy as np
-
-        pv = found.column("pv")
-        numbers = np.array([self._numbers[name] for name in pv.dictionary.to_pylist()], "i4")
-        rest = [found.column(name).to_numpy() for name in ("ts", "val", "stat", "sevr")]
-        return samples.batch([numbers[pv.indices.to_numpy()], *rest])
+        return namedsamples.batch(found, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
 
     def latest(self) -> Batch:
         asked = f"SELECT pv, ts::long, {FIELDS} FROM {self._table} LATEST ON ts PARTITION BY pv"
@@ -242,16 +233,6 @@ class Series:
         self._sender.close(False)
         self._session.close()
         self._connection.close()
-
-
-def _types() -> Any:
-    """Of the columns, as they are: not as their first rows look."""
-    import pyarrow
-    from pyarrow import csv
-
-    names = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    whole = dict.fromkeys(("ts", "stat", "sevr"), pyarrow.int64())
-    return csv.ConvertOptions(column_types={"pv": names, "val": pyarrow.float64(), **whole})
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
@@ -278,7 +259,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
-    log=("server/root/db/dyno_*/wal*", "server/root/db/dyno_*/txn_seq/*"),
+    log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",
     by_default=False,

@@ -68,7 +68,7 @@ class Oracle:
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+        yield foreign.DECLARED
 
 
 ENGINE = EngineSpec(

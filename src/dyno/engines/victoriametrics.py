@@ -21,8 +21,7 @@ from typing import Any
 
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.engines._shared import below
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
+from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.victoriametrics import OURS, VictoriaMetrics, missing, packaged
@@ -63,17 +62,13 @@ class Api:
         import requests
 
         at = server.address if server.own else loopback.of_url(server.url, PORT)
-        self._url, self._session = at.url, requests.Session()
-        # No proxy.
-        self._session.trust_env = False
-        self._session.auth = (at.user, at.password) if at.user else None
+        self._url, self._session = at.url, loopback.session(at)
         try:
             # Which it tells nobody else.
             self.ask("/api/v1/labels")
         except requests.RequestException as error:
             self.close()
-            where = "its server" if server.own else concealed(server.url)
-            raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+            raise foreign.unreachable(server, error) from None
 
     def ask(self, path: str, given: Any = None) -> bytes:
         """By POST, so that what is given may be as long as it is: a form, or bytes as they are."""

@@ -13,6 +13,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from dyno.host.filesystem import size_on_disk
+
 _FICLONE = 0x40049409
 _CHUNK = 1 << 30
 SPARE_BYTES = 1 << 30
@@ -27,7 +29,7 @@ def seal(source: Path, target: Path) -> bool:
     """
     paths = list(source.rglob("*"))
     plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
-    taken = sum(path.stat().st_blocks * 512 for path in paths)
+    taken = size_on_disk(paths) or 0
     target.parent.mkdir(parents=True, exist_ok=True)
     # Twice: the copy of this trial, and what the engine then makes of it.
     if not plain or shutil.disk_usage(target.parent).free < 2 * taken + SPARE_BYTES:

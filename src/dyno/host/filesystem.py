@@ -11,7 +11,7 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from typing import Any
 from dyno.host.procfs import read_lines, read_text
 
 ROOT = Path("/")
+BLOCK_BYTES = 512
+"""Of `st_blocks`, whatever the file system's own blocks are."""
 
 _RAM_TYPES = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
 # fmt: off
@@ -164,3 +166,15 @@ def _public(option: str) -> bool:
 def _unescaped(text: str) -> str:
     """mountinfo writes a blank in a name as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), text)
+
+
+def size_on_disk(files: Iterable[Path]) -> int | None:
+    """Allocated blocks, in bytes: what a sparse or preallocated file takes, not its length. None without files."""
+    total = None
+    for path in files:
+        try:
+            total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
+        except FileNotFoundError:
+            # A file that the engine's compaction removed in between.
+            continue
+    return total

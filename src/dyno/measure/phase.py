@@ -9,12 +9,13 @@ from typing import Any
 
 from dyno.declared import values
 from dyno.histogram import Recorder
+from dyno.host.filesystem import size_on_disk
 from dyno.host.process import running
 from dyno.host.procfs import difference
 from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.clients import run_phase
 from dyno.measure.measure import judged
-from dyno.measure.settle import rest, settle, size_on_disk
+from dyno.measure.settle import rest, settle
 from dyno.measure.spent import Spent
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached

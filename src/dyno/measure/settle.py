@@ -19,7 +19,6 @@ QUIET_WINDOWS = 2
 BUSY_SHARE = 0.1
 """Of a window, CPU time over which something is still at work."""
 LONGEST_NS = 10_000_000_000
-BLOCK_BYTES = 512
 
 _flushed: dict[tuple[int, int], int] = {}
 """When files were last flushed, in this trial: a server has a thousand, of which a phase changes a few, and the
@@ -75,15 +74,3 @@ def _work(server: list[int]) -> tuple[int | None, int | None]:
     if used.user_ns is None or used.system_ns is None:
         return None, used.written_bytes
     return used.user_ns + used.system_ns - watching, used.written_bytes
-
-
-def size_on_disk(files: Iterable[Path]) -> int | None:
-    """Allocated blocks, in bytes: what a sparse or preallocated file takes, not its length. None without files."""
-    total = None
-    for path in files:
-        try:
-            total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
-        except FileNotFoundError:
-            # A file that the engine's compaction removed in between.
-            continue
-    return total

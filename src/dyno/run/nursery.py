@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from dyno import interpreters
 from dyno.host.process import adopt_orphans, environment
 
 FORKS = sys.platform == "linux"
@@ -117,7 +118,7 @@ class Nursery:
         self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
             self._process = subprocess.Popen(
-                [*_python(self._executable), "dyno.measure.forker", *_told(theirs.fileno()), self._suite],
+                [*_python(self._executable, "dyno.measure.forker"), *_told(theirs.fileno()), self._suite],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -210,7 +211,7 @@ def _stopped(pid: int) -> bool:
 
 def _spawn(executable: str, home: Path, given: int, printed: int, results: int) -> Process:
     return subprocess.Popen(
-        [*_python(executable), "dyno.measure.worker", *_told(results)],
+        [*_python(executable, "dyno.measure.worker"), *_told(results)],
         stdin=given,
         stdout=printed,
         stderr=printed,
@@ -221,8 +222,8 @@ def _spawn(executable: str, home: Path, given: int, printed: int, results: int) 
     )
 
 
-def _python(executable: str) -> list[str]:
-    return [executable, "-X", "faulthandler", "-m"]
+def _python(executable: str, module: str) -> list[str]:
+    return interpreters.words(executable, module, "-X", "faulthandler")
 
 
 def _told(descriptor: int) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dyno import registry
+from dyno import interpreters, registry
 from dyno.engine import EngineSpec
 from dyno.harmless import harmless
 from dyno.host.process import die_with_parent, nothing_left
@@ -202,7 +202,7 @@ def _settings(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping
 
 def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
     """Has the job done in that interpreter under strace; returns why it was not, in one line."""
-    words = [python, "-m", "dyno.selftest.committer", str(answer)]
+    words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
     parent = os.getpid()
     with nothing_left():
         try:

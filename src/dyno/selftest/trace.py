@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -31,6 +31,8 @@ _LINE = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<re
 _UNFINISHED = re.compile(r"^(?P<pid>\d+) +(?P<begun>.*?) *<unfinished \.\.\.>$")
 _RESUMED = re.compile(r"^(?P<pid>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)$")
 _MARK = re.compile(rf'"/dyno-mark/(\d+)/({BEGIN}|{END})"')
+OVERTAKEN = 0.05
+"""Of the commits, the share in which another thread may go on writing to what was flushed."""
 _NAME = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*)>")
 
@@ -127,6 +129,8 @@ class Act:
     """None for what flushes every file."""
     writes: bool
     flushes: bool
+    pid: int
+    """Of the thread."""
     began: int
     ended: int
 
@@ -138,7 +142,8 @@ class Commit:
     written: bool
     """A write to a file of the engine's had ended."""
     flushed: bool
-    """So had a flush of such a file, and nothing that was flushed was changed afterwards."""
+    """So had a flush of such a file, and nothing that was flushed was changed afterwards: but, in a few commits, by
+    what a thread in the background did next."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,7 @@ class _Watch:
 
     def seen(self) -> Seen:
         commits: list[Commit] = []
+        overtaken: list[int] = []
         acts: list[Act] = []
         counted: list[Act] = []
         for call in self._every:
@@ -208,9 +214,14 @@ class _Watch:
             now = [act for act in acts if act.ended < call.began]
             acts = acts[len(now) :]
             if found[2] == END:
-                commits.append(Commit(any(act.writes for act in now), self._flushed(now)))
+                if not (flushed := self._flushed(now)) and self._overtaken(now):
+                    overtaken.append(len(commits))
+                commits.append(Commit(any(act.writes for act in now), flushed))
             if commits:
                 counted += now
+        if len(overtaken) <= OVERTAKEN * len(commits):
+            for number in overtaken:
+                commits[number] = replace(commits[number], flushed=True)
         return Seen(
             tuple(commits),
             Counter(act.kind for act in counted if act.flushes),
@@ -262,7 +273,15 @@ class _Watch:
             flag = re.search(r"\bRWF_D?SYNC\b", call.arguments)
             how = flag[0] if flag else process.synchronous.get(number)
             acts.append(
-                Act(f"{call.name} {how}" if how else call.name, path, True, bool(how), call.began, call.ended)
+                Act(
+                    f"{call.name} {how}" if how else call.name,
+                    path,
+                    True,
+                    bool(how),
+                    call.pid,
+                    call.began,
+                    call.ended,
+                )
             )
         return acts
 
@@ -277,13 +296,13 @@ class _Watch:
             if not found:
                 return []
             path = None if call.name == "syncfs" else found[0][1]
-        return [Act(call.name, path, False, True, call.began, call.ended)]
+        return [Act(call.name, path, False, True, call.pid, call.began, call.ended)]
 
     def _change(self, call: Call) -> list[Act]:
         found = [path for _, path in filter(self._ours, _descriptors(call.arguments))]
         if call.name in _NAMES:
             found = [str(path.parent) for path in _named(call.arguments) if self._ours((0, str(path)))]
-        return [Act(call.name, path, False, False, call.began, call.ended) for path in found]
+        return [Act(call.name, path, False, False, call.pid, call.began, call.ended) for path in found]
 
     def _ours(self, descriptor: tuple[int, str]) -> bool:
         path = descriptor[1]
@@ -315,6 +334,10 @@ class _Watch:
                 if act.writes:
                     written.add(act.path)
         return found and not flushed & dirty.keys()
+
+    def _overtaken(self, acts: list[Act]) -> bool:
+        """Whether one thread's writes had been flushed by it, had the others done nothing."""
+        return any(self._flushed([act for act in acts if act.pid == pid]) for pid in {act.pid for act in acts})
 
 
 def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> Seen:

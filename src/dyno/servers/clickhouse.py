@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from dyno.model import Refused
-from dyno.servers import loopback
+from dyno.servers import foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install clickhouse"
@@ -52,7 +52,7 @@ def _words() -> list[str] | None:
 
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
-    return None if _words() else f"needs clickhouse-server: {INSTALL}, or name your own with url="
+    return None if _words() else foreign.lacking("clickhouse-server", INSTALL)
 
 
 class ClickHouse(Served):

@@ -15,6 +15,7 @@ from socket import socket as Socket
 
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
+from dyno.servers import foreign
 from dyno.servers.mongo import socket_address
 from dyno.servers.process import Process, Served, directory, program, socket
 
@@ -47,7 +48,7 @@ def path() -> str | None:
 
 def missing() -> str | None:
     """What is not here, and what to do; None where all is."""
-    return None if path() else f"needs FerretDB {PROGRAM.version}: {INSTALL}, or name your own with url="
+    return None if path() else foreign.lacking(f"FerretDB {PROGRAM.version}", INSTALL)
 
 
 class FerretDB(Served):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.model import Absent, Value
+from dyno.model import Absent, Caveat, Refused, Value
+from dyno.passwords import concealed
 from dyno.settings import Setting
 
 URL = "url"
+DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+"""Of one that tells them."""
 
 
 class Foreign:
@@ -33,6 +37,17 @@ class Foreign:
 
     def pids(self) -> Iterable[int]:
         return ()
+
+
+def lacking(what: str, install: str) -> str:
+    """What to say where a server of Dyno's own can't be started."""
+    return f"needs {what}: {install}, or name your own with {URL}="
+
+
+def unreachable(server: Any, why: object) -> Refused:
+    """To be raised where there is no connection to a server, Dyno's own or a user's."""
+    where = "its server" if server.own else concealed(server.url)
+    return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 
 def setting(*schemes: str) -> Setting:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from dyno.model import Refused
-from dyno.servers import loopback
+from dyno.servers import foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install influxdb"
@@ -48,7 +48,7 @@ OURS = (
 
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
-    return None if program("influxd") else f"needs influxd: {INSTALL}, or name your own with url="
+    return None if program("influxd") else foreign.lacking("influxd", INSTALL)
 
 
 class InfluxDB(Served):

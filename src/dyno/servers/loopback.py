@@ -15,6 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from socket import socket as Socket
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dyno.model import Refused
@@ -43,6 +44,16 @@ class Address:
     def url(self) -> str:
         """Of a server that speaks HTTP, without what is secret."""
         return f"http{'s' if self.secure else ''}://{self.host}:{self.port}"
+
+
+def session(address: Address) -> Any:
+    """What makes requests of a server that speaks HTTP, by no proxy."""
+    import requests
+
+    found = requests.Session()
+    found.trust_env = False
+    found.auth = (address.user, address.password) if address.user else None
+    return found
 
 
 def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",)) -> Address:

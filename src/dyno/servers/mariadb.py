@@ -19,6 +19,7 @@ from socket import AF_UNIX
 from socket import socket as connection
 
 from dyno.model import Refused
+from dyno.servers import foreign
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
@@ -84,7 +85,7 @@ def _kind(path: str) -> str:
 
 def missing(wanted: str) -> str | None:
     """What is not here, with the command that installs it; None where all is."""
-    return None if find(wanted) else f"needs a {wanted} server: {INSTALL[wanted]}, or name your own with url="
+    return None if find(wanted) else foreign.lacking(f"a {wanted} server", INSTALL[wanted])
 
 
 class MariaDB(Served):

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dyno.model import Refused
 from dyno.passwords import concealed
-from dyno.servers import namespace
+from dyno.servers import foreign, namespace
 
 PATIENCE_MS = 5_000
 """How long the client looks for a server that answers. Its default is 30 s."""
@@ -42,8 +41,7 @@ def connect(server: Any, **settings: Any) -> Any:
     except PyMongoError as error:
         if client is not None:
             client.close()
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {said(error)}") from None
+        raise foreign.unreachable(server, said(error)) from None
     return client
 
 

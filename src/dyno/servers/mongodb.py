@@ -15,7 +15,7 @@ from socket import socket as Socket
 from typing import Any
 
 from dyno.model import Refused
-from dyno.servers import mongo
+from dyno.servers import foreign, mongo
 from dyno.servers.process import READY_SECONDS, Process, Served, directory, program, socket
 
 INSTALL = "install MongoDB Community Edition from its vendor's packages"
@@ -30,7 +30,7 @@ PARAMETERS = {
 
 def missing() -> str | None:
     """What is not here, and what to do; None where all is."""
-    return None if program("mongod") else f"needs mongod: {INSTALL}, or name your own with url="
+    return None if program("mongod") else foreign.lacking("mongod", INSTALL)
 
 
 class MongoDB(Served):

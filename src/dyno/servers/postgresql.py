@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
+from dyno.servers import foreign
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 INSTALL = "dyno install postgresql"
@@ -41,7 +42,7 @@ def places() -> list[Path]:
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
     found = program("postgres", places=places()) and program("initdb", places=places())
-    return None if found else f"needs a PostgreSQL server: {INSTALL}, or name your own with url="
+    return None if found else foreign.lacking("a PostgreSQL server", INSTALL)
 
 
 class PostgreSQL(Served):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dyno.model import Refused
 from dyno.programs import Jar, Program
-from dyno.servers import loopback
+from dyno.servers import foreign, loopback
 from dyno.servers.process import Process, Served, directory
 
 PROGRAM = Program(
@@ -55,8 +55,8 @@ OURS = (
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
     if PROGRAM.path() is None:
-        return f"needs QuestDB {PROGRAM.version}: {INSTALL}, or name your own with url="
-    return None if shutil.which("java") else f"needs Java 17 or later: {INSTALL}, or name your own with url="
+        return foreign.lacking(f"QuestDB {PROGRAM.version}", INSTALL)
+    return None if shutil.which("java") else foreign.lacking("Java 17 or later", INSTALL)
 
 
 class QuestDB(Served):
@@ -66,14 +66,23 @@ class QuestDB(Served):
         jar, java = PROGRAM.path(), shutil.which("java")
         if jar is None or java is None:
             raise Refused(f"{missing()}")
-        self._home, self.root = home, home / "root"
+        self._home, self.root = home, home / "questdb"
         self.data = self.root / "db"
         self.address = loopback.own(home)
         self.postgresql = replace(loopback.own(home), password=self.address.password)
         """Where it speaks PostgreSQL's protocol."""
         self.settings = {**SETTINGS, **settings, **self._given()}
         # What of it is not Java is unpacked where temporary files go, and would be left in /tmp.
-        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE, "-d", "root"]
+        words = [
+            *JAVA,
+            f"-Djava.io.tmpdir={home.absolute() / 'tmp'}",
+            "-p",
+            str(jar),
+            "-m",
+            MODULE,
+            "-d",
+            self.root.name,
+        ]
         self._process = Process([java, *words], home, lambda: loopback.says(self.address, READY))
 
     def _given(self) -> Mapping[str, str]:
@@ -91,7 +100,7 @@ class QuestDB(Served):
         directory(self._home, None)
         # What one that was killed unpacked.
         shutil.rmtree(self._home / "tmp", ignore_errors=True)
-        for part in ("tmp", "root/conf"):
+        for part in ("tmp", f"{self.root.name}/conf"):
             (self._home / part).mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]
         (self.root / "conf" / "server.conf").write_text("".join(lines))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.model import Refused
+from dyno.servers import foreign
 from dyno.servers.process import Process, Served, directory, program, socket
 
 SOCKET = "redis.sock"
@@ -55,7 +56,7 @@ class Program:
 
     def missing(self) -> str | None:
         """What is not here, with the command that installs it; None where it is."""
-        return None if self.path() else f"needs {self.name}: {self.install}, or name your own with url="
+        return None if self.path() else foreign.lacking(self.name, self.install)
 
 
 class Redis(Served):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import loopback
+from dyno.servers import foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install victoriametrics"
@@ -45,7 +45,7 @@ def path() -> str | None:
 
 def missing() -> str | None:
     """What is not here, with the command that installs it; None where all is."""
-    return None if path() else f"needs victoria-metrics: {INSTALL}, or name your own with url="
+    return None if path() else foreign.lacking("victoria-metrics", INSTALL)
 
 
 def packaged() -> str | None:

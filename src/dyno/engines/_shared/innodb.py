@@ -129,7 +129,7 @@ class InnoDB:
         if self._server.own:
             yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
         else:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:

@@ -138,7 +138,7 @@ class Keyspace:
         if self._server.own and self._tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 def _prefix(home: Path, server: Any) -> bytes:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.model import Refused
 from dyno.passwords import concealed
+from dyno.servers import foreign
 
 CLIENTS = ("pymysql", "c")
 PORT = 3306
@@ -171,7 +172,6 @@ def missing(client: str, remedy: str) -> str | None:
 def connect(server: Any, client: str, loading: bool = False) -> Client:
     """A connection to the server, on which files of the client's may be loaded. Raises Refused where there is none to
     be had."""
-    where = "its server" if server.own else concealed(server.url)
     address = server.address if server.own else address_of(server.url)
     try:
         return Thin(address, loading) if client == "c" else Cursor(address, loading)
@@ -179,7 +179,7 @@ def connect(server: Any, client: str, loading: bool = False) -> Client:
         raise
     except Exception as error:
         # Each library has errors of its own, and PyMySQL a RuntimeError for a password that it can't encrypt.
-        raise Refused(f"can't connect to {where}: {said(error)}") from None
+        raise foreign.unreachable(server, said(error)) from None
 
 
 def said(error: Exception) -> str:

@@ -12,8 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, Protocol
 
-from dyno.model import Refused
-from dyno.passwords import concealed
+from dyno.servers import foreign
 
 Argument = bytes | str | int
 Command = tuple[Argument, ...]
@@ -58,8 +57,7 @@ def library(server: Any, single: bool = False) -> Any:
             client = redis.Redis.from_url(url, **given)
         client.ping()
     except (redis.RedisError, OSError, ValueError, TypeError) as error:
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+        raise foreign.unreachable(server, error) from None
     return client
 
 

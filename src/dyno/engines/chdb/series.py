@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dyno.engines._shared import namedsamples
 from dyno.engines.chdb.opener import ChDB
 from dyno.suites.series import samples
 from dyno.suites.series.port import FIELDS, Batch, Buckets, Samples
@@ -76,13 +77,8 @@ class Series:
                 yield self._batch(piece)
 
     def _batch(self, piece: Any) -> Batch:
-        import numpy as np
-
-        names, *rest = piece.columns
-        names = getattr(names, "combine_chunks", lambda: names)()
-        # The empty text is in every dictionary, and stands for no variable.
-        numbers = np.array([self._at.get(name, -1) for name in names.dictionary.to_pylist()], "i4")
-        return samples.batch([numbers[names.indices.to_numpy()], *(column.to_numpy() for column in rest)])
+        names, *rest = piece.schema.names
+        return namedsamples.batch(piece, names, rest, self._at)
 
     def latest(self) -> Batch:
         table = self._ask(LATEST, "ArrowTable")

@@ -9,8 +9,7 @@ from typing import Any
 
 from dyno.engine import Server
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
-from dyno.servers import given, namespace
+from dyno.servers import foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 
@@ -117,7 +116,7 @@ class Postgres:
         if self._server.own:
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:
-            yield Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
+            yield foreign.DECLARED
 
 
 def _connect(server: Any) -> Any:
@@ -128,8 +127,7 @@ def _connect(server: Any) -> Any:
             return psycopg.connect(**server.address, autocommit=True)
         return psycopg.connect(server.url, autocommit=True)
     except psycopg.OperationalError as error:
-        where = "its server" if server.own else concealed(server.url)
-        raise Refused(f"can't connect to {where}: {' '.join(str(error).split())}") from None
+        raise foreign.unreachable(server, error) from None
 
 
 def _refuse(tier: Tier, found: Mapping[str, str]) -> None:

@@ -18,28 +18,30 @@ def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
     columns where that is too little. Raises UsageError for a width that leaves too little even then."""
     (grid,) = sheet["vconcat"]
     for columns in range(grid["columns"], 0, -1):
-        drawn = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
+        drawn, wanted = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
         if drawn is not None:
             return drawn
-    raise UsageError(f"--width {width} is too narrow for this chart")
+    raise UsageError(f"--width {width} is too narrow for this chart, which takes {wanted} at least")
 
 
-def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> str | None:
-    """None where the panels would be too narrow."""
+def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+    """None where the panels would be too narrow; and the width in which they would not."""
     narrowest = NARROWEST if columns == 1 else CRAMPED
     panel, right = max(narrowest, width // columns - 200), 0
     # Of many panels those with the longest texts tell first, as a rule the right width: a picture takes its time.
     tried = _widest(sheet, columns)
     for _ in range(TRIES):
         drawn = _svg(tried, panel, dark, right)
-        rest = width - _width(drawn) + right
+        taken = _width(drawn) - right
+        wanted = taken + (narrowest - panel) * columns
+        rest = width - taken
         if rest == right and tried is sheet:
-            return drawn
+            return drawn, wanted
         # Downwards too, or it would come out too wide.
         panel, right, tried = panel + rest // columns, rest % columns, sheet
         if panel < narrowest:
             break
-    return None
+    return None, wanted
 
 
 def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:

@@ -21,6 +21,10 @@ class OnStore(Workload):
         self._job = job
         self._store: Path | None = None
         self._engine: Engine | None = None
+        self._new = False
+        """Whether nothing has been done yet to the store."""
+        self._written = False
+        """Whether it has been written to since the last upkeep."""
 
     def checks(self) -> Mapping[str, Callable[..., None]]:
         """The conformance checks that take next to no time, by name: each is called with what opens a store by name
@@ -46,9 +50,16 @@ class OnStore(Workload):
         for store in home.iterdir() if home.exists() else ():
             self._job.remove(store)
 
+    def begin(self, name: str = "store") -> None:
+        """A directory for the store, where the trial has none: to be called before each phase."""
+        self._new = self._store is None
+        if self._store is None:
+            self._store = self._job.home / name
+            self._store.mkdir(parents=True)
+
     def load(self, fill: Callable[[], None]) -> None:
-        """Has the store, whose directory is empty, hold what `fill` puts there, which is the same in every trial for
-        a store of that name.
+        """Has the store hold what `fill` adds to what is there: to one that has just begun, the same in every
+        trial for a store of that name.
 
         Filled once for all trials of the cell, closed and sealed: each begins with a copy, also the one that filled
         it. Where that makes no sense (a server, no files, a tier at which a closed store has lost what it held) or
@@ -57,7 +68,7 @@ class OnStore(Workload):
         spec, store = self._job.spec, self._store
         assert store is not None
         lost = self._job.tier is Tier.VOLATILE
-        if self._job.sealed is None or lost or spec.server is not None or spec.remove is not None:
+        if not self._new or self._job.sealed is None or lost or spec.server is not None or spec.remove is not None:
             fill()
             return
         sealed = self._job.sealed / store.name
@@ -71,6 +82,12 @@ class OnStore(Workload):
                 return
             store.mkdir()
         copies.copy(sealed, store)
+
+    def keep_up(self) -> None:
+        """What the engine's administrator does before a store is used that was written to."""
+        if self._written and self._job.spec.upkeep is not None:
+            self._job.spec.upkeep(self.engine())
+        self._written = False
 
     def engine(self) -> Engine:
         if self._engine is None:
@@ -88,3 +105,4 @@ class OnStore(Workload):
         self.release()
         if self._store is not None:
             self._job.remove(self._store)
+            self._store = None

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from dyno.answers import difference, same
+from dyno.answers import array_difference, difference, same
 from dyno.model import Tier, Wrong
 from dyno.suites.arrays.dataset import Dataset
 from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
 from dyno.suites.arrays.reference import STATS
-from dyno.suites.arrays.work import Table, told
+from dyno.suites.arrays.work import Table
 
 Opened = Callable[[str], AbstractContextManager[Arrays]]
 Check = Callable[[Opened, Tier | None], None]
@@ -79,7 +79,7 @@ def sums(opened: Opened, tier: Tier | None) -> None:
             rows.table.reference.check_sum(name, port.sum(name))
         found = port.slice(range(9))["order_id"]
         if not same(found, chunk["order_id"]):
-            raise Wrong(f"order_id: {told(found, chunk['order_id'])}")
+            raise Wrong(f"order_id: {array_difference(found, chunk['order_id'])}")
 
 
 def stats(opened: Opened, tier: Tier | None) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dyno.answers import difference, same
+from dyno.answers import array_difference, same
 from dyno.model import Wrong
 from dyno.suite import Failure, Operations
 from dyno.suite import Work as Slice
@@ -99,17 +98,8 @@ class Table:
             raise Wrong(f"rows {rows.start} to {rows.stop}: got columns {', '.join(map(str, answer))}")
         for name, right in self.chunk(rows).items():
             if not same(answer[name], right):
-                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {told(answer[name], right)}")
+                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {array_difference(answer[name], right)}")
         return len(NAMES)
-
-
-def told(got: Any, right: NDArray[Any]) -> str:
-    """How an array is not the right one, in one line."""
-    if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
-        shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
-        return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
-    at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
-    return f"at {at}, {difference(got[at].item(), right[at].item())}"
 
 
 @dataclass(frozen=True)

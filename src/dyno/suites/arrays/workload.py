@@ -38,8 +38,6 @@ class ArraysWorkload(OnStore):
             updates=int(params["updates"]),
             seed=job.seed,
         )
-        self._written = False
-        """Whether there have been rows added since the last upkeep."""
 
     # -- the store ------------------------------------------------------------------------------------------
 
@@ -58,20 +56,12 @@ class ArraysWorkload(OnStore):
         gap = next((gap for gap in self._job.spec.gaps if gap.check == "updates"), None)
         if phase.name == "update-slice" and gap is not None:
             raise Absent(gap.reason)
-        new = self._store is None
-        if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(parents=True)
+        self.begin()
         if phase.name == "write":
             return
-        if new:
-            self.load(self._load_missing)
-            self._count_missing()
-        else:
-            self._load_missing()
-        if self._written and self._job.spec.upkeep is not None:
-            self._job.spec.upkeep(self.engine())
-        self._written = False
+        self.load(self._load_missing)
+        self._count_missing()
+        self.keep_up()
 
     def _missing(self) -> range:
         """Rows that the phase write, ended by its budget or left out, did not bring in."""

@@ -61,16 +61,10 @@ class CompressionWorkload(OnStore):
             yield port
 
     def prepare(self, phase: Phase) -> None:
-        new = self._store is None
-        if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(parents=True)
+        self.begin()
         if phase.writes:
             return
-        if new:
-            self.load(self._load_missing)
-        else:
-            self._load_missing()
+        self.load(self._load_missing)
         self._stored[:] = 1
 
     def _load_missing(self) -> None:

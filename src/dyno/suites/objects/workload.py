@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from dyno.engine import Engine
+from dyno.host.filesystem import size_on_disk
 from dyno.model import Absent, Fact, Phase
 from dyno.suite import Job
 from dyno.suite import Work as Slice
@@ -78,9 +79,7 @@ class ObjectsWorkload(OnStore):
     def prepare(self, phase: Phase) -> None:
         if phase.name == "conflicts" and self._job.clients == 1:
             raise Absent("wants two clients, who could conflict")
-        if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(parents=True)
+        self.begin()
         if self._job.spec.floor:
             return
         with self.connect() as port:
@@ -95,7 +94,7 @@ class ObjectsWorkload(OnStore):
         if not self._in_process():
             self.release()
         if phase.name == "pack":
-            self._before_bytes = self._size()
+            self._before_bytes = size_on_disk(self.engine().files())
 
     def _begin(self, port: Transactions) -> None:
         port.branches(self._model.branches)
@@ -133,11 +132,6 @@ class ObjectsWorkload(OnStore):
             port.remove(Place(SETS, key))
             model.removed = key + 1
 
-    def _size(self) -> int | None:
-        """Blocks of the engine's files."""
-        files = [path for path in self.engine().files() if path.is_file()]
-        return sum(path.stat().st_blocks * 512 for path in files) if files else None
-
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
@@ -173,6 +167,6 @@ class ObjectsWorkload(OnStore):
                 "conflicts": int(self._model.conflicts.sum()),
                 "transactions": int(self._model.counted[:, 0].sum()),
             },
-            "pack": lambda: {"before_bytes": self._before_bytes, "after_bytes": self._size()},
+            "pack": lambda: {"before_bytes": self._before_bytes, "after_bytes": size_on_disk(self.engine().files())},
         }
         return told[phase.name]() if phase.name in told else {}

@@ -59,7 +59,7 @@ class RecordsWorkload(OnStore):
             judged=not job.spec.floor,
         )
         self._dataset, self._model = self._work.dataset, self._work.model
-        self._indexed = self._written = False
+        self._indexed = False
 
     def checks(self) -> Mapping[str, conformance.Check]:
         return {name: conformance.CHECKS[name] for name in BRIEF}
@@ -88,22 +88,14 @@ class RecordsWorkload(OnStore):
             self._model.versions[: self._dataset.records] = 0
         else:
             self._load_missing()
-        self._keep_up(recipe.empty)
+        if not recipe.empty:
+            self.keep_up()
         self._written |= phase.writes
 
-    def _keep_up(self, empty: bool) -> None:
-        """What the engine's administrator does before a store is used that was loaded or changed."""
-        upkeep = self._job.spec.upkeep
-        if upkeep is not None and self._written and not empty:
-            upkeep(self.engine())
-            self._written = False
-
     def _new_store(self, name: str, indexed: bool) -> None:
-        self.release()
-        if self._store is not None:
-            self._job.remove(self._store)
-        self._store, self._indexed = self._job.home / name, indexed
-        self._store.mkdir(parents=True)
+        self.close()
+        self._indexed = indexed
+        self.begin(name)
         self._model.clear()
 
     def _load_missing(self) -> None:

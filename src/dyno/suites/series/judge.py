@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dyno.answers import difference, same
+from dyno.answers import array_difference, difference, same
 from dyno.model import Wrong
 from dyno.suites.series.port import Batch, Buckets, Samples
 from dyno.suites.series.samples import Digest, reduced, typed
@@ -24,7 +23,7 @@ def judge_samples(what: str, got: Any, right: Samples) -> int:
         raise Wrong(f"{what}: got {len(got.ts):,} samples, expected {len(right.ts):,}")
     for name, values, wanted in zip(Samples._fields, got, right, strict=True):
         if not same(values, wanted):
-            raise Wrong(f"{what}: {name} {_told(values, wanted)}")
+            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
     return len(right.ts)
 
 
@@ -37,7 +36,7 @@ def judge_latest(got: Any, right: Batch) -> int:
         raise Wrong(f"the latest samples are of {len(got.pv):,} variables, expected {len(right.pv):,}, each once")
     for name, values, wanted in zip(Batch._fields, got, right, strict=True):
         if not same(values[order], wanted):
-            raise Wrong(f"the latest samples: {name} {_told(values[order], wanted)}")
+            raise Wrong(f"the latest samples: {name}: {array_difference(values[order], wanted)}")
     return len(right.pv)
 
 
@@ -48,9 +47,9 @@ def judge_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
     for name, values, wanted in zip(Buckets._fields, got, right, strict=True):
         if name != "mean" and not same(values, wanted):
-            raise Wrong(f"{what}: {name} {_told(values, wanted)}")
+            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
     if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
-        raise Wrong(f"{what}: mean {_told(got.mean, right.mean)}")
+        raise Wrong(f"{what}: mean: {array_difference(got.mean, right.mean)}")
     off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
     # What is no number is off, too.
     off |= ~np.isfinite(got.mean)
@@ -82,12 +81,3 @@ def _kind(got: Any) -> str:
         for values in got
     )
     return f"got {kinds}"
-
-
-def _told(got: Any, right: NDArray[Any]) -> str:
-    """How an array is not the right one, in one line."""
-    if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
-        shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
-        return f"is {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
-    at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
-    return f"at {at}, {difference(got[at].item(), right[at].item())}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Engine
+from dyno.host.filesystem import size_on_disk
 from dyno.model import Fact, Phase
 from dyno.suite import Job
 from dyno.suite import Work as Slice
@@ -47,7 +48,6 @@ class SeriesWorkload(OnStore):
             watched=int(params["watched"]),
             seed=job.seed,
         )
-        self._written = False
         """Whether samples have been added since the last upkeep."""
 
     # -- the archive ----------------------------------------------------------------------------------------
@@ -64,24 +64,16 @@ class SeriesWorkload(OnStore):
             yield port
 
     def prepare(self, phase: Phase) -> None:
-        new = self._store is None
-        if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(parents=True)
+        self.begin()
         if phase.name == "insert":
             return
-        if new:
-            self.load(self._load_missing)
-            self._count_missing()
-        else:
-            self._load_missing()
+        self.load(self._load_missing)
+        self._count_missing()
         if self._job.spec.floor:
             return
         with self.connect() as port:
             port.settle()
-        if self._written and self._job.spec.upkeep is not None:
-            self._job.spec.upkeep(self.engine())
-        self._written = False
+        self.keep_up()
 
     @property
     def _whole(self) -> bool:
@@ -145,7 +137,7 @@ class SeriesWorkload(OnStore):
             return {}
         digest = self._archive.digest
         told: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
-        if phase.writes and digest.count and (size := self._size()) is not None:
+        if phase.writes and digest.count and (size := size_on_disk(self.engine().files())) is not None:
             told["bytes_per_sample"] = size / digest.count
         return told
 
@@ -153,8 +145,3 @@ class SeriesWorkload(OnStore):
         """Of what was read in place of samples that are made up."""
         left_out = getattr(self._dataset, "left_out", None)
         return {} if left_out is None else {"files_left_out": left_out}
-
-    def _size(self) -> int | None:
-        """Allocated blocks of the archive's files, in bytes; None of one without files."""
-        sizes = [path.stat().st_blocks * 512 for path in self.engine().files() if path.exists()]
-        return sum(sizes) if sizes else None

@@ -1,0 +1,89 @@
+"""Which stores there are of a port that one suite has alone, and how one is held to the port's checks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import portchecks
+from needed import require, unavailable
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Tier
+
+Options = Mapping[str, Sequence[Mapping[str, str]]]
+"""What is tried of engines, by name, beside the defaults, at the default tier."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """An engine at a tier, with options."""
+
+    spec: EngineSpec
+    tier: Tier
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "-".join([self.spec.name, self.tier.value, *self.given.values()])
+
+    def need(self) -> None:
+        require(self.spec)
+        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
+            unavailable(f"engine {self}: {lacking}")
+
+
+def specs(port: str) -> list[EngineSpec]:
+    """Every engine of ours that has the port and stores something."""
+    return [
+        spec.through(port)
+        for spec in registry.engines()
+        if port in spec.ports
+        and not spec.floor
+        and spec.opener.__module__.startswith("dyno.engines.")
+        and not spec.untested
+    ]
+
+
+def stores(every: Iterable[EngineSpec], options: Options) -> Iterator[Store]:
+    for spec in every:
+        yield from (Store(spec, tier) for tier in spec.tiers)
+        for given in options.get(spec.name, ()):
+            assert spec.default_tier is not None
+            yield Store(spec, spec.default_tier, given)
+
+
+def holds(store: Store, place: Path, *, port: str, look: str) -> None:
+    """Asserts that every check of the port `port` passes but the engine's gaps, and that the engine tells what it is
+    of the store `look`, which one of the checks makes."""
+    store.need()
+    checks = f"dyno.suites.{port}.conformance"
+    job = {
+        "engine": store.spec.name,
+        "port": port,
+        "checks": checks,
+        "tier": store.tier.value,
+        "options": dict(store.given),
+        "home": str(place),
+        "look": look,
+    }
+    python = str(store.spec.interpreter() or sys.executable)
+    done = subprocess.run(
+        [python, portchecks.__file__], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    version, settings, files = (told.pop(name) for name in ("version", "settings", "files"))
+    gaps = {gap.check for gap in store.spec.gaps}
+    failed = {name: why for name, why in told.items() if why is not None}
+    assert {name: why for name, why in failed.items() if name not in gaps} == {}
+    assert gaps <= set(failed), "a gap that works now: unmark it"
+    assert any(character.isdigit() for character in version)
+    wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
+    assert {name: str(value) for name, value in settings.items() if name in wanted} == wanted
+    # A database may be in memory at this tier.
+    assert bool(files) != store.spec.in_memory or store.tier is Tier.VOLATILE
