@@ -84,3 +84,11 @@ def test_a_servers_own_address_is_refused(shell: Shell) -> None:
         *("-o", shell.file),
     )
     assert ended.status == 3
+
+
+def test_without_a_server_that_is_named_one_line_says_which_there_are(shell: Shell) -> None:
+    for engine in ENGINES:
+        require(registry.engine(engine).through("transactions"))
+    ended = shell.dyno("run", "oltp")
+    assert ended.status == 2
+    assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: none of its engines runs unless it is named: -e ")

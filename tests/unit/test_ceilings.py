@@ -63,13 +63,13 @@ def run(**host: Any) -> Run:
         return replace(sample, client={"user_ns": ns // 4, "system_ns": ns // 4}, server=None, bulk=False)
 
     found = changed(found, used)
-    return replace(found, header={**found.header, "host": {**found.header.get("host", {}), **host}})
+    told = {"phases": [{"name": "write", "writes": True}], "host": {**found.header.get("host", {}), **host}}
+    return replace(found, header={**found.header, **told})
 
 
 def test_a_row_has_its_share_of_the_flushes_and_of_a_core() -> None:
     (share,) = shares(run(ceilings=MOST))
-    if share.row.about.writes:
-        assert share.flushes == pytest.approx(0.25, rel=0.01)
+    assert share.flushes == pytest.approx(0.25, rel=0.01)
     assert share.cores == pytest.approx(0.5, rel=0.01) and share.memory is None
 
 
@@ -78,6 +78,17 @@ def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
     found, out = run(**host), io.StringIO()
     ceilingtext.render(found, Console(file=out, width=200))
     assert shares(found) == [] and out.getvalue() == "" and "probed" not in heading.machine(found)
+
+
+def test_what_flushes_nothing_and_what_tells_bytes() -> None:
+    """At another tier no commit waits for a flush; of bytes there is a share of the memory."""
+    found = run(ceilings=MOST)
+    cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
+    moving = changed(
+        replace(found, cells=tuple(cells)), lambda _, sample: replace(sample, bytes=5 * sample.elapsed_ns)
+    )
+    (share,) = shares(moving)
+    assert share.flushes is None and share.memory == pytest.approx(0.5, rel=0.01)
 
 
 def test_every_report_tells_the_ceilings() -> None:
