@@ -108,6 +108,17 @@ class PortSpec:
 
 
 @dataclass(frozen=True)
+class _Either:
+    """What is missing for the one, or else for the other. No lambda: two of the same are equal."""
+
+    one: Callable[[Mapping[str, Value]], str | None]
+    other: Callable[[Mapping[str, Value]], str | None]
+
+    def __call__(self, options: Mapping[str, Value]) -> str | None:
+        return self.one(options) or self.other(options)
+
+
+@dataclass(frozen=True)
 class EngineSpec:
     """What an engine's file declares. Importing that file must not import the engine's library."""
 
@@ -185,7 +196,7 @@ class EngineSpec:
             modules=(*self.modules, *port.modules),
             requires=(*self.requires, *port.requires),
             packages=(*self.packages, *port.packages),
-            needs=lambda options: self.needs(options) or port.needs(options),
+            needs=_Either(self.needs, port.needs),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
         )
