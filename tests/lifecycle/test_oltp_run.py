@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from needed import require
 from shell import Shell
+from teed import teed, told
 
 from dyno import registry
 from dyno.servers.postgresql import places
@@ -42,6 +43,26 @@ def test_every_phase_is_reported_and_right(engine: str, shell: Shell) -> None:
             assert sample["facts"]["latency_p95_ns"] > 0 and sample["histogram"] is not None
         if name.endswith("-cold"):
             assert sample["temperature"] in ("cold", "lukewarm") and sample["residency"] is not None
+
+
+def test_the_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
+    """Of each phase the last run of its tool: a hot one has an untimed run before."""
+    require(registry.engine("postgresql").through("transactions"))
+    kept = teed(shell, tmp_path / "tools", "sysbench", "pgbench")
+    ended = shell.dyno(
+        *("run", "oltp", "-e", "postgresql", "--phases", "write-only,tpcb-like", "-p", "table_size=2000"),
+        *("--clients", 2, "--samples", 1, "--budget", 1, "-o", shell.file),
+    )
+    assert ended.status == 0, ended.out + ended.err
+    (line,) = shell.attempts("postgresql")
+    rates = {sample["phase"]: sample["items"] / sample["elapsed_ns"] * 1e9 for sample in line["samples"]}
+    *_, by_sysbench = told(kept, r"transactions:\s+\d+\s+\(([\d.]+) per sec")
+    *_, by_pgbench = told(kept, r"tps = ([\d.]+)")
+    assert rates["write-only"] == pytest.approx(by_sysbench, rel=0.05)
+    assert rates["tpcb-like"] == pytest.approx(by_pgbench, rel=0.001)
+    (found,) = (sample for sample in line["samples"] if sample["phase"] == "write-only")
+    *_, errors = told(kept, r"ignored errors:\s+(\d+)")
+    assert found["errors"] == errors
 
 
 def without(tmp_path: Path, tool: str) -> str:
