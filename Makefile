@@ -8,7 +8,7 @@ DEMO := demo
 # Two processes of tests, a file of tests each: more would disturb those that measure.
 WORKERS ?= -n 2 --dist loadfile
 # The servers that the tests start for themselves, and what has an interpreter of its own.
-SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse
+SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse sysbench
 # What is imported is compiled to bytecode then; most never is.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 

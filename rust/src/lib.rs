@@ -1,8 +1,9 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; and an idle loop. No engine may be put here, and nothing that knows one.
+//! of the record layer; kernels that measure the machine itself; and an idle loop. No engine may be put here, and nothing that knows one.
 
 mod clock;
 mod histogram;
+mod kernels;
 mod keys;
 mod pacing;
 mod stamps;
@@ -96,5 +97,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
     module.add_function(wrap_pyfunction!(spin, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::primes, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::triad, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::chase, module)?)?;
     Ok(())
 }

@@ -86,6 +86,10 @@ class PortSpec:
     """Modules that must be importable, beside those of the engine."""
     requires: tuple[str, ...] = ()
     """Beside those of the engine."""
+    packages: tuple[str, ...] = ()
+    """Beside those of the engine."""
+    needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
+    """What is missing here for it, beside what the engine itself needs, with what to do about it."""
     options: tuple[Setting, ...] = ()
     """Beside those of the engine."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
@@ -101,6 +105,17 @@ class PortSpec:
             module, _, attribute = made.partition(":")
             made = getattr(importlib.import_module(module), attribute)
         return made(*arguments)
+
+
+@dataclass(frozen=True)
+class _Either:
+    """What is missing for the one, or else for the other. No lambda: two of the same are equal."""
+
+    one: Callable[[Mapping[str, Value]], str | None]
+    other: Callable[[Mapping[str, Value]], str | None]
+
+    def __call__(self, options: Mapping[str, Value]) -> str | None:
+        return self.one(options) or self.other(options)
 
 
 @dataclass(frozen=True)
@@ -180,6 +195,8 @@ class EngineSpec:
             default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
             modules=(*self.modules, *port.modules),
             requires=(*self.requires, *port.requires),
+            packages=(*self.packages, *port.packages),
+            needs=_Either(self.needs, port.needs),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
         )

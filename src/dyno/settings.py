@@ -3,6 +3,8 @@ of anybody's may be put here."""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -63,6 +65,24 @@ def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
         if number > MOST:
             raise ValueError(f"wants {wanted}, of 64 bits")
         return number
+
+    return parse
+
+
+_CPUS = re.compile(r"(\d+(?:\.\d+)?)?cpus(?:/(\d+))?")
+
+
+def by_cpus(low: int, high: int) -> Callable[[str], Value]:
+    """A parser of integers that also takes the number of CPUs that this process may run on, a multiple of it or a
+    part: 'cpus', '2cpus', '1.5cpus', 'cpus/2'; rounded, and held within the bounds."""
+    plain = integer(low, high)
+
+    def parse(text: str) -> Value:
+        found = _CPUS.fullmatch(text)
+        if found is None or found[2] == "0" * len(found[2] or "x"):
+            return plain(text)
+        times = float(found[1] or 1) * len(os.sched_getaffinity(0)) / int(found[2] or 1)
+        return min(max(round(times), low), high)
 
     return parse
 

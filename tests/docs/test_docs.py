@@ -25,6 +25,7 @@ from pages import ROOT, blocks, named, read, rows, sections
 from dyno import cli, registry
 from dyno.cli import run as cli_run
 from dyno.engine import EngineSpec, PortSpec
+from dyno.host import ceilings
 from dyno.host import facts as host
 from dyno.host.wakeups import wakeups
 from dyno.measure.settle import LONGEST_NS
@@ -308,6 +309,7 @@ def host_keys() -> set[str]:
 
 def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
     facts = host.facts(tmp_path) | {"pressure": host.pressure(0), "wakeups": wakeups(0.05)}
+    facts |= {"ceilings": ceilings.probe(tmp_path, 0.01)}
     undocumented, gone = differences(list(keys({"host": facts})), {"host"} | host_keys())
     assert not undocumented and not gone
 

@@ -68,7 +68,7 @@ def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
     """Of the real thing: a name that is written wrongly would never match."""
     from dyno.host import facts as host
 
-    facts = {**host.facts(Path("/var/tmp")), "pressure": None, "wakeups": None}
+    facts = {**host.facts(Path("/var/tmp")), "pressure": None, "wakeups": None, "ceilings": None}
     for fact in OF_THE_MOMENT:
         at: Any = facts
         for name in fact.split("."):

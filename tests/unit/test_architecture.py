@@ -129,7 +129,21 @@ def test_stats_and_report_are_pure_functions_of_run_files() -> None:
 
 
 # What every suite has; and words of the run file and of the reports, which a suite happens to use too.
-GENERAL = {"clients", "rate", "operations", "records", "ratio", "write", "rows", "column", "series", "flush"}
+GENERAL = {
+    "clients",
+    "rate",
+    "operations",
+    "records",
+    "ratio",
+    "write",
+    "rows",
+    "column",
+    "series",
+    "cpu",
+    "memory",
+    "tables",
+    "flush",
+}
 
 
 def names_of_suites() -> set[str]:

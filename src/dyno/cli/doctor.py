@@ -7,11 +7,13 @@ import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
+from dyno import places
 from dyno.cli.console import output
-from dyno.host import facts
+from dyno.host import ceilings, facts
 from dyno.host.wakeups import wakeups
 from dyno.measure.loops import about, pick
 from dyno.model import UsageError
@@ -29,7 +31,13 @@ WATCH_SECONDS, WOKEN_SECONDS = 0.5, 0.3
     metavar="DIR",
     help="Where the engines' data will live (default: where `dyno run` puts it).",
 )
-def command(as_json: bool, work: Path | None) -> int:
+@click.option(
+    "--probe",
+    "probes",
+    is_flag=True,
+    help=f"Measure what the machine does at most, for {ceilings.SECONDS:g} s, and keep it for this file system.",
+)
+def command(as_json: bool, work: Path | None, probes: bool) -> int:
     """This machine, how quiet it is, and what would spoil a measurement.
 
     Exit status: 0, or 1 if something would make figures false.
@@ -43,12 +51,23 @@ def command(as_json: bool, work: Path | None) -> int:
     watched = facts.pressure(WATCH_SECONDS)
     found = facts.facts(place) | {"pressure": watched, "wakeups": wakeups(WOKEN_SECONDS)}
     found |= {"loop": about(pick()), "left_behind": left_behind(root)}
+    found |= {"ceilings": _probed(place) if probes else ceilings.known(places.cache(), place)}
     findings = machine_doubts(found)
     if as_json:
         click.echo(json.dumps({"facts": found, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
         render(found, findings, output())
     return 1 if any(finding.severity == "bad" for finding in findings) else 0
+
+
+def _probed(place: Path) -> dict[str, Any]:
+    """Measured now, and kept. Raises UsageError where it can't be."""
+    measured = ceilings.probe(place)
+    try:
+        ceilings.keep(places.cache(), place, measured)
+    except OSError as error:
+        raise UsageError(f"can't keep what was measured: {places.trouble(error)}") from None
+    return measured
 
 
 def _writable(work: Path) -> Path:

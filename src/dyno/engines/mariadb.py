@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
-from dyno.engines._shared import innodb, mysqlclient
+from dyno.engines._shared import innodb, mysqlclient, mysqloltp
 from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqlseries import Series
 from dyno.engines._shared.mysqltable import Table
@@ -24,6 +24,7 @@ ENGINE = EngineSpec(
         "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
         "series": PortSpec(Series, modules=series.MODULES, requires=series.REQUIRES, clients="one"),
+        "transactions": PortSpec(mysqloltp.Transactions, packages=("sysbench",), needs=mysqloltp.missing),
     },
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,

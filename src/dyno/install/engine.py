@@ -49,8 +49,10 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
         yield lambda: _packages(spec, yes)
     for program in spec.programs:
         yield lambda program=program: _program(program, say)  # type: ignore[misc]
-    if spec.packages and not first:
-        yield lambda: _packages(spec, yes)
+    own = (spec.through(name) for name, port in spec.ports.items() if port.packages)
+    for found in (*([] if first else [spec]), *own):
+        if found.packages:
+            yield lambda found=found: _packages(found, yes)  # type: ignore[misc]
 
 
 def _fetched(program: Program) -> bool:

@@ -11,13 +11,16 @@ from dyno.declared import count, text
 from dyno.histogram import Recorder
 from dyno.host.usage import NOTHING
 from dyno.measure.tally import Tally
-from dyno.model import Phase, Wrong
+from dyno.model import Phase, Refused, Wrong
 from dyno.pace import Pace
 from dyno.suite import Report, Reported, Workload
 
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
-    """Has the tool do the phase, whole. How many clients it has is the tool's own affair, and so is a rate."""
+    """Has the tool do the phase, whole. How many clients it has is the tool's own affair. Raises Refused where a rate
+    was asked for, which nobody would keep."""
+    if pace.rate is not None:
+        raise Refused(f"phase {phase.name} is an outside tool's work, at no rate: leave --rate out")
     with workload.connect() as port:
         (work,) = workload.work(phase, port, 0, 1, 0)
         if not isinstance(work, Reported):

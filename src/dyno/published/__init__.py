@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.model import UsageError
 from dyno.published.findings import Contender, Finding, contenders, findings
-from dyno.settings import unknown
+from dyno.settings import by_cpus, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -122,7 +122,7 @@ def experiment(name: str) -> Experiment:
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     """Of what is in a file. Raises UsageError for a finding that can't be checked as it is written."""
-    left = {"year": None, **data}
+    left = {"year": None, **_here(dict(data))}
     rows = tuple(PublishedRow(*row) for row in left.pop("rows", ()))
     params, columns = left.pop("params", ()), left.pop("columns", ())
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
@@ -142,6 +142,25 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         findings=findings(left.pop("findings", ()), known, name),
         **left,
     )
+
+
+_clients = by_cpus(1, 1024)
+
+
+def _here(data: Any) -> Any:
+    """With numbers of this machine where `clients`, or a claim's `ratio`, are told by its CPUs: 'cpus'."""
+    if isinstance(data, list):
+        return [_here(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    by_them = ("clients", *(["ratio"] if isinstance(data.get("ratio"), str) else []))
+    return {name: _counted(value) if name in by_them else _here(value) for name, value in data.items()}
+
+
+def _counted(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(dict.fromkeys(map(_counted, value)))
+    return _clients(str(value))
 
 
 def _contenders(rows: Sequence[PublishedRow], plan: Mapping[str, Any]) -> tuple[Contender, ...]:

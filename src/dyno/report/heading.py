@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dyno.report import units
+from dyno.report.ceilingtext import ceilings
 from dyno.report.table import loops, varying
 from dyno.results import Run
 
@@ -63,11 +64,14 @@ def peaks(run: Run) -> str:
 
 
 def machine(run: Run) -> str:
+    """What it is, and what it does at most where that was probed."""
     cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
-    return (
+    told = (
         f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
         f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
     )
+    most = ceilings(run)
+    return f"{told}; {most}" if most else told
 
 
 def maker(run: Run) -> str | None:

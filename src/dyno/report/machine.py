@@ -60,6 +60,7 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     clock = facts.get("clock") or {}
     yield "clock", [_said("{}", clock.get("source")), _said("{} ns a reading", clock.get("cost_ns"))]
     yield "wake-up", _wakeups(facts)
+    yield "ceilings", _ceilings(facts.get("ceilings") or {})
     loop = facts.get("loop") or {}
     cost = _said("{:.0f} ns an operation", loop.get("operation_ns"))
     yield "loop", [_said("{}", loop.get("name")), _said("by the {}", loop.get("clock")), cost]
@@ -133,6 +134,20 @@ def _wakeups(facts: Mapping[str, Any]) -> list[str]:
         if (shown := [*_trip(found[where], "", "asleep"), *_trip(found[where], "awake_", "kept awake")])
     ]
     return [cost, *trips]
+
+
+def _ceilings(found: Mapping[str, Any]) -> list[str]:
+    if not found:
+        return ["not probed: dyno doctor --probe"]
+    moved = [found.get(f"{name}_bytes_per_second") for name in ("memory", "core")]
+    flushes = found.get("flushes_per_second")
+    return [
+        "" if flushes is None else f"{flushes:,.0f} flushes/s",
+        _said("memory {:.1f} GB/s", None if moved[0] is None else moved[0] / 1e9),
+        _said("{:.1f} GB/s by one core", None if moved[1] is None else moved[1] / 1e9),
+        _said("{} prime searches/s on one core", found.get("core_events_per_second")),
+        _said("probed {}", found.get("probed")),
+    ]
 
 
 def _trip(times: Mapping[str, Any], which: str, how: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report import grid, heading, places, sweeptext, units, wide, widetext, words
+from dyno.report import ceilingtext, grid, heading, places, scalingtext, sweeptext, units, wide, widetext, words
 from dyno.report.grid import GAP
 from dyno.report.table import (
     Group,
@@ -64,6 +64,8 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         shown = [group for group in found if group.phase in wide.phases(run)]
         _header(run, console)
         widetext.render(own, console)
+        scalingtext.render(run, console)
+        ceilingtext.render(run, console)
         _footer(run, found, legend(shown) + wide.legend(run) + [BY_PHASE], console)
         return
     changing = varying(run)
@@ -78,6 +80,8 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         _table(group, cells, widths, console)
     widetext.render(own, console)
     sweeptext.render(run, console)
+    scalingtext.render(run, console)
+    ceilingtext.render(run, console)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
     _footer(run, found, legend(found) + columns + (wide.legend(run) if own else []), console)
 

@@ -169,6 +169,14 @@ class Wakeups(TypedDict, total=False):
     free: Mapping[Text, Amount | None] | None
 
 
+class Ceilings(TypedDict, total=False):
+    flushes_per_second: Amount | None
+    memory_bytes_per_second: Amount | None
+    core_bytes_per_second: Amount | None
+    core_events_per_second: Amount | None
+    probed: Text | None
+
+
 class Host(TypedDict, total=False):
     cpu: Cpu | None
     memory: Memory | None
@@ -181,6 +189,7 @@ class Host(TypedDict, total=False):
     psi: Mapping[Text, Mapping[Text, Percent | None]] | None
     pressure: Pressure | None
     wakeups: Wakeups | None
+    ceilings: Ceilings | None
 
 
 class End(TypedDict):

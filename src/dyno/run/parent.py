@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import dyno
-from dyno import results
+from dyno import places, results
 from dyno.harmless import harmless
-from dyno.host import awake, confine, facts
+from dyno.host import awake, ceilings, confine, facts
 from dyno.host.wakeups import wakeups
 from dyno.model import Cell, Trial, UsageError
 from dyno.results import Attempt, Run
@@ -164,6 +164,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
     found = facts.facts(home)
     found["pressure"] = facts.pressure(WATCHED_SECONDS)
     found["wakeups"] = wakeups(WOKEN_SECONDS)
+    found["ceilings"] = ceilings.known(places.cache(), home)
     return {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),

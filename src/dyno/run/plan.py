@@ -22,7 +22,7 @@ from dyno.results import MOST_CELLS, beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
 from dyno.run.rows import hidden, rows_of
-from dyno.settings import Setting, integer, percent, unknown
+from dyno.settings import Setting, by_cpus, percent, unknown
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
@@ -42,7 +42,7 @@ def _rate(text: str) -> Value:
 
 
 # Every suite has them, so no suite declares them.
-CLIENTS = Setting("clients", integer(1, 1024), 1, "clients at work at the same time")
+CLIENTS = Setting("clients", by_cpus(1, 1024), 1, "clients at work at the same time; cpus: as many as there are CPUs")
 RATE = Setting(
     "rate", _rate, UNPACED, "operations a second that are due, of all clients together (an open loop); max: none is"
 )

@@ -33,7 +33,7 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "within": ("within", (int, float)),
     "preset": ("preset", str),
     "tier": ("tier", str),
-    "clients": ("clients", (int, list)),
+    "clients": ("clients", (int, str, list)),
     "rate": ("rate", (int, float, str, list)),
     "phases": ("phases", list),
     "seed": ("seed", int),

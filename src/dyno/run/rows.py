@@ -41,18 +41,22 @@ def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
     rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
     _check_clients(rows, clients)
     if not rows:
-        stored = tier is None or any(spec.tiers for spec in registry.engines_for(suite))
-        why = _none(suite) if stored else f"it has no tiers, nor {tier}"
-        raise UsageError(f"suite {suite.name}: {why}")
+        raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
     return rows + _floors(suite, rows)
 
 
-def _none(suite: Suite) -> str:
-    """Why nothing runs without being named: what its one engine lacks, where there is but one."""
-    wanting = [(s.name, s.lacking()) for s in registry.engines_for(suite) if s.name in suite.engines]
-    if len(wanting) == 1 and wanting[0][1]:
-        return f"engine {wanting[0][0]} {wanting[0][1]}"
-    return "no engine can run here; `dyno list` says what to install"
+def _why_none(suite: Suite, tier: Tier | None) -> str:
+    """Why no engine runs without being named."""
+    every = [spec for spec in registry.engines_for(suite) if not spec.floor]
+    able = [spec for spec in every if not spec.lacking()]
+    if able and not any(spec.by_default for spec in able):
+        return f"none of its engines runs unless it is named: -e {','.join(spec.name for spec in able)}"
+    named = [spec for spec in every if spec.name in suite.engines]
+    if len(named) == 1 and (lacking := named[0].lacking()):
+        return f"engine {named[0].name} {lacking}"
+    if tier is None or any(spec.tiers for spec in registry.engines_for(suite)):
+        return "no engine can run here; `dyno list` says what to install"
+    return f"it has no tiers, nor {tier}"
 
 
 def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:

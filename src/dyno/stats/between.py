@@ -23,7 +23,7 @@ from dyno.stats.verdict import MARGIN, Verdict, judge
 # Facts of the machine that are never the same twice.
 OF_THE_MOMENT = (
     *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
-    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups"),
+    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups", "ceilings"),
 )
 
 

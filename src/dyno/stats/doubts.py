@@ -10,7 +10,7 @@ from itertools import chain
 from dyno.model import Sample, Tier
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
-from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, machine_doubts
+from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, cores, machine_doubts
 from dyno.stats.strain import STRAINS, strained
 from dyno.stats.summary import CellSummary
 from dyno.stats.until import reach
@@ -214,10 +214,9 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     client, both = max(share[0] for share in shares), max(share[1] for share in shares)
     if client > CLIENT_PERCENT:
         yield Doubt("client", f"client {client:.0f} %", f"the client's CPU time was {client:.0f} % of the time")
-    cpu = run.header.get("host", {}).get("cpu") or {}
-    cores = min((n for n in (cpu.get("available_cores"), cpu.get("quota_cores")) if n), default=None)
-    if cores and both / cores > CORES_PERCENT:
-        text = f"client and server together took {both / cores:.0f} % of {cores:g} cores"
+    there = cores(run.header.get("host", {}))
+    if there and both / there > CORES_PERCENT:
+        text = f"client and server together took {both / there:.0f} % of {there:g} cores"
         yield Doubt("cores", "cores", text)
 
 

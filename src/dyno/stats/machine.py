@@ -47,6 +47,12 @@ class Finding:
     """One line, a command where there is one; empty where nothing can be done."""
 
 
+def cores(facts: Mapping[str, Any]) -> float | None:
+    """How many a trial could use: those it may run on, or less where its CPU time is limited."""
+    found = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
+    return min((number for number in found if number), default=None)
+
+
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
     """The findings on `facts`: as `dyno.host.facts.facts` gives them; `pressure` among them where measured.
 

@@ -81,6 +81,14 @@ class InnoDB:
         found.execute(f"USE {self._database}")
         return found
 
+    def reached_by(self) -> Mapping[str, str]:
+        """Socket, user and database, for a program whose statements are to be about this store. Raises Refused for a
+        user's own server, whose password is nobody else's."""
+        if not self._server.own:
+            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
+        address = self._server.address
+        return {"socket": str(address["unix_socket"]), "user": str(address["user"]), "db": self._database}
+
     def _variables(self) -> dict[str, str]:
         return dict(self._connection.execute("SHOW GLOBAL VARIABLES").fetchall())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.postgresql.arrays import Arrays
+from dyno.engines.postgresql.oltp import Transactions
+from dyno.engines.postgresql.oltp import missing as missing_tools
 from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.engines.postgresql.series import OPTIONS, Series
@@ -24,6 +26,7 @@ ENGINE = EngineSpec(
         "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
         "series": PortSpec(Series, clients="one", options=OPTIONS),
+        "transactions": PortSpec(Transactions, packages=("sysbench",), needs=missing_tools),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

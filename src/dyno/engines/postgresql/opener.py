@@ -66,6 +66,14 @@ class Postgres:
             found.execute("SET synchronous_commit = off")
         return found
 
+    def environment(self) -> Mapping[str, str]:
+        """libpq's variables, for a program whose statements are to be about this store. Raises Refused for a user's
+        own server, whose password is nobody else's."""
+        if not self._server.own:
+            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
+        given = {f"PG{name.upper().replace('DBNAME', 'DATABASE')}": v for name, v in self._server.address.items()}
+        return {**given, "PGOPTIONS": f"-c search_path={self._schema}"}
+
     def show(self, name: str) -> str:
         (value,) = self.connection.execute(f"SHOW {name}").fetchone()
         return str(value)

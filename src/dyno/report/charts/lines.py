@@ -38,6 +38,8 @@ class Side:
     from_zero: bool = False
     ticks: Sequence[float] = field(default=())
     """The measured values, where they are few and the same for all; none: as it comes."""
+    mark: tuple[float, str] | None = None
+    """A value that is marked by a line across, and what it is."""
 
     def write(self, value: str) -> str:
         return WRITERS[self.kind](value)
@@ -97,6 +99,8 @@ def spec(engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = 
             },
         }
     )
+    if x.mark is not None:
+        layers = _mark(x, *x.mark) + layers
     if point:
         beside = {"mark": {"type": "text", "aria": False, "dy": -10, "fontSize": 10}}
         layers.append({**beside, "encoding": {**at, "text": {"field": "point"}}})
@@ -106,6 +110,20 @@ def spec(engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = 
         "encoding": {"detail": [{"field": name, "type": "nominal"} for name in details]},
         "layer": layers,
     }
+
+
+def _mark(x: Side, value: float, said: str) -> list[dict[str, Any]]:
+    """A line across at a value of x, with its name at the top."""
+    # One record, or each would draw its own over the others'.
+    one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
+    at = {**x.encoding("x"), "datum": value}
+    del at["field"]
+    rule = {"type": "rule", "aria": False, "strokeDash": [4, 4], "opacity": 0.7}
+    text = {"type": "text", "aria": False, "align": "right", "dx": -4, "dy": 6, "fontSize": 10, "text": said}
+    return [
+        {"transform": one, "mark": rule, "encoding": {"x": at, "detail": {"value": 0}}},
+        {"transform": one, "mark": text, "encoding": {"x": at, "y": {"value": 0}, "detail": {"value": 0}}},
+    ]
 
 
 def _texts(x: Side, y: Side, line: str, point: str) -> list[dict[str, str]]:

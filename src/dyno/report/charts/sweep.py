@@ -15,6 +15,7 @@ from dyno.report.table import Row, varying
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.machine import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.sweep import is_number, logarithmic, swept, values
 
@@ -48,7 +49,8 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
     found = _records(run, parameter, metric, fact)
     looks = _looks(found)
     measured_at = values(run, parameter)
-    x = lines.Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at)
+    mark = _cores(run, measured_at) if parameter == CLIENTS else None
+    x = lines.Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, mark=mark)
 
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         look = looks.get(unit, Look(unit, "count", False))
@@ -119,6 +121,14 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
         if (pair := _figure(row, used[place], fact)) is not None
         for figure, about in [pair]
     ]
+
+
+def _cores(run: Run, measured_at: Sequence[float]) -> tuple[float, str] | None:
+    """How many cores there are, where that is among what was measured: more clients than that share them."""
+    found = cores(run.header.get("host", {}))
+    if found is None or not measured_at or not measured_at[0] <= found <= measured_at[-1]:
+        return None
+    return found, f"{found:g} cores"
 
 
 def _place(record: Record, parameter: str) -> str:

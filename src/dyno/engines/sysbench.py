@@ -1,0 +1,83 @@
+"""sysbench: an outside tool that measures processor and memory, and tells what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dyno.engine import EngineSpec, PortSpec
+from dyno.engines._shared import sysbench
+from dyno.model import Absent, Caveat, Tier, Value
+from dyno.suite import Report
+from dyno.suites.memory.port import BLOCKS
+
+ENDLESS = "1000T"
+"""More than is moved before the time is over."""
+
+
+class Sysbench:
+    """Nothing is opened: each phase runs the program."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        self._version = sysbench.version()
+
+    def close(self) -> None:
+        pass
+
+    def version(self) -> str:
+        return self._version
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        return ()
+
+
+class Primes:
+    """The port `primes`: its test `cpu`."""
+
+    def __init__(self, engine: Sysbench) -> None:
+        self._tool = engine.version()
+
+    def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        words = [*sysbench.words(threads, limit_ns, events * threads), "cpu", f"--cpu-max-prime={limit}", "run"]
+        return sysbench.Result.of(sysbench.run(words)).report(self._tool)
+
+    def close(self) -> None:
+        pass
+
+
+class Memory:
+    """The port `memory-access`: its test `memory`, with a block for each thread."""
+
+    def __init__(self, engine: Sysbench) -> None:
+        self._tool = engine.version()
+
+    def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        if pattern not in BLOCKS:
+            raise Absent(f"has no {pattern}: that is Dyno's own kernel's")
+        mode, _, operation = pattern.partition("-")
+        words = [*sysbench.words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
+        words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
+        words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
+        result = sysbench.Result.of(sysbench.run(words))
+        return result.report(self._tool, bytes=result.events * size_bytes)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="sysbench",
+    title="sysbench, an outside tool for processor and memory",
+    opener=Sysbench,
+    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
+    tiers={},
+    packages=("sysbench",),
+    needs=lambda options: sysbench.missing(),
+    clients="threads",
+)

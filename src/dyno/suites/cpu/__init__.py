@@ -1,0 +1,78 @@
+"""CPU: how much does a processor compute, and how does that grow with threads?
+
+After Cloud Mercato, Why you should use sysbench: a search for primes, in one thread up to twice as many as
+there are CPUs.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, integer
+from dyno.suite import Column, Job, Layout, Workload
+
+# From one to twice the CPUs of the machine that it runs on: see `dyno.settings.clients`.
+SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
+
+LAYOUT = Layout(
+    columns=(
+        Column("threads", "param", "clients"),
+        Column("events/s", "rate", "primes", "rate"),
+        Column("min", "fact", "latency_min_ns", "ns"),
+        Column("avg", "fact", "latency_avg_ns", "ns"),
+        Column("p95", "fact", "latency_p95_ns", "ns"),
+        Column("max", "fact", "latency_max_ns", "ns"),
+        Column("events/thread", "fact", "events_per_thread", "rate"),
+        Column("deviation", "fact", "events_deviation", "rate"),
+        Column("MHz", "fact", "clock_mhz", "count"),
+        Column("steal %", "fact", "stolen_percent", "ratio"),
+        Column("held back", "fact", "held_back_ns", "ns"),
+    ),
+    legend=(
+        "events/s: searches for all primes up to max_prime, of all threads together; min, avg, p95, max: how long one"
+        " took",
+        "events/thread, deviation: how many a thread did, and the standard deviation among threads: fairness",
+        "MHz: the processors' clock in the middle of the phase; steal, held back: what the hypervisor, or a limit of"
+        " CPU time, took meanwhile",
+    ),
+)
+
+
+class CpuSuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "cpu"
+    title = "the processor: a search for primes, by the number of threads"
+    ports = ("primes",)
+    engines = ()
+    params = (Setting("max_prime", integer(3, 10_000_000), 64_000, "an event searches all primes below it"),)
+    presets = MappingProxyType(
+        {
+            "quick": Preset({"clients": SCALE}, samples=3, budget=2, timeout=60),
+            "standard": Preset({"clients": SCALE}, samples=5, budget=10, timeout=120),
+            "full": Preset({"clients": SCALE}, samples=10, budget=30, timeout=300),
+        }
+    )
+    phases = (
+        Phase(
+            "primes",
+            "search for the primes below max_prime, again and again, in each thread",
+            unit="event",
+            writes=False,
+            checked="that the report's figures fit together; and the number of primes, where it is told",
+            reported=True,
+        ),
+    )
+    layout = LAYOUT
+    charts = ()
+    proof = None
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs no workload.
+        from dyno.suites.cpu.workload import CpuWorkload
+
+        return CpuWorkload(job)
+
+
+SUITE = CpuSuite()

@@ -1,0 +1,103 @@
+"""Memory: how much of it does a machine move, and how long does a look at it take, by how much is looked at?
+
+After Cloud Mercato, Why you should use sysbench, which names sysbench's test of memory as one of the three parts it
+uses; J. D. McCalpin, Memory bandwidth and machine balance, 1995 (the triad); and the chase of pointers of lmbench (L.
+McVoy and C. Staelin, 1996).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from dyno.model import Phase, Preset, Value
+from dyno.settings import Setting, integer
+from dyno.suite import Axis, Column, Curve, Job, Layout, Workload
+from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+
+CHECKED = "that the report's figures fit together"
+TITLES = ("read", "write", "random read", "random write")
+SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
+MORE_SIZES = tuple(1 << at for at in range(2, 19))
+
+LAYOUT = Layout(
+    columns=(
+        Column("KiB", "param", "size_kib"),
+        Column("threads", "param", "clients"),
+        Column("fits", "fact", "fits"),
+        Column("hop ns", "fact", "hop_ns", "ratio"),
+        Column("hops/s", "rate", CHASE, "rate"),
+        Column("triad MB/s", "rate", TRIAD, "rate"),
+        *(Column(f"{title} MB/s", "rate", phase, "rate") for title, phase in zip(TITLES, BLOCKS, strict=True)),
+    ),
+    legend=(
+        "KiB: what each thread works on; fits: the smallest cache that has room for it by what the kernel says",
+        "hop ns, hops/s: from one cache line to the next in random order, none before the one before has ended",
+        "triad: a = b + 3 c over doubles, 24 bytes each; read, write: blocks of so many KiB, one after the other",
+    ),
+)
+
+STEPS = Curve(
+    name="caches",
+    title="A hop by the working set",
+    reading="How long it takes to get from one cache line to another, in random order, against how much memory is"
+    " hopped about in: each step is a cache that has become too small.",
+    x=Axis("param", "size_kib", "KiB of each thread", scale="log"),
+    y=Axis("fact", "hop_ns", "a hop", "ns", scale="log"),
+    line="clients",
+    phases=(CHASE,),
+)
+
+
+_number = integer(4, 1 << 24)
+
+
+def _power(text: str) -> Value:
+    """sysbench takes no other blocks."""
+    size = int(_number(text))
+    if size & (size - 1):
+        raise ValueError("wants a power of two")
+    return size
+
+
+class MemorySuite:
+    """The declaration; the work is in `workload`."""
+
+    name = "memory"
+    title = "the memory and its caches: bandwidth and latency, by working set and threads"
+    ports = ("memory-access",)
+    engines = ()
+    params = (Setting("size_kib", _power, 65_536, "what each thread works on, in KiB: a power of two"),)
+    presets = MappingProxyType(
+        {
+            "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60),
+            "standard": Preset({"size_kib": MORE_SIZES, "clients": ("1", "cpus")}, samples=5, budget=2, timeout=120),
+            "full": Preset(
+                {"size_kib": MORE_SIZES, "clients": ("1", "cpus/2", "cpus", "2cpus")},
+                samples=10,
+                budget=5,
+                timeout=300,
+            ),
+        }
+    )
+    phases = (
+        *(
+            Phase(name, f"sysbench: {title}s, block after block", "MB", False, checked=CHECKED, reported=True)
+            for title, name in zip(TITLES, BLOCKS, strict=True)
+        ),
+        Phase(TRIAD, "a = b + 3 c, pass after pass", "MB", False, checked=f"{CHECKED}; every element", reported=True),
+        Phase(
+            CHASE, "hops from cache line to cache line", "hop", False, checked=f"{CHECKED}; the ring", reported=True
+        ),
+    )
+    layout = LAYOUT
+    charts = (STEPS,)
+    proof = None
+
+    def workload(self, job: Job) -> Workload:
+        # Imported here: the parent reads declarations and needs no workload.
+        from dyno.suites.memory.workload import MemoryWorkload
+
+        return MemoryWorkload(job)
+
+
+SUITE = MemorySuite()

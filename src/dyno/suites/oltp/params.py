@@ -1,0 +1,85 @@
+"""The parameters, presets and phases of the suite oltp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, choice, integer
+
+PARAMS = (
+    Setting("tables", integer(1, 10_000), 1, "of sysbench"),
+    Setting("table_size", integer(100), 10_000, "rows in each of them"),
+    Setting(
+        "distribution",
+        choice("special", "uniform", "gaussian", "pareto"),
+        "special",
+        "of the rows that are asked for; special: most are from one in a hundred",
+    ),
+    Setting("bank_scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts"),
+)
+
+PRESETS = {
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
+    "standard": Preset(
+        {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")},
+        samples=5,
+        budget=10,
+        timeout=600,
+    ),
+    "full": Preset(
+        {
+            "tables": 10,
+            "table_size": 1_000_000,
+            "bank_scale": 100,
+            "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus"),
+        },
+        samples=5,
+        budget=60,
+        timeout=3_600,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a phase has a tool do."""
+
+    test: str
+    """Of sysbench; or a script of pgbench."""
+    bank: bool = False
+    """Whether it is one of pgbench's."""
+
+
+STEPS = {
+    "point-select": Step("oltp_point_select"),
+    "read-only": Step("oltp_read_only"),
+    "point-select-cold": Step("oltp_point_select"),
+    "read-only-cold": Step("oltp_read_only"),
+    "write-only": Step("oltp_write_only"),
+    "read-write": Step("oltp_read_write"),
+    "select-only": Step("select-only", bank=True),
+    "tpcb-like": Step("tpcb-like", bank=True),
+}
+FITS = "the report's figures, and the number of statements"
+ROWS = f"{FITS}; afterwards, the rows of each table"
+
+
+def _reads(name: str, title: str, temperature: str, checked: str = FITS) -> Phase:
+    return Phase(name, title, "txn", False, temperature, checked, reported=True)
+
+
+def _writes(name: str, title: str, checked: str) -> Phase:
+    return Phase(name, title, "txn", True, checked=checked, reported=True)
+
+
+PHASES = (
+    _reads("point-select", "sysbench: one row by its key", "hot"),
+    _reads("read-only", "sysbench: ten rows by key and four ranges, in a transaction", "hot"),
+    _reads("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
+    _reads("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
+    _writes("write-only", "sysbench: two updates, a delete and an insert, in a transaction", ROWS),
+    _writes("read-write", "sysbench: the reads and the writes, in a transaction", ROWS),
+    _reads("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
+    _writes("tpcb-like", "pgbench: a change of account, teller and branch, after TPC-B", "the sums of all balances"),
+)

@@ -1,0 +1,112 @@
+"""Guards the engines of the suite memory: each passes the conformance suite of the port `memory-access`, has the
+patterns that it says it has, and moves what it tells. And guards that suite: it fails on a report that can't be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.host.caches import Cache, caches
+from dyno.model import Absent, Wrong
+from dyno.suite import Report
+from dyno.suites.memory.conformance import CHECKS, Opened, looked_at
+from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+
+PORT = "memory-access"
+SPECS = [spec for spec in registry.engines() if PORT in spec.ports]
+PATTERNS = {"sysbench": BLOCKS, "native_kernel": (TRIAD, CHASE)}
+SIZE = 128 << 10
+
+
+def opened(spec: EngineSpec, home: Path) -> Opened:
+    @contextmanager
+    def connect(name: str = "") -> Iterator[Any]:
+        with (
+            closing(spec.opener(home, None, spec.resolve({}))) as engine,
+            closing(spec.ports[PORT].open(engine)) as port,
+        ):
+            yield port
+
+    return connect
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path) -> None:
+    require(spec)
+    CHECKS[check](opened(spec, tmp_path), None)
+
+
+@pytest.mark.parametrize("pattern", [*BLOCKS, TRIAD, CHASE])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_what_is_an_engines_own_is_whole_and_the_rest_is_absent(
+    spec: EngineSpec, pattern: str, tmp_path: Path
+) -> None:
+    require(spec)
+    with opened(spec, tmp_path)("") as port:
+        if pattern not in PATTERNS[spec.name]:
+            with pytest.raises(Absent):
+                port.work(pattern, 2, SIZE, 1_000_000, 1)
+            return
+        report = port.work(pattern, 2, SIZE, 1_000_000, 1)
+    assert looked_at(pattern, report, 2) > 0
+    if pattern == CHASE:
+        assert report.bytes is None
+    else:
+        assert SIZE - 24 < report.bytes // report.operations <= SIZE, "all of it, in each event"
+
+
+# -- the suite itself ---------------------------------------------------------------------------------------------
+
+RIGHT = Report(tool="made up", operations=6, items=6, elapsed_ns=4_000, bytes=6 * SIZE, facts={"wrong": 0})
+BROKEN = {
+    "nothing": replace(RIGHT, operations=0),
+    "no time": replace(RIGHT, elapsed_ns=0),
+    "no bytes": replace(RIGHT, bytes=0),
+    "bytes not told": replace(RIGHT, bytes=None),
+    "an element that is wrong": replace(RIGHT, facts={"wrong": 1}),
+    "wrong as text": replace(RIGHT, facts={"wrong": "0"}),
+}
+
+
+def test_a_report_that_may_be_true_passes() -> None:
+    assert looked_at(TRIAD, RIGHT, 1) == 2
+    assert looked_at(CHASE, replace(RIGHT, bytes=None), 1) == 2
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_report_that_can_not_be_true_fails(how: str) -> None:
+    with pytest.raises(Wrong):
+        looked_at(TRIAD, BROKEN[how], 1)
+
+
+# -- what the kernel says of caches -------------------------------------------------------------------------------
+
+
+def test_caches_are_those_for_data_by_size(tmp_path: Path) -> None:
+    told = [
+        ("3", "Unified", "32768K", "0-3,8-11"),
+        ("1", "Data", "48K", "0"),
+        ("1", "Instruction", "32K", "0"),
+        ("2", "Unified", "1024K", "0,4"),
+    ]
+    for at, values in enumerate(told):
+        index = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{at}"
+        index.mkdir(parents=True)
+        for name, value in zip(("level", "type", "size", "shared_cpu_list"), values, strict=True):
+            (index / name).write_text(value + "\n")
+    wanted = [Cache("L1d", 48 << 10, 1), Cache("L2", 1 << 20, 2), Cache("L3", 32 << 20, 8)]
+    assert caches(root=tmp_path) == wanted
+
+
+def test_where_the_kernel_tells_of_none_there_are_none(tmp_path: Path) -> None:
+    assert caches(root=tmp_path) == []

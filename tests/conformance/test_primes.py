@@ -1,0 +1,105 @@
+"""Guards the engines of the suite cpu: each passes the conformance suite of the port `primes`, and the two agree. And
+guards that suite: it fails on a report that can't be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.model import Wrong
+from dyno.suite import Report
+from dyno.suites.cpu.conformance import CHECKS, Opened, primes
+
+PORT = "primes"
+SPECS = [spec for spec in registry.engines() if PORT in spec.ports]
+
+
+def opened(spec: EngineSpec, home: Path) -> Opened:
+    @contextmanager
+    def connect(name: str = "") -> Iterator[Any]:
+        with (
+            closing(spec.opener(home, None, spec.resolve({}))) as engine,
+            closing(spec.ports[PORT].open(engine)) as port,
+        ):
+            yield port
+
+    return connect
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path) -> None:
+    require(spec)
+    CHECKS[check](opened(spec, tmp_path), None)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_a_longer_search_takes_longer(spec: EngineSpec, tmp_path: Path) -> None:
+    """A hundred times the divisions: no machine is so uneven that it would be the other way round."""
+    require(spec)
+    with opened(spec, tmp_path)("") as port:
+        short, long = (port.search(1, limit, 10**9, 20).facts["latency_min_ns"] for limit in (1_000, 64_000))
+    assert short < long
+
+
+@pytest.mark.parametrize(("limit", "there"), [(3, 0), (4, 1), (10, 3), (12, 4), (100, 24), (64_000, 6_412)])
+def test_there_are_so_many_primes(limit: int, there: int) -> None:
+    assert primes(limit) == there
+
+
+# -- the suite itself ---------------------------------------------------------------------------------------------
+
+RIGHT = Report(
+    tool="made up",
+    operations=6,
+    items=6,
+    elapsed_ns=4_000,
+    latencies=[(1_000, 4), (1_100, 2)],
+    facts={"fewest_primes": 167, "most_primes": 167},
+)
+
+
+def stub(report: Callable[[int, int], Report]) -> Opened:
+    class Port:
+        def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+            return report(threads, events)
+
+        def close(self) -> None:
+            pass
+
+    @contextmanager
+    def connect(name: str) -> Iterator[Any]:
+        yield Port()
+
+    return connect
+
+
+BROKEN = {
+    "nothing": replace(RIGHT, operations=0, latencies=()),
+    "no time": replace(RIGHT, elapsed_ns=0),
+    "one event too few": replace(RIGHT, operations=5, latencies=[(1_000, 5)]),
+    "more latencies than events": replace(RIGHT, latencies=[(1_000, 7)]),
+    "more time than there was": replace(RIGHT, latencies=[(10**9, 6)]),
+    "a prime too few": replace(RIGHT, facts={**RIGHT.facts, "fewest_primes": 166}),
+    "a prime too many": replace(RIGHT, facts={**RIGHT.facts, "most_primes": 168}),
+    "primes as text": replace(RIGHT, facts={**RIGHT.facts, "most_primes": "167"}),
+}
+
+
+def test_the_check_passes_a_report_that_may_be_true() -> None:
+    CHECKS["events"](stub(lambda threads, events: RIGHT), None)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_the_check_fails_a_report_that_can_not_be_true(how: str) -> None:
+    with pytest.raises(Wrong):
+        CHECKS["events"](stub(lambda threads, events: BROKEN[how]), None)

@@ -1,0 +1,95 @@
+"""Guards the servers of the suite oltp: each passes the conformance suite of the port `transactions`. And guards that
+suite: it fails on a report, or on a store, that can't be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.model import Wrong
+from dyno.suite import Report
+from dyno.suites.oltp.conformance import CHECKS, STATEMENTS, Opened, balanced, counted, looked_at
+from dyno.suites.oltp.port import Tables
+
+PORT = "transactions"
+SPECS = [spec.through(PORT) for spec in registry.engines() if PORT in spec.ports]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_an_engine_passes_the_checks(spec: Any, place: Path) -> None:
+    require(spec)
+    tier, options = spec.default_tier, spec.resolve({})
+    server = spec.server(place / "server", tier, options, 2)
+    with closing(server):
+        server.start()
+
+        @contextmanager
+        def opened(name: str) -> Iterator[Any]:
+            (place / name).mkdir()
+            with (
+                closing(spec.opener(place / name, tier, options, server)) as engine,
+                closing(spec.ports[PORT].open(engine)) as port,
+            ):
+                yield port
+
+        connect: Opened = opened
+        for check in CHECKS.values():
+            check(connect, tier)
+
+
+# -- the suite itself ---------------------------------------------------------------------------------------------
+
+TABLES = Tables(2, 100, "uniform")
+
+
+def report(test: str, **more: Any) -> Report:
+    """Of ten transactions."""
+    reads, others = (10 * each for each in STATEMENTS[test])
+    writes = others * 2 // 3
+    facts = {"reads": reads, "writes": writes, "others": others - writes}
+    whole = Report(tool="made up", operations=10, items=10, elapsed_ns=10_000, latencies=[(500, 10)], facts=facts)
+    return replace(whole, **more)
+
+
+@pytest.mark.parametrize("test", STATEMENTS)
+def test_a_report_with_its_statements_may_be_true(test: str) -> None:
+    assert looked_at(test, report(test), 1) > 3
+    passed_over = {name: value + 3 for name, value in report(test).facts.items() if isinstance(value, int)}
+    assert looked_at(test, report(test, operations=11, errors=1, facts=passed_over), 1) > 3
+
+
+@pytest.mark.parametrize("test", STATEMENTS)
+@pytest.mark.parametrize("name", ["reads", "writes", "others"])
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_statement_too_many_or_too_few_is_wrong(test: str, name: str, off: int) -> None:
+    found = report(test)
+    with pytest.raises(Wrong, match=r"made up tells -?\d+ "):
+        looked_at(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
+
+
+def test_what_is_not_told_is_wrong() -> None:
+    with pytest.raises(Wrong, match="tells no reads"):
+        looked_at("oltp_read_only", report("oltp_read_only", facts={}), 1)
+
+
+@pytest.mark.parametrize("rows", [[100, 99], [100, 101], [100], [100, 100, 100]])
+def test_rows_that_went_or_came_are_wrong(rows: list[int]) -> None:
+    assert counted([100, 100], TABLES) == 2
+    with pytest.raises(Wrong, match="rows of each table"):
+        counted(rows, TABLES)
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_balances_that_differ_are_wrong(at: int) -> None:
+    right = [-7, -7, -7, -7, 3]
+    assert balanced(right, 3) == 4
+    with pytest.raises(Wrong):
+        balanced([value + (place == at) for place, value in enumerate(right)], 3)

@@ -1,0 +1,44 @@
+"""The suite memory as a user runs it: both engines, with the caches beside the figures, and its chart."""
+
+from __future__ import annotations
+
+import json
+
+from needed import require
+from shell import Shell
+
+from dyno import registry
+from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+
+
+def test_each_pattern_is_measured_by_the_engine_that_has_it(shell: Shell) -> None:
+    for name in ("sysbench", "native_kernel"):
+        require(registry.engine(name))
+    ended = shell.dyno(
+        *("run", "memory", "-e", "sysbench,native_kernel", "-p", "size_kib=16,64", "--clients", 2, "--samples", 1),
+        *("--budget", 0.2, "-o", shell.file),
+    )
+    assert ended.status == 0, ended
+    assert "hop ns" in ended.out and "triad MB/s" in ended.out
+    for name, patterns in (("sysbench", {*BLOCKS}), ("native_kernel", {TRIAD, CHASE})):
+        for line in shell.attempts(name):
+            assert {sample["phase"] for sample in line["samples"]} == patterns
+            for sample in line["samples"]:
+                assert sample["void"] is None and sample["operations"] > 0 and sample["clients"] == 2
+                assert "fits" in sample["facts"]
+                assert (sample["facts"].get("hop_ns", 0) > 0) == (sample["phase"] == CHASE)
+                assert (sample["bytes"] is None) == (sample["phase"] == CHASE)
+
+
+def test_the_steps_of_the_caches_are_a_chart(shell: Shell) -> None:
+    require(registry.engine("native_kernel"))
+    sizes = ("-p", "size_kib=4,64")
+    ended = shell.dyno(
+        *("run", "memory", "-e", "native_kernel", "--phases", CHASE, *sizes, "--samples", 1),
+        *("--budget", 0.1, "-o", shell.file),
+    )
+    assert ended.status == 0, ended
+    header = json.loads(shell.file.read_text().splitlines()[0])
+    assert [chart["name"] for chart in header["charts"]] == ["caches"]
+    drawn = shell.dyno("plot", shell.file, "--chart", "caches", "-o", "-")
+    assert drawn.status == 0 and "KiB of each thread" in drawn.out, drawn.err

@@ -1,0 +1,115 @@
+"""The suite oltp as a user runs it: both servers, each phase, with what the tools tell; and what is said where a tool
+is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from needed import require
+from shell import Shell
+from teed import teed, told
+
+from dyno import registry
+from dyno.servers.postgresql import places
+
+SUITE = registry.suite("oltp")
+ENGINES = ("postgresql", "mariadb")
+PGBENCH = {"select-only", "tpcb-like"}
+TOOLS = {"sysbench", "pgbench"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_phase_is_reported_and_right(engine: str, shell: Shell) -> None:
+    require(registry.engine(engine).through("transactions"))
+    ended = shell.dyno(
+        *("run", "oltp", "-e", engine, "-p", "table_size=2000", "--clients", 2, "--samples", 1),
+        *("--budget", 1, "-o", shell.file),
+    )
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    wanted = {phase.name for phase in SUITE.phases} - (PGBENCH if engine == "mariadb" else set())
+    assert {phase for _, phase in cells} == wanted
+    (line,) = shell.attempts(engine)
+    for sample in line["samples"]:
+        name = sample["phase"]
+        assert sample["void"] is None and sample["items"] > 0 and sample["clients"] == 2, sample
+        assert sample["reported_by"].split()[0] == ("pgbench" if name in PGBENCH else "sysbench")
+        assert sample["checked"] > 0
+        if name not in PGBENCH:
+            assert sample["facts"]["reconnects"] == 0
+            assert sample["facts"]["latency_p95_ns"] > 0 and sample["histogram"] is not None
+        if name.endswith("-cold"):
+            assert sample["temperature"] in ("cold", "lukewarm") and sample["residency"] is not None
+
+
+def test_the_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
+    """Of each phase the last run of its tool: a hot one has an untimed run before."""
+    require(registry.engine("postgresql").through("transactions"))
+    kept = teed(shell, tmp_path / "tools", "sysbench", "pgbench")
+    ended = shell.dyno(
+        *("run", "oltp", "-e", "postgresql", "--phases", "write-only,tpcb-like", "-p", "table_size=2000"),
+        *("--clients", 2, "--samples", 1, "--budget", 1, "-o", shell.file),
+    )
+    assert ended.status == 0, ended.out + ended.err
+    (line,) = shell.attempts("postgresql")
+    rates = {sample["phase"]: sample["items"] / sample["elapsed_ns"] * 1e9 for sample in line["samples"]}
+    *_, by_sysbench = told(kept, r"transactions:\s+\d+\s+\(([\d.]+) per sec")
+    *_, by_pgbench = told(kept, r"tps = ([\d.]+)")
+    assert rates["write-only"] == pytest.approx(by_sysbench, rel=0.05)
+    assert rates["tpcb-like"] == pytest.approx(by_pgbench, rel=0.001)
+    (found,) = (sample for sample in line["samples"] if sample["phase"] == "write-only")
+    *_, errors = told(kept, r"ignored errors:\s+(\d+)")
+    assert found["errors"] == errors
+
+
+def without(tmp_path: Path, tool: str) -> str:
+    """A PATH on which everything is but this tool."""
+    for place in [*os.environ["PATH"].split(os.pathsep), "/usr/sbin"]:
+        for path in Path(place).iterdir() if Path(place).is_dir() else ():
+            if path.name not in TOOLS and not (tmp_path / path.name).exists():
+                (tmp_path / path.name).symlink_to(path)
+    for name in TOOLS - {tool}:
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_where_sysbench_is_not_there_one_line_says_what_installs_it(
+    engine: str, shell: Shell, tmp_path: Path
+) -> None:
+    require(registry.engine(engine))
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    shell.given["PATH"] = without(bin, "sysbench")
+    ended = shell.dyno("run", "oltp", "-e", engine)
+    assert ended.status == 2
+    assert ended.err.splitlines()[-1:] == [f"dyno: engine {engine} needs sysbench: dyno install sysbench"]
+
+
+def test_where_pgbench_is_not_there_one_line_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian has it beside the server's programs, which a PATH does not hide."""
+    require(registry.engine("postgresql"))
+    spec = registry.engine("postgresql").through("transactions")
+    assert places(), "where it would be"
+    monkeypatch.setattr("dyno.engines.postgresql.oltp.program", lambda *names, places: None)
+    assert spec.lacking() == "needs pgbench: apt-get install -y postgresql"
+
+
+def test_a_servers_own_address_is_refused(shell: Shell) -> None:
+    require(registry.engine("postgresql").through("transactions"))
+    ended = shell.dyno(
+        *("run", "oltp", "-e", "postgresql:url=postgresql://nobody@127.0.0.1:1/x", "--samples", 1, "--retries", 0),
+        *("-o", shell.file),
+    )
+    assert ended.status == 3
+
+
+def test_without_a_server_that_is_named_one_line_says_which_there_are(shell: Shell) -> None:
+    for engine in ENGINES:
+        require(registry.engine(engine).through("transactions"))
+    ended = shell.dyno("run", "oltp")
+    assert ended.status == 2
+    assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: none of its engines runs unless it is named: -e ")

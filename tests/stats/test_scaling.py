@@ -1,0 +1,68 @@
+"""Guards what is told of more clients: what they do of what one does, and where the knee is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import pytest
+from rich.console import Console
+from stats.madeup import a_cell, of_rates
+
+from dyno.report import scalingtext
+from dyno.report.charts import sweep
+from dyno.results import Run
+from dyno.stats.scaling import scalings
+
+
+def run(rates: Mapping[int, float], **host: object) -> Run:
+    """One engine's, by the number of clients."""
+    rows = [(a_cell("lmdb", clients=clients), {"read": [rate] * 3}) for clients, rate in rates.items()]
+    return of_rates(*rows, phases=["read"], host=host)
+
+
+@pytest.mark.parametrize(
+    ("rates", "knee", "flat"),
+    [
+        ({1: 100, 2: 200, 3: 200, 4: 201}, 2, True),
+        ({1: 100, 2: 190, 4: 370}, 4, False),
+        ({1: 100, 2: 100, 4: 90}, 1, True),
+        ({1: 100, 2: 180, 4: 189, 8: 150}, 2, True),
+    ],
+)
+def test_the_knee_is_the_least_that_nearly_reaches_the_highest(
+    rates: dict[int, float], knee: int, flat: bool
+) -> None:
+    (found,) = scalings(run(rates))
+    assert (found.knee, found.flat) == (knee, flat)
+    assert [(n, round(times, 2)) for n, times in found.points] == [(n, rate / 100) for n, rate in rates.items()]
+
+
+@pytest.mark.parametrize("rates", [{1: 100}, {2: 100, 4: 200}])
+def test_without_one_client_or_without_more_nothing_is_told(rates: dict[int, float]) -> None:
+    out, found = io.StringIO(), run(rates)
+    scalingtext.render(found, Console(file=out, width=200))
+    assert list(scalings(found)) == [] and out.getvalue() == ""
+
+
+def test_it_is_told_with_the_cores_that_there_are() -> None:
+    out = io.StringIO()
+    scalingtext.render(run({1: 100, 2: 190, 4: 200}, cpu={"available_cores": 2}), Console(file=out, width=200))
+    assert "of what one does, on 2 cores" in out.getvalue()
+    assert "lmdb: 2 do × 1.90 (95% each), 4 do × 2.00 (50% each); knee at 2" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "marked"),
+    [
+        ({"available_cores": 2}, 2),
+        ({"available_cores": 8, "quota_cores": 1.5}, 1.5),
+        ({"available_cores": 64}, None),
+        ({}, None),
+    ],
+)
+def test_the_chart_of_clients_has_a_line_at_the_cores(cpu: dict[str, float], marked: float | None) -> None:
+    found = sweep.chart(run({1: 100, 4: 200}, cpu=cpu), "clients")
+    layers = found.spec(["lmdb"], "op")["layer"]
+    rules = [layer["encoding"]["x"]["datum"] for layer in layers if "datum" in layer["encoding"].get("x", {})]
+    assert rules == ([] if marked is None else [marked, marked]), "the line and its name"

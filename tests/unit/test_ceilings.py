@@ -1,0 +1,116 @@
+"""Guards what the machine does at most: that it is measured, kept for its file system and for no other, told in every
+report, and that the share which a row reaches is right.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from shell import Shell
+from stats.madeup import a_cell, changed, of_rates
+
+from dyno.host import ceilings
+from dyno.model import Sample, Tier
+from dyno.report import ceilingtext, heading
+from dyno.report.markdown import as_markdown
+from dyno.results import Run
+from dyno.stats.ceilings import shares
+
+MOST = {
+    "flushes_per_second": 1_000.0,
+    "memory_bytes_per_second": 10**10,
+    "core_bytes_per_second": 10**10,
+    "core_events_per_second": 400.0,
+    "probed": "2026-01-02",
+}
+
+
+def test_a_probe_tells_each_and_is_kept_for_its_file_system(tmp_path: Path) -> None:
+    found = ceilings.probe(tmp_path, 0.04)
+    assert set(found) == set(ceilings.NAMES)
+    assert all(value is None or value == found["probed"] or value > 0 for value in found.values())
+    assert ceilings.known(tmp_path / "cache", tmp_path) is None
+    ceilings.keep(tmp_path / "cache", tmp_path, found)
+    assert ceilings.known(tmp_path / "cache", tmp_path) == found
+    assert ceilings.known(tmp_path / "cache", Path("/proc")) is None, "another file system"
+    assert not list(tmp_path.glob(".dyno-probe-*"))
+
+
+@pytest.mark.parametrize("kept", ["", "[]", "{", '{"flushes_per_second": "many"}', '{"flushes_per_second": -1}'])
+def test_what_is_kept_and_of_no_use_is_not_known(kept: str, tmp_path: Path) -> None:
+    ceilings.keep(tmp_path / "cache", tmp_path, dict(MOST))
+    (file,) = (tmp_path / "cache/ceilings").iterdir()
+    file.write_text(kept)
+    assert ceilings.known(tmp_path / "cache", tmp_path) is None
+
+
+# -- shares -------------------------------------------------------------------------------------------------------
+
+
+def run(**host: Any) -> Run:
+    """An engine of tier power that does 250 operations a second, by 0.5 s of CPU time a second."""
+    cell = replace(a_cell("lmdb"), tier=Tier.POWER)
+    found = of_rates((cell, {"write": [250, 250, 250]}), phases=["write"])
+
+    def used(_: str, sample: Sample) -> Sample:
+        ns = sample.elapsed_ns
+        return replace(sample, client={"user_ns": ns // 4, "system_ns": ns // 4}, server=None, bulk=False)
+
+    found = changed(found, used)
+    told = {"phases": [{"name": "write", "writes": True}], "host": {**found.header.get("host", {}), **host}}
+    return replace(found, header={**found.header, **told})
+
+
+def test_a_row_has_its_share_of_the_flushes_and_of_a_core() -> None:
+    (share,) = shares(run(ceilings=MOST))
+    assert share.flushes == pytest.approx(0.25, rel=0.01)
+    assert share.cores == pytest.approx(0.5, rel=0.01) and share.memory is None
+
+
+@pytest.mark.parametrize("host", [{}, {"ceilings": None}])
+def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
+    found, out = run(**host), io.StringIO()
+    ceilingtext.render(found, Console(file=out, width=200))
+    assert shares(found) == [] and out.getvalue() == "" and "probed" not in heading.machine(found)
+
+
+def test_what_flushes_nothing_and_what_tells_bytes() -> None:
+    """At another tier no commit waits for a flush; of bytes there is a share of the memory."""
+    found = run(ceilings=MOST)
+    cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
+    moving = changed(
+        replace(found, cells=tuple(cells)), lambda _, sample: replace(sample, bytes=5 * sample.elapsed_ns)
+    )
+    (share,) = shares(moving)
+    assert share.flushes is None and share.memory == pytest.approx(0.5, rel=0.01)
+
+
+def test_every_report_tells_the_ceilings() -> None:
+    found, out = run(ceilings=MOST), io.StringIO()
+    told = "at most 1,000 flushes/s, 10.0 GB/s of memory, 400 prime searches/s on a core (probed 2026-01-02)"
+    assert told in heading.machine(found) and told in " ".join(as_markdown(found).split()).replace("\xa0", " ")
+    ceilingtext.render(found, Console(file=out, width=200))
+    assert "50% of one core" in out.getvalue()
+
+
+def test_the_doctor_probes_when_asked_and_a_run_has_it_from_then_on(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe itself takes 20 seconds: what it keeps is put there."""
+    shell.given["XDG_CACHE_HOME"] = str(tmp_path)
+    shell.work.mkdir(exist_ok=True)
+    told = json.loads(shell.dyno("doctor", "--json", "--work", shell.work).out)
+    assert told["facts"]["ceilings"] is None
+    ceilings.keep(tmp_path / "dyno", shell.work, dict(MOST))
+    told = json.loads(shell.dyno("doctor", "--json", "--work", shell.work).out)
+    assert told["facts"]["ceilings"] == MOST
+    ended = shell.dyno("run", "selftest", "-e", "synthetic", "-p", "operations=100", "--samples", 1, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert json.loads(shell.file.read_text().splitlines()[0])["host"]["ceilings"] == MOST
+    assert "at most 1,000 flushes/s" in ended.out and "of one core" in ended.out
