@@ -129,6 +129,20 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
                 )
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_many_objects_are_changed_in_one_transaction(backend: str, serving: Serving) -> None:
+    """PostgreSQL has a lock for each, of which by default there are 6,400 for all that commit."""
+    store = Storage(SPECS["relstorage"], Tier.POWER, {"backend": backend})
+    store.need()
+    place, server = serving(store)
+    job, count = store.job(place, server), 10_000
+    with closing(job.open(job.home)) as engine, closing(Transactions(job.port(engine), "mapping", count)) as port:
+        port.branches([BRANCH])
+        port.write(task(contents(count)))
+        port.update(task(contents(count, 1)))
+        assert port.prefetch(Place(BRANCH, 0)) == contents(count, 1)
+
+
 @pytest.mark.parametrize("store", list(storages()), ids=str)
 def test_a_storage_says_what_it_is(store: Storage, serving: Serving) -> None:
     store.need()

@@ -16,6 +16,9 @@ from dyno.servers.postgresql import PostgreSQL
 CONNECTIONS = 8
 """To the server, of each client: RelStorage has one for each of ZODB's connections, and others for commits."""
 
+LOCKS = 2_048
+"""Of PostgreSQL's, for each connection: 16,384 objects that each client may change at once. Its default is 64."""
+
 
 @dataclass(frozen=True)
 class Driver:
@@ -99,7 +102,9 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     backend, cache = str(options["backend"]), options["server_cache_mib"]
     settings = {name: str(value) for name, value in BACKENDS[backend].tiers[tier].items()}
     if backend == "postgresql":
-        return PostgreSQL(home, {**settings, "shared_buffers": f"{cache}MB"}, clients * CONNECTIONS)
+        # Whoever commits has a lock of the server's for each object that is changed, and no end of them is to be had.
+        settings |= {"shared_buffers": f"{cache}MB", "max_locks_per_transaction": str(LOCKS)}
+        return PostgreSQL(home, settings, clients * CONNECTIONS)
     if backend == "mariadb":
         # A state is one value, of any length; the default ends at 16 MiB.
         settings |= {"innodb_buffer_pool_size": f"{cache}M", "max_allowed_packet": "1G"}
