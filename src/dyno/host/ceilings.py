@@ -40,15 +40,15 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
     found: dict[str, Any] = {"flushes_per_second": _flushes(work, each_ns)}
     threads = len(os.sched_getaffinity(0))
     try:
-        from dyno import _native
+        import dyno._native
     except ImportError:
         found |= {"memory_bytes_per_second": None, "core_bytes_per_second": None, "core_events_per_second": None}
     else:
         for name, count in (("memory", threads), ("core", 1)):
             length = TRIAD_DOUBLES // count
-            elapsed_ns, passes, _ = _native.triad(count, length, each_ns)
+            elapsed_ns, passes, _ = dyno._native.triad(count, length, each_ns)
             found[f"{name}_bytes_per_second"] = round(sum(passes) * length * TRIAD_BYTES / elapsed_ns * 1e9)
-        elapsed_ns, latencies, _, _ = _native.primes(1, PRIMES, each_ns, 0)
+        elapsed_ns, latencies, _, _ = dyno._native.primes(1, PRIMES, each_ns, 0)
         found["core_events_per_second"] = round(sum(map(len, latencies)) / elapsed_ns * 1e9, 1)
     return {**found, PROBED: datetime.now(timezone.utc).date().isoformat()}
 
