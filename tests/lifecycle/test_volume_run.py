@@ -183,6 +183,9 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
         assert ended.status == 0, ended.out + ended.err
         found = sampled(shell)
         assert list(found) == PHASES and not any(sample["void"] for sample in found.values())
+        # The device's own traffic, and not that of the work directory's.
+        moved = found["seq-write"]["device"]["written_bytes"]
+        assert moved is None or moved >= found["seq-write"]["bytes"]
     assert file.stat().st_size == 4 * MIB
     assert file.read_bytes()[2 * MIB :] == b"\xa7" * 2 * MIB, "what is beyond area"
     assert file.read_bytes()[: 2 * MIB] != b"\xa7" * 2 * MIB
