@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dyno.http.redirects import after
 from dyno.http.repeated import repeated, summary
 from dyno.http.stages import STAGES, Moments, fine, stages
 from dyno.model import UsageError
+from dyno.servers import nginx
 
 # Those of the article's record: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """
@@ -163,6 +165,28 @@ def test_where_nobody_listens_and_a_name_is_nobodys_it_says_so(server: Scripted)
     assert nobody["exitcode"] == 6 and nobody["http_code"] is None
     assert {name for name, spent in nobody["stages"].items() if spent is not None} == {"lookup"}
     adds_up(nobody)
+
+
+def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given(shell: Shell, place: Path) -> None:
+    if lacking := nginx.missing(tls=True):
+        unavailable(f"nginx: {lacking}")
+    with closing(nginx.Nginx(place, tls=True, workers=1)) as serving:
+        serving.start()
+        (serving.root / "page").write_text("hello")
+        url = f"{serving.address.url}/page"
+        status, out, err = shell.dyno("http", url)
+        record = json.loads(out)
+        assert (status, err, record["http_code"], record["exitcode"]) == (1, "", None, 60)
+        assert "certificate" in record["error"] and is_one_line(record["error"] + "\n")
+        # What was reached is told, and nothing after it.
+        assert record["stages"]["tcp"] is not None and record["stages"]["transfer"] is None
+        adds_up(record)
+        status, out, err = shell.dyno("http", url, "-k")
+        record = json.loads(out)
+        assert (status, record["http_code"], record["error"]) == (0, 200, None)
+        assert record["ssl_verifyresult"] != 0 and record["http_version"] == "2"
+        assert record["stages"]["tls"] > 0
+        adds_up(record)
 
 
 def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) -> None:
