@@ -120,9 +120,11 @@ def _mark(x: Side, value: float, said: str) -> list[dict[str, Any]]:
     del at["field"]
     rule = {"type": "rule", "aria": False, "strokeDash": [4, 4], "opacity": 0.7}
     text = {"type": "text", "aria": False, "align": "right", "dx": -4, "dy": 6, "fontSize": 10, "text": said}
+    # In place of what tells lines apart, which it has not.
+    alone = {"field": "n", "type": "nominal"}
     return [
-        {"transform": one, "mark": rule, "encoding": {"x": at, "detail": {"value": 0}}},
-        {"transform": one, "mark": text, "encoding": {"x": at, "y": {"value": 0}, "detail": {"value": 0}}},
+        {"transform": one, "mark": rule, "encoding": {"x": at, "detail": alone}},
+        {"transform": one, "mark": text, "encoding": {"x": at, "y": {"value": 0}, "detail": alone}},
     ]
 
 
