@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.answers import shorten
-from dyno.http.multi import Response
+from dyno.answers import same, shorten
+from dyno.http.multi import DIGEST, Response
 from dyno.model import Wrong
-from dyno.suites.http.dataset import DIGEST
-from dyno.suites.http.port import Asking
+from dyno.suites.http.port import Asking, Target
 
 PATIENCE_NS = 120_000_000_000
 
@@ -37,3 +36,14 @@ def digest_of(answer: Any) -> bytes:
     if type(answer) is not Response:
         raise Wrong(f"a request failed: {shorten(answer)}")
     return answer.digest or DIGEST(answer.body or b"").digest()
+
+
+def judge(target: Target, answer: Any) -> int:
+    """How many bodies were compared with what they must be. Raises Wrong where one is another, and for a request that
+    failed."""
+    digest = digest_of(answer)
+    if target.size is not None and not same(answer.size, target.size):
+        raise Wrong(f"{target.url}: {answer.size} bytes came, of {target.size}")
+    if target.digest is not None and not same(digest, target.digest):
+        raise Wrong(f"{target.url}: a body that is another")
+    return int(target.digest is not None)

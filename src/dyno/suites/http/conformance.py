@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 
 from dyno.answers import same
+from dyno.http.multi import DIGEST
 from dyno.model import Tier, Wrong
-from dyno.suites.http.asked import digest_of, every
-from dyno.suites.http.dataset import DIGEST
-from dyno.suites.http.port import Requests, Target
+from dyno.suites.http.asked import every, judge
+from dyno.suites.http.port import Requests
 
 Opened = Callable[[str], AbstractContextManager[Requests]]
 Check = Callable[[Opened, Tier | None], None]
@@ -22,16 +22,9 @@ def _asked(port: Requests, fresh: bool) -> None:
     with closing(port.asking(2, fresh)) as asking:
         answers = every(asking, 2, urls)
     for target, answer in zip([*targets] * 3, answers, strict=True):
-        _is(target, digest_of(answer), answer.size)
+        judge(target, answer)
         if answer.connects != 1 and fresh:
             raise Wrong(f"{target.url}: {answer.connects} connections for a request that was to have its own")
-
-
-def _is(target: Target, digest: bytes, size: int) -> None:
-    if target.size is not None and not same(size, target.size):
-        raise Wrong(f"{target.url}: {size} bytes came, of {target.size}")
-    if target.digest is not None and not same(digest, target.digest):
-        raise Wrong(f"{target.url}: a body that is another")
 
 
 def kept(opened: Opened, tier: Tier | None) -> None:

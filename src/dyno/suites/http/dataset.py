@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-
-DIGEST = hashlib.sha256
 
 
 def bodies(seed: int, files: int, size: int) -> list[bytes]:

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.answers import same
 from dyno.engine import Engine
+from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
-from dyno.model import Fact, Phase, Wrong
+from dyno.model import Fact, Phase
 from dyno.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import dataset
-from dyno.suites.http.asked import digest_of, every
+from dyno.suites.http.asked import digest_of, every, judge
 from dyno.suites.http.conformance import CHECKS, Check
 from dyno.suites.http.params import FRESH
 from dyno.suites.http.port import Asking, How, Requests, Target
 
 SLICE = 500
-LARGE_BYTES = 16 << 10
 
 
 class HttpWorkload(OnStore):
@@ -49,7 +48,7 @@ class HttpWorkload(OnStore):
 
     def port(self, engine: Engine, *how: Any) -> Requests:
         params = self._job.params
-        asked = How(str(params["protocol"]), float(params["patience"]), self._body > LARGE_BYTES)
+        asked = How(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
         port: Requests = self._job.port(engine, asked)
         return port
 
@@ -133,14 +132,5 @@ class _Right:
     def __call__(self, answers: Sequence[Any]) -> int:
         if not self._judged:
             return 0
-        count = 0
-        for target, answer in zip(self._targets, answers, strict=False):
-            if type(answer) is Failure:
-                continue
-            digest = digest_of(answer)
-            if target.size is not None and not same(answer.size, target.size):
-                raise Wrong(f"{target.url}: {answer.size} bytes came, of {target.size}")
-            if target.digest is not None and not same(digest, target.digest):
-                raise Wrong(f"{target.url}: a body that is another")
-            count += target.digest is not None
-        return count
+        pairs = zip(self._targets, answers, strict=False)
+        return sum(judge(target, answer) for target, answer in pairs if type(answer) is not Failure)
