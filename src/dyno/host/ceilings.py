@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from hashlib import blake2s
 from pathlib import Path
 from platform import node
-from time import monotonic_ns
 from typing import Any
 
-from dyno.host.filesystem import filesystem
+from dyno.host.filesystem import filesystem, flushes_ns
 
 SECONDS = 20.0
-BLOCK = 4_096
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24
 """Elements of each array, which are 192 MiB together: more than caches hold. Of more threads each has its part."""
 PRIMES = 64_000
@@ -54,22 +50,8 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
 
 
 def _flushes(work: Path, limit_ns: int) -> float | None:
-    sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-    done, block = 0, os.urandom(BLOCK)
-    try:
-        # A named file: Btrfs does nothing to flush a file that has no name.
-        with tempfile.NamedTemporaryFile(dir=work, prefix=".dyno-probe-", buffering=0) as file:
-            descriptor = file.fileno()
-            os.pwrite(descriptor, block, 0)
-            os.fsync(descriptor)
-            begin = now = monotonic_ns()
-            while now - begin < limit_ns:
-                os.pwrite(descriptor, block, 0)
-                sync(descriptor)
-                done, now = done + 1, monotonic_ns()
-    except OSError:
-        return None
-    return round(done / (now - begin) * 1e9, 1)
+    taken = flushes_ns(work, limit_ns=limit_ns)
+    return round(len(taken) / sum(taken) * 1e9, 1) if taken else None
 
 
 PROBED = "probed"

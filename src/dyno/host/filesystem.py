@@ -78,8 +78,16 @@ def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> i
 
     Stops early after `limit_ns`, so that a slow device costs a second and not a minute. Its file is removed.
     """
+    taken = flushes_ns(work, times=times, limit_ns=limit_ns)
+    return round(statistics.median(taken)) if taken else None
+
+
+def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[int] | None:
+    """How long each 4 kB write in place took with its fdatasync, in `work`, one after the other for so long at most;
+    None where it can't be written. Its file is removed."""
     sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
     taken: list[int] = []
+    spent = 0
     try:
         # A named file: Btrfs does nothing to flush a file that has no name.
         with tempfile.NamedTemporaryFile(dir=work, prefix=".dyno-fsync-", buffering=0) as file:
@@ -87,15 +95,16 @@ def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> i
             # Space is allocated and journalled before the clock starts: what is left to time is the flush.
             os.pwrite(descriptor, os.urandom(4096), 0)
             os.fsync(descriptor)
-            while len(taken) < times and sum(taken) < limit_ns:
+            while spent < limit_ns and (times is None or len(taken) < times):
                 block = os.urandom(4096)
                 start = time.perf_counter_ns()
                 os.pwrite(descriptor, block, 0)
                 sync(descriptor)
                 taken.append(time.perf_counter_ns() - start)
+                spent += taken[-1]
     except OSError:
         return None
-    return round(statistics.median(taken)) if taken else None
+    return taken
 
 
 def nearest_existing(path: Path) -> Path:
