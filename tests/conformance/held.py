@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import portchecks
 from needed import require, unavailable
@@ -55,6 +57,20 @@ def stores(every: Iterable[EngineSpec], options: Options) -> Iterator[Store]:
         for given in options.get(spec.name, ()):
             assert spec.default_tier is not None
             yield Store(spec, spec.default_tier, given)
+
+
+def unstored(spec: EngineSpec, port: str, home: Path) -> Callable[[str], AbstractContextManager[Any]]:
+    """What opens such a port of an engine that stores nothing, by its defaults."""
+
+    @contextmanager
+    def connect(name: str) -> Iterator[Any]:
+        with (
+            closing(spec.opener(home, None, spec.resolve({}))) as engine,
+            closing(spec.ports[port].open(engine)) as it,
+        ):
+            yield it
+
+    return connect
 
 
 def holds(store: Store, place: Path, *, port: str, look: str) -> None:

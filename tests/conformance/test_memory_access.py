@@ -4,13 +4,11 @@ patterns that it says it has, and moves what it tells. And guards that suite: it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from held import unstored
 from needed import require
 
 from dyno import registry
@@ -18,7 +16,7 @@ from dyno.engine import EngineSpec
 from dyno.host.caches import Cache, caches
 from dyno.model import Absent, Wrong
 from dyno.suite import Report
-from dyno.suites.memory.conformance import CHECKS, Opened, looked_at
+from dyno.suites.memory.conformance import CHECKS, looked_at
 from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
 
 PORT = "memory-access"
@@ -27,23 +25,11 @@ PATTERNS = {"sysbench": BLOCKS, "native_kernel": (TRIAD, CHASE)}
 SIZE = 128 << 10
 
 
-def opened(spec: EngineSpec, home: Path) -> Opened:
-    @contextmanager
-    def connect(name: str = "") -> Iterator[Any]:
-        with (
-            closing(spec.opener(home, None, spec.resolve({}))) as engine,
-            closing(spec.ports[PORT].open(engine)) as port,
-        ):
-            yield port
-
-    return connect
-
-
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path) -> None:
     require(spec)
-    CHECKS[check](opened(spec, tmp_path), None)
+    CHECKS[check](unstored(spec, PORT, tmp_path), None)
 
 
 @pytest.mark.parametrize("pattern", [*BLOCKS, TRIAD, CHASE])
@@ -52,7 +38,7 @@ def test_what_is_an_engines_own_is_whole_and_the_rest_is_absent(
     spec: EngineSpec, pattern: str, tmp_path: Path
 ) -> None:
     require(spec)
-    with opened(spec, tmp_path)("") as port:
+    with unstored(spec, PORT, tmp_path)("") as port:
         if pattern not in PATTERNS[spec.name]:
             with pytest.raises(Absent):
                 port.work(pattern, 2, SIZE, 1_000_000, 1)

@@ -5,12 +5,13 @@ guards that suite: it fails on a report that can't be true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from held import unstored
 from needed import require
 
 from dyno import registry
@@ -23,30 +24,18 @@ PORT = "primes"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports]
 
 
-def opened(spec: EngineSpec, home: Path) -> Opened:
-    @contextmanager
-    def connect(name: str = "") -> Iterator[Any]:
-        with (
-            closing(spec.opener(home, None, spec.resolve({}))) as engine,
-            closing(spec.ports[PORT].open(engine)) as port,
-        ):
-            yield port
-
-    return connect
-
-
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path) -> None:
     require(spec)
-    CHECKS[check](opened(spec, tmp_path), None)
+    CHECKS[check](unstored(spec, PORT, tmp_path), None)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_longer_search_takes_longer(spec: EngineSpec, tmp_path: Path) -> None:
     """A hundred times the divisions: no machine is so uneven that it would be the other way round."""
     require(spec)
-    with opened(spec, tmp_path)("") as port:
+    with unstored(spec, PORT, tmp_path)("") as port:
         short, long = (port.search(1, limit, 10**9, 20).facts["latency_min_ns"] for limit in (1_000, 64_000))
     assert short < long
 

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 
 import dyno
 from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Absent, Caveat, Fact, Tier, Value
+from dyno.engines._shared.unopened import Unopened
+from dyno.model import Absent, Fact, Value
 from dyno.suite import Report
 from dyno.suites.memory.port import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
 
 TOOL = "Dyno's own kernel"
 
 
-class Kernel:
-    """Nothing to open."""
-
-    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+class Kernel(Unopened):
+    """The extension is a part of Dyno."""
 
     def version(self) -> str:
         return f"{TOOL} {dyno.__version__}"
-
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 class Primes:

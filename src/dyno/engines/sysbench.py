@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared import sysbench
-from dyno.model import Absent, Caveat, Tier, Value
+from dyno.engines._shared.unopened import Unopened
+from dyno.model import Absent, Tier, Value
 from dyno.suite import Report
 from dyno.suites.memory.port import BLOCKS
 
@@ -15,26 +17,15 @@ ENDLESS = "1000T"
 """More than is moved before the time is over."""
 
 
-class Sysbench:
-    """Nothing is opened: each phase runs the program."""
+class Sysbench(Unopened):
+    """Each phase runs the program."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
         self._version = sysbench.version()
-
-    def close(self) -> None:
-        pass
 
     def version(self) -> str:
         return self._version
-
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 class Primes:
@@ -65,7 +56,7 @@ class Memory:
         words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
         words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
         result = sysbench.Result.of(sysbench.run(words))
-        return result.report(self._tool, bytes=result.events * size_bytes)
+        return replace(result.report(self._tool), bytes=result.events * size_bytes)
 
     def close(self) -> None:
         pass

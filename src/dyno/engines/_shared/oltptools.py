@@ -43,8 +43,14 @@ class Sysbench:
             "reconnects": _counted(output, "reconnects:"),
         }
         self._tool = self._tool or sysbench.version()
-        told = result.report(self._tool, operations=done + errors, items=done)
-        return replace(told, errors=errors, first_error=IGNORED if errors else None, facts={**told.facts, **facts})
+        return replace(
+            result.report(self._tool),
+            operations=done + errors,
+            items=done,
+            errors=errors,
+            first_error=IGNORED if errors else None,
+            facts={**result.facts, **facts},
+        )
 
     def _of(self, test: str, tables: Tables) -> list[str]:
         return [test, *self._words, f"--tables={tables.count}", f"--table-size={tables.size}"]

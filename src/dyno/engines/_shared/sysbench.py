@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,11 +86,16 @@ class Result:
         facts["events_deviation"] = float(fairness[2]) if fairness else None
         return Result(int(events), round(seconds * SECOND_NS), _histogram(output), facts)
 
-    def report(self, tool: str, **more: object) -> Report:
+    def report(self, tool: str) -> Report:
         """As a report of which every event is an operation and an item."""
-        given: dict[str, object] = {"operations": self.events, "items": self.events, "facts": self.facts}
-        make: Callable[..., Report] = Report
-        return make(tool=tool, elapsed_ns=self.elapsed_ns, latencies=self.latencies, **{**given, **more})
+        return Report(
+            tool=tool,
+            operations=self.events,
+            items=self.events,
+            elapsed_ns=self.elapsed_ns,
+            latencies=self.latencies,
+            facts=self.facts,
+        )
 
 
 def number(output: str, said: str) -> float | None:

@@ -27,8 +27,7 @@ class CpuWorkload(OnStore):
         return port
 
     def prepare(self, phase: Phase) -> None:
-        self._store = self._job.home / "store"
-        self._store.mkdir(exist_ok=True)
+        self.begin()
 
     @contextmanager
     def connect(self) -> Iterator[Primes]:

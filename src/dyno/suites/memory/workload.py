@@ -31,8 +31,7 @@ class MemoryWorkload(OnStore):
         return port
 
     def prepare(self, phase: Phase) -> None:
-        self._store = self._job.home / "store"
-        self._store.mkdir(exist_ok=True)
+        self.begin()
 
     @contextmanager
     def connect(self) -> Iterator[Memory]:

@@ -48,9 +48,7 @@ class OltpWorkload(OnStore):
     def prepare(self, phase: Phase) -> None:
         if self._job.server is None or not self._job.server.own:
             raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
-        if self._store is None:
-            self._store = self._job.home / "store"
-            self._store.mkdir(exist_ok=True)
+        self.begin()
         step = STEPS[phase.name]
         with self.connect() as port:
             if step.bank not in self._filled:
