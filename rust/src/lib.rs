@@ -1,19 +1,27 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; kernels that measure the machine itself; and an idle loop. No engine may be put here, and nothing that knows one.
+//! of the record layer; the random text of its records; kernels that measure the machine itself; kernels over arrays of
+//! floats; an idle loop; and a recorder of what a command does to its files. No engine may be put here, and nothing that
+//! knows one.
 
+mod averages;
+mod buffer;
+mod calling;
 mod clock;
 mod histogram;
 mod kernels;
 mod keys;
 mod pacing;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod recorder;
 mod stamps;
 mod steps;
+mod stubs;
 
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use buffer::Array;
 use clock::{Counter, Monotonic, Scale, Tsc};
 use stamps::Stamps;
 use steps::Slice;
@@ -51,11 +59,11 @@ fn paced<'py>(
     py: Python<'py>,
     calls: Bound<'py, PyTuple>,
     arguments: Bound<'py, PyTuple>,
-    due: PyBuffer<i64>,
+    due: Bound<'py, PyAny>,
     deadline_ns: i64,
     failed: Bound<'py, PyAny>,
 ) -> PyResult<Answered<'py>> {
-    let due = due.to_vec(py)?;
+    let due = Array::of(&due)?.to_vec();
     if due.len() < arguments.len() {
         return Err(PyValueError::new_err("there are fewer moments than arguments"));
     }
@@ -96,9 +104,18 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(stubs::stub, module)?)?;
     module.add_function(wrap_pyfunction!(spin, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::primes, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::triad, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::chase, module)?)?;
+    module.add_function(wrap_pyfunction!(averages::float_sum, module)?)?;
+    module.add_function(wrap_pyfunction!(averages::float_max, module)?)?;
+    module.add_function(wrap_pyfunction!(averages::float_sums, module)?)?;
+    module.add_function(wrap_pyfunction!(averages::float_sines, module)?)?;
+    module.add_function(wrap_pyfunction!(averages::float_correlation, module)?)?;
+    // Elsewhere strace records.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    module.add_function(wrap_pyfunction!(recorder::trace, module)?)?;
     Ok(())
 }

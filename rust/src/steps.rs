@@ -12,6 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::calling::{vectorcall, ONE};
 use crate::clock::Counter;
 use crate::pacing::{exact_sleeps, wait_until};
 use crate::stamps::Stamps;
@@ -37,15 +38,17 @@ pub fn steps<'py, C: Counter>(
     deadline: u64,
     stamps: &mut Stamps,
 ) -> PyResult<Bound<'py, PyList>> {
-    let (calls, arguments) = (items(&slice.calls), items(&slice.arguments));
+    let (calls, arguments) = (items(&slice.calls), slice.arguments.as_ptr());
+    let operations = slice.arguments.len();
+    let vectorcall = vectorcall();
     let scale = stamps.scale;
     let turn = scale.ticks_of_span(TURN_NS);
-    let mut answers = Answers::with_room(py, arguments.len())?;
+    let mut answers = Answers::with_room(py, operations)?;
     let (mut next, mut yields) = (0, C::now() + turn);
     if due.is_some() {
         exact_sleeps();
     }
-    for (at, argument) in arguments.iter().enumerate() {
+    for at in 0..operations {
         if let Some(due) = due {
             let when = scale.ticks(due[at]);
             if when > deadline {
@@ -55,13 +58,12 @@ pub fn steps<'py, C: Counter>(
         }
         let call = calls[next];
         next = if next + 1 == calls.len() { 0 } else { next + 1 };
-        let mut passed = [std::ptr::null_mut(), *argument];
+        // SAFETY: within the tuple, which does not change.
+        let argument = unsafe { ffi::PyTuple_GetItem(arguments, at as ffi::Py_ssize_t) };
+        let mut passed = [std::ptr::null_mut(), argument];
         let start = C::now();
         // SAFETY: both are live objects; the place before the argument may be used by the callee.
-        let answer = unsafe {
-            let count = 1 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-            ffi::PyObject_Vectorcall(call, passed.as_mut_ptr().add(1), count, std::ptr::null_mut())
-        };
+        let answer = unsafe { vectorcall(call, passed.as_mut_ptr().add(1), ONE, std::ptr::null_mut()) };
         let end = C::now();
         stamps.pairs.push((start, end));
         answers.push(if answer.is_null() { failure(py, slice)? } else { answer });
@@ -77,10 +79,9 @@ pub fn steps<'py, C: Counter>(
     answers.finish()
 }
 
-fn items<'a>(tuple: &'a Bound<'_, PyTuple>) -> &'a [*mut ffi::PyObject] {
-    let pointer = tuple.as_ptr() as *const ffi::PyTupleObject;
-    // SAFETY: a tuple does not change, and keeps its items alive.
-    unsafe { std::slice::from_raw_parts((*pointer).ob_item.as_ptr(), tuple.len()) }
+/// The tuple keeps them alive.
+fn items(tuple: &Bound<'_, PyTuple>) -> Vec<*mut ffi::PyObject> {
+    tuple.iter_borrowed().map(|item| item.as_ptr()).collect()
 }
 
 /// What stands in the answers for an operation that raised. Err for what is no error of an operation.
@@ -112,7 +113,7 @@ impl<'py> Answers<'py> {
     #[inline(always)]
     fn push(&mut self, answer: *mut ffi::PyObject) {
         // SAFETY: the place is within the list and still null; the list takes over the reference.
-        unsafe { ffi::PyList_SET_ITEM(self.list.as_ptr(), self.filled, answer) };
+        unsafe { ffi::PyList_SetItem(self.list.as_ptr(), self.filled, answer) };
         self.filled += 1;
     }
 

@@ -1,0 +1,175 @@
+//! Records what a command, with all that it starts, does to the files below some directories: by ptrace, which a program
+//! of seccomp lets stop a process at those calls only that are of interest.
+
+mod calls;
+mod filter;
+mod log;
+mod tracee;
+mod tree;
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use calls::{Pending, Recorder};
+use log::Log;
+use tracee::{failed, Tracee, OPTIONS};
+use tree::{Place, Tree};
+
+/// Device, inode, number, that of its directory (-1 of a root) and name.
+type Known = (u64, u64, i64, i64, Vec<u8>);
+/// User, group and further groups.
+type Identity = (u32, u32, Vec<u32>);
+
+/// Runs the command until it ends, and writes its events to `out`. What outlives it by `grace_ns` is killed. Returns its
+/// status, or its signal's number below 0; None where it was still running when all others had ended.
+#[pyfunction]
+pub fn trace(
+    py: Python<'_>,
+    command: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
+    identity: Option<Identity>,
+    known: Vec<Known>,
+    out: PathBuf,
+    grace_ns: u64,
+) -> PyResult<Option<i32>> {
+    let mut tree = Tree::default();
+    for (device, inode, number, parent, name) in known {
+        tree.add((device, inode), number, (parent >= 0).then_some(Place { parent, name }));
+    }
+    py.detach(move || {
+        let log = Log::create(&out).map_err(|error| error.to_string())?;
+        let child = start(&command, &environment, identity.as_ref())?;
+        let mut recorder = Recorder::new(tree, log);
+        let status = follow(&mut recorder, child, Duration::from_nanos(grace_ns)).map_err(|e| e.to_string())?;
+        recorder.look(child, None).and_then(|()| recorder.log.finish()).map_err(|error| error.to_string())?;
+        Ok(status)
+    })
+    .map_err(|why: String| PyRuntimeError::new_err(why))
+}
+
+fn words(given: &[Vec<u8>]) -> Result<Vec<CString>, String> {
+    given.iter().map(|word| CString::new(&word[..]).map_err(|error| error.to_string())).collect()
+}
+
+/// Status of a child that could not become the command.
+const NOT_STARTED: i32 = 127;
+
+fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identity>) -> Result<i32, String> {
+    let (command, environment) = (words(command)?, words(environment)?);
+    let pointers = |of: &[CString]| -> Vec<*const libc::c_char> {
+        of.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, variables, program) = (pointers(&command), pointers(&environment), filter::program());
+    let mut pipe = [0; 2];
+    // SAFETY: after the fork the child calls only what may be called there, and allocates nothing.
+    unsafe {
+        if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(failed("pipe"));
+        }
+        let child = libc::fork();
+        if child < 0 {
+            return Err(failed("fork"));
+        }
+        if child == 0 {
+            libc::close(pipe[1]);
+            let mut byte = 0u8;
+            libc::read(pipe[0], (&mut byte as *mut u8).cast(), 1);
+            if byte == 1 && become_user(identity) && filter::install(&program).is_ok() {
+                libc::execve(arguments[0], arguments.as_ptr(), variables.as_ptr());
+            }
+            libc::_exit(NOT_STARTED);
+        }
+        libc::close(pipe[0]);
+        let seized = Tracee(child).ptrace(libc::PTRACE_SEIZE, OPTIONS);
+        let why = failed("ptrace may not be used here");
+        let byte = u8::from(seized);
+        libc::write(pipe[1], (&byte as *const u8).cast(), 1);
+        libc::close(pipe[1]);
+        if !seized {
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+            return Err(why);
+        }
+        Ok(child)
+    }
+}
+
+/// # Safety
+/// Only in a child that becomes another program.
+unsafe fn become_user(identity: Option<&Identity>) -> bool {
+    let Some((user, group, groups)) = identity else { return true };
+    libc::setgroups(groups.len(), groups.as_ptr()) == 0 && libc::setgid(*group) == 0 && libc::setuid(*user) == 0
+}
+
+/// Until all have ended.
+fn follow(recorder: &mut Recorder, leader: i32, grace: Duration) -> std::io::Result<Option<i32>> {
+    let mut tasks: HashMap<i32, Option<Pending>> = HashMap::from([(leader, None)]);
+    let mut ended: Option<(i32, Instant)> = None;
+    loop {
+        let mut status = 0;
+        let how = libc::__WALL | if ended.is_some() { libc::WNOHANG } else { 0 };
+        // SAFETY: it fills the status.
+        let task = unsafe { libc::waitpid(-1, &mut status, how) };
+        if task < 0 {
+            let error = std::io::Error::last_os_error();
+            if error.raw_os_error() == Some(libc::EINTR) {
+                continue;
+            }
+            return Ok(ended.map(|(status, _)| status));
+        }
+        if task == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+            if ended.is_some_and(|(_, at)| at.elapsed() > grace) {
+                // SAFETY: they are ours: this process traces them.
+                tasks.keys().for_each(|&task| unsafe {
+                    libc::kill(task, libc::SIGKILL);
+                });
+            }
+            continue;
+        }
+        if libc::WIFSTOPPED(status) {
+            stopped(recorder, &mut tasks, Tracee(task), status)?;
+            continue;
+        }
+        if let Some(Some(pending)) = tasks.remove(&task) {
+            recorder.never(task, &pending)?;
+        }
+        if task == leader {
+            let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) };
+            ended = Some((code, Instant::now()));
+        }
+    }
+}
+
+fn stopped(
+    recorder: &mut Recorder,
+    tasks: &mut HashMap<i32, Option<Pending>>,
+    task: Tracee,
+    status: i32,
+) -> std::io::Result<()> {
+    let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+    let mut passed = 0;
+    let pending = tasks.entry(task.0).or_default();
+    if event == libc::PTRACE_EVENT_SECCOMP {
+        *pending = match task.call() {
+            Some((number, arguments)) => recorder.begin(task, number, arguments)?,
+            None => None,
+        };
+    } else if signal == libc::SIGTRAP | 0x80 {
+        if let (Some(pending), Some(result)) = (pending.take(), task.result()) {
+            recorder.end(task, pending, result)?;
+        }
+    } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
+        task.ptrace(libc::PTRACE_LISTEN, 0);
+        return Ok(());
+    } else if event == 0 {
+        passed = signal;
+    }
+    let waits = tasks.get(&task.0).is_some_and(Option::is_some);
+    task.ptrace(if waits { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT }, passed.into());
+    Ok(())
+}

@@ -1,0 +1,340 @@
+"""What is crashed, and what comes of it: a row for each engine and tier, whose kills and cuts are counted, and each
+kind of fault told once, by the smallest that was found.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dyno import registry
+from dyno.crash import cuts, device, recorder
+from dyno.crash.judged import HANG, OK, PROMISES
+from dyno.crash.kills import Failed, Kill, kills
+from dyno.crash.store import Target
+from dyno.harmless import harmless
+from dyno.host.remove import remove
+from dyno.model import Tier, UsageError, Value
+from dyno.selftest import flushes
+from dyno.selftest.flushes import Claim
+from dyno.servers import strays
+
+HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
+FAILED = "failed"
+"""It could not do the work: no verdict on the tier, and a failure."""
+WRONG = (BROKEN, FAILED)
+LEAST_SELDOM = 3
+"""That an engine must have done what it does seldom in a record, or else its cuts prove too little."""
+KILLED = "killed"
+MOST_HANGS = 5
+"""Of one record: each takes minutes."""
+
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How much is to be done of each row."""
+
+    kills: int
+    states: int
+    model: str
+    seed: int
+    traced: bool = True
+    keep: Path | None = None
+    device: str | None = None
+    """A file system of `device.SYSTEMS`, on which it is cut too."""
+
+
+@dataclass
+class Tally:
+    """Of one way to crash: how often, and with what outcome."""
+
+    count: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+    """Acknowledged commits, at most, in one of them."""
+    seldom: int = 0
+
+    def add(self, outcome: str, lost: int = 0) -> None:
+        self.count += 1
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        self.lost = max(self.lost, lost)
+
+    def data(self) -> dict[str, Any]:
+        return {"count": self.count, "outcomes": self.outcomes, "lost": self.lost, "seldom": self.seldom}
+
+
+@dataclass
+class Row:
+    """See `data`, and docs/crash.md."""
+
+    claim: Claim
+    model: str
+    verdict: str = UNJUDGED
+    why: str = ""
+    version: str | None = None
+    traced: str | None = None
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    faults: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """By the way to crash and the outcome: that which lost the least."""
+    notes: list[str] = field(default_factory=list)
+    settings: Mapping[str, Value | None] | None = None
+    system: str | None = None
+    """The file system of the device, where there was one."""
+
+    def heard(self, told: Sequence[str]) -> None:
+        """What the engine says that it is, and which of its settings give the tier."""
+        for line in told:
+            word, _, rest = line.partition(" ")
+            if word == "opened":
+                self.version = harmless(rest, keep="")
+            elif word == "settings":
+                self.settings = flushes.read_back(self.claim.spec.tiers[self.claim.tier], json.loads(rest))
+
+    def data(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "engine": self.claim.engine,
+            "tier": self.claim.tier.value,
+            "settings": dict(self.settings or self.claim.spec.tiers[self.claim.tier]),
+            "version": self.version,
+            "verdict": self.verdict,
+            "why": self.why,
+            "traced": self.traced,
+            **{way: self.tallies[way].data() if way in self.tallies else None for way in (KILLED, *cuts.WAYS)},
+            "model": self.model,
+            "system": self.system,
+            "faults": list(self.faults.values()),
+            "notes": self.notes,
+        }
+
+    def tally(self, way: str) -> Tally:
+        return self.tallies.setdefault(way, Tally())
+
+
+def claims(engines: Sequence[str], tier: str | None) -> list[Claim]:
+    """Each tier that promises anything, of each engine that was asked for, those without a server first. Raises
+    UsageError."""
+    found = flushes.claims(engines, tier)
+    if tier is None:
+        found = [claim for claim in found if PROMISES[claim.tier]]
+    if not found:
+        raise UsageError("there is nothing to crash: no such engine promises anything")
+    return found if engines else sorted(found, key=lambda claim: (claim.spec.server is not None, claim.engine))
+
+
+def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Tell) -> Iterator[Row]:
+    """One row after the other, each in a directory of its own below `work`; `fast` is one in which states are built,
+    in memory where there is such a place."""
+    for number, claim in enumerate(wanted, 1):
+        row, place, states = Row(claim, asked.model), work / f"{number}", fast / f"{number}"
+
+        def doing(what: str, number: int = number, claim: Claim = claim) -> None:
+            tell(f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}: {what}")
+
+        for each in (place, states):
+            each.mkdir()
+            # A server may run as a user who must get through here.
+            each.chmod(0o755)
+        try:
+            _fill(row, asked, place, states, doing)
+        except Failed as error:
+            row.verdict, row.why = FAILED, harmless(str(error), keep="")
+        finally:
+            for each in (place, states):
+                strays.clear(each)
+                remove(each)
+        yield row
+
+
+def _fill(row: Row, asked: Asked, place: Path, states: Path, tell: Tell) -> None:
+    claim = row.claim
+    if (why := _unjudged(claim)) is not None:
+        row.why = why
+        return
+    target = _target(claim, asked.seed)
+    if asked.traced:
+        tell("system calls")
+        (proof,) = flushes.proofs([claim], place)
+        row.traced = proof.verdict
+    if asked.kills:
+        _kill(row, target, place / "kills", asked, tell)
+    if asked.states and "cut" in PROMISES[claim.tier]:
+        _cut(row, target, place / "cuts", states / "cuts", asked, tell)
+        if asked.device is not None:
+            _mount(row, target, place / "device", states / "device", asked, tell)
+    _conclude(row, asked)
+
+
+def _unjudged(claim: Claim) -> str | None:
+    """Why nothing can be said of it."""
+    if claim.cell is None:
+        return claim.lacking
+    if claim.spec.untested:
+        return claim.spec.untested
+    proof = registry.suite(claim.cell.suite).proof
+    if proof is None or proof.history is None:
+        return f"the suite {claim.cell.suite} has no history that a crash could be judged by"
+    return None
+
+
+def _target(claim: Claim, seed: int) -> Target:
+    cell = claim.cell
+    assert cell is not None
+    return Target(cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), seed)
+
+
+def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell) -> None:
+    place.mkdir()
+    place.chmod(0o755)
+    tally = row.tally(KILLED)
+
+    def keep(kill: Kill) -> None:
+        _fault(row, asked, KILLED, kill.judgement.outcome, place / "home", [kill.words], kill)
+
+    for number, kill in enumerate(kills(target, place / "home", asked.kills, asked.seed, keep), 1):
+        tally.add(kill.judgement.outcome, kill.judgement.lost)
+        tally.seldom += kill.seldom
+        row.heard(kill.told)
+        tell(f"{number} of {asked.kills} kills")
+
+
+def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell) -> None:
+    if (why := recorder.unavailable()) is not None:
+        row.notes.append(f"not cut: {why}")
+        return
+    for each in (place, states):
+        each.mkdir()
+        each.chmod(0o755)
+    tell("its changes to its files are recorded")
+    with cuts.Bench(target, place, states) as bench:
+        made = bench.workload()
+        row.heard(made.told)
+        row.tally(cuts.WHEN_RUNNING).seldom = made.seldom
+        row.notes += [f"refused {call}: it had to do without" for call in made.record.refused]
+        row.notes += [f"not in the record: {what}" for what in made.record.unseen]
+        _judge(row, bench, cuts.cuts(bench, made, asked.model, asked.states, asked.seed), asked, tell)
+
+
+def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell) -> None:
+    """Cut on a file system of the kernel's."""
+    assert asked.device is not None
+    for each in (place, states):
+        each.mkdir()
+        each.chmod(0o755)
+    tell(f"what it has {asked.device} write to a disk is recorded")
+    row.system = asked.device
+    with device.Device(target, place, states, asked.device) as bench:
+        made = bench.workload()
+        row.heard(made.told)
+        row.tally(cuts.WHEN_MOUNTED).seldom = made.seldom
+        _judge(row, bench, device.cuts(bench, made, asked.states, asked.seed), asked, tell)
+    row.notes += _compared(row, asked)
+
+
+def _compared(row: Row, asked: Asked) -> Iterator[str]:
+    """Whether the file system ever showed what the model allows, and the other way round."""
+    allowed, shown = (
+        {outcome for outcome in row.tally(way).outcomes if outcome != OK}
+        for way in (cuts.WHEN_RUNNING, cuts.WHEN_MOUNTED)
+    )
+    if both := sorted(allowed & shown):
+        yield f"{asked.device} shows what the model {asked.model} allows: {', '.join(both)}"
+    if rest := sorted(allowed - shown):
+        yield f"the model {asked.model} allows what {asked.device} never showed here: {', '.join(rest)}"
+    if beyond := sorted(shown - allowed):
+        yield f"{asked.device} shows what the model {asked.model} never did here: {', '.join(beyond)}"
+
+
+def _judge(row: Row, bench: cuts.Bench, found: Iterator[cuts.Cut], asked: Asked, tell: Tell) -> None:
+    """Counts them, and notes the first of each kind of fault by its smallest."""
+    hung = 0
+    for number, cut in enumerate(found, 1):
+        row.tally(cut.when).add(cut.judgement.outcome, cut.judgement.lost)
+        tell(f"{number} states after a cut")
+        if not cut.judgement.sound and (cut.when, cut.judgement.outcome) not in row.faults:
+            least = cuts.smallest(bench, cut)
+            # As it was before it was opened.
+            with suppress(cuts.Unreadable):
+                bench.build(least.state)
+            _fault(row, asked, cut.when, cut.judgement.outcome, bench.home, bench.words(least.state), least)
+        hung += cut.judgement.outcome == HANG
+        if hung == MOST_HANGS:
+            row.notes.append(f"not cut any more after {hung} states in which it hung")
+            return
+
+
+def _fault(
+    row: Row, asked: Asked, way: str, outcome: str, home: Path, words: list[str], found: Kill | cuts.Cut
+) -> None:
+    """Notes the first of its kind, with its store where these are kept."""
+    if (way, outcome) in row.faults:
+        return
+    kept: Path | None = None
+    if asked.keep is not None:
+        name = row.claim.engine.replace(":", "-").replace("/", "-")
+        kept = asked.keep / f"{name}-{row.claim.tier.value}-{way}-{outcome}"
+        shutil.rmtree(kept, ignore_errors=True)
+        with suppress(shutil.Error):
+            # What can't be copied is a socket.
+            shutil.copytree(home, kept, symlinks=True)
+    row.faults[way, outcome] = {
+        "when": way,
+        "outcome": outcome,
+        "why": harmless(found.judgement.why, keep=""),
+        "acknowledged": found.acknowledged,
+        "begun": found.begun,
+        "held": found.judgement.held,
+        "witness": [harmless(line, keep="") for line in words],
+        "directory": None if kept is None else str(kept),
+    }
+
+
+def _conclude(row: Row, asked: Asked) -> None:
+    """The verdict by what was found."""
+    tier = row.claim.tier
+    if tier is Tier.VOLATILE:
+        row.verdict = NOTHING
+        return
+    bad = {way: tally.count - tally.outcomes.get(OK, 0) for way, tally in row.tallies.items()}
+    row.why = "; ".join(_said(way, tally) for way, tally in row.tallies.items() if bad[way])
+    if any(count for way, count in bad.items() if way != cuts.WHEN_BORN):
+        row.verdict = BROKEN
+        return
+    # Of a store that was made a moment ago no tier promises anything: it is told.
+    row.verdict = HELD
+    if why := _uncovered(row, asked):
+        row.verdict, row.why = UNCOVERED, "; ".join(filter(None, [why, row.why]))
+
+
+def _uncovered(row: Row, asked: Asked) -> str:
+    """What its crashes did not show, though they found nothing."""
+    if "cut" in PROMISES[row.claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, Tally()).count:
+        return "the power was never cut" if asked.states else "the power was not to be cut"
+    if any(note.startswith("not in the record") for note in row.notes):
+        return "a part of what it did to its files is not in the record"
+    seldom = row.claim.spec.seldom
+    if seldom is None:
+        return "nobody has said what it does seldom (checkpoints, new logs), so that no crash was sure to hit it"
+    if seldom.do is None:
+        return ""
+    way = cuts.WHEN_RUNNING if cuts.WHEN_RUNNING in row.tallies else KILLED
+    if row.tallies.get(way, Tally()).seldom < LEAST_SELDOM:
+        return f"it did what it does seldom ({seldom.what}) fewer than {LEAST_SELDOM} times"
+    return ""
+
+
+def _said(way: str, tally: Tally) -> str:
+    """'cut: 38 lost (1 at most), 2 corrupt of 189'."""
+    parts = [
+        f"{count} {outcome}" + (f" ({tally.lost} at most)" if outcome == "lost" else "")
+        for outcome, count in tally.outcomes.items()
+        if outcome != OK
+    ]
+    return f"{way}: {', '.join(parts)} of {tally.count}"

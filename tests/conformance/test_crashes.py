@@ -1,0 +1,279 @@
+"""Guards `dyno crash`, through the shell: what is known to lose acknowledged commits is found to, with what was lost
+in words; what is known to keep them is found to; and what it has found can be read, however it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require, unavailable
+from shell import TESTS, Shell, is_one_line, wait_for
+
+from dyno import registry
+from dyno.crash import device, recorder
+from dyno.run.work import dead, fast_root
+
+KEYS = {"engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system", "faults", "notes"}
+WAYS = {"killed", "cut", "recovery", "birth", "device"}
+
+
+@pytest.fixture
+def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell.plugins = [TESTS / "plugins" / "careless"]
+    # Each is a few hundred processes and recoveries, on whatever machine.
+    monkeypatch.setattr("shell.PATIENCE", 3_000.0)
+    # What is found of careless engines is nothing for anyone's cache.
+    shell.given["XDG_CACHE_HOME"] = str(shell.home / "cache")
+    return shell
+
+
+def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any]]:
+    """The rows of the file, of a command that must end so and leave nothing."""
+    path = shell.home / "crash.json"
+    ended = shell.dyno("crash", "--untraced", "-o", path, "--overwrite", *arguments)
+    assert ended.status == status, ended
+    assert shell.left() == [] and states_left(shell) == []
+    header, *rows = map(json.loads, path.read_text().splitlines())
+    assert header["kind"] == "crash" and all(row.pop("kind") == "row" for row in rows)
+    assert all(row.keys() == KEYS | WAYS for row in rows)
+    return rows
+
+
+def states_left(shell: Shell) -> list[Path]:
+    """Where states were built by a command that is no more. Others of this machine's are alive."""
+    return list(dead(fast_root(shell.work)))
+
+
+def able(*names: str) -> None:
+    for name in names:
+        require(registry.engine(name))
+    if why := recorder.unavailable():
+        unavailable(why)
+
+
+def words(row: dict[str, Any]) -> str:
+    return " ".join(line for fault in row["faults"] for line in fault["witness"])
+
+
+# -- the power is cut ----------------------------------------------------------------------------------------
+
+
+def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
+    able("sqlite", "lmdb")
+    asked = ("sqlite,lmdb", "--tier", "power", "--kills", "3", "--states", "30")
+    rows = crashed(shell, *asked, status=0)
+    assert [(row["engine"], row["verdict"], row["why"]) for row in rows] == [
+        ("sqlite", "held", ""),
+        ("lmdb", "held", ""),
+    ]
+    assert [row["cut"]["outcomes"] for row in rows] == [{"ok": 30}] * 2
+    assert [row["killed"]["outcomes"] for row in rows] == [{"ok": 3}] * 2
+    assert all(row["recovery"]["outcomes"].keys() == {"ok"} for row in rows)
+    # It was cut in the middle of what it does seldom, or else it would prove little.
+    assert rows[0]["cut"]["seldom"] == 10
+
+
+def test_a_rollback_journal_whose_removal_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-sqlite", "--kills", "2", "--states", "60", status=1)
+    assert row["verdict"] == "broken" and row["killed"]["outcomes"] == {"ok": 2}
+    assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
+    assert "the removal of store/records.sqlite-journal was lost" in words(row)
+    (lost,) = [fault for fault in row["faults"] if fault["when"] == "cut"]
+    assert lost["held"] == lost["acknowledged"] - 1
+
+
+def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
+    able("lmdb")
+    keep = shell.home / "stores"
+    (row,) = crashed(shell, "careless-lmdb", "--kills", "0", "--states", "60", "--keep", keep, status=1)
+    assert row["verdict"] == "broken" and row["killed"] is None
+    assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
+    assert "store/data.mdb" in words(row)
+    # It is there to be opened by hand.
+    assert {Path(fault["directory"]) for fault in row["faults"]} == set(keep.iterdir())
+    assert all((place / "store" / "data.mdb").exists() for place in keep.iterdir())
+
+
+# -- the process is killed -----------------------------------------------------------------------------------
+
+
+def test_what_is_in_the_memory_of_a_killed_process_only_is_lost(shell: Shell) -> None:
+    able("rocksdb")
+    (row,) = crashed(shell, "careless-rocksdb", "--kills", "6", status=1)
+    assert row["verdict"] == "broken" and row["why"].startswith("killed: ")
+    assert row["killed"]["outcomes"].keys() <= {"ok", "lost"} and row["killed"]["lost"] > 0
+    # Tier process promises nothing of a cut.
+    assert row["cut"] is None
+    assert "acknowledged commits are not there" in row["faults"][0]["why"]
+
+
+def test_an_engine_that_ends_the_process_which_opens_it_is_a_crash(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-dying", "--kills", "3", status=1)
+    assert row["killed"]["outcomes"]["crash"] >= 1
+    assert "signal SIGBUS" in row["faults"][0]["why"]
+
+
+def test_a_server_is_killed_and_comes_back(shell: Shell) -> None:
+    able("redis")
+    (row,) = crashed(shell, "redis", "--tier", "process", "--kills", "3", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 3}
+
+
+def test_transactions_that_an_engine_does_not_have_are_not_asked_for(shell: Shell) -> None:
+    """Of the port `records` without transactions of several; of `arrays` without any."""
+    able("zarr")
+    (row,) = crashed(shell, "zarr", "--kills", "4", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 4}
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nosuch",), "engine nosuch is not known"),
+        (("fio",), "engine fio has no port of a suite that proves tiers"),
+        (("sqlite", "--tier", "forever"), "tier forever is not known"),
+        (("sqlite", "--model", "fat"), "'fat' is not one of"),
+        (("sqlite", "--states", "-1"), "-1 is not in the range"),
+        (("sqlite", "-o", "."), "a directory"),
+    ],
+)
+def test_what_can_not_be_asked_for_is_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
+    status, out, err = shell.dyno("crash", *arguments)
+    assert (status, out) == (2, "") and is_one_line(err) and said in err
+
+
+def test_a_file_that_is_there_is_not_replaced_unasked_nor_ever_another_file(shell: Shell) -> None:
+    path = shell.home / "crash.json"
+    path.write_text("mine")
+    for more in ((), ("--overwrite",)):
+        status, out, err = shell.dyno("crash", "sqlite", "--kills", "1", "-o", path, *more)
+        assert (status, out) == (2, "") and is_one_line(err) and path.read_text() == "mine"
+
+
+def test_an_interrupted_one_leaves_its_rows_and_nothing_else(shell: Shell) -> None:
+    able("sqlite", "redis")
+    path = shell.home / "crash.json"
+    asked = ("sqlite,redis", "--tier", "process", "--kills", "1", "--untraced", "-o", path)
+    with shell.started("crash", "redis,sqlite", "--tier", "process", "--kills", "100000", "-o", path) as process:
+        wait_for(lambda: any(shell.work.rglob("home/server/redis.sock")))
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert shell.left() == [] and states_left(shell) == []
+    assert json.loads(path.read_text())["kills"] == 100_000
+    assert shell.dyno("crash", *asked, "--overwrite").status == 0
+
+
+def test_what_was_found_stands_in_the_list_and_in_what_is_run_later(shell: Shell) -> None:
+    able("sqlite")
+    assert "killed" not in shell.dyno("list", "engines").out
+    crashed(shell, "sqlite", "--tier", "process", "--kills", "2", status=0)
+    listed = shell.dyno("list", "engines").out
+    assert "Tiers that were crashed" in listed and "2 ok" in listed
+    asked = ("records", "-e", "sqlite", "--tier", "process", "-p", "records=20", "--samples", "1")
+    ended = shell.dyno("run", *asked, "-o", shell.file)
+    assert ended.status == 0, ended
+    said = "crashed here: sqlite, tier process"
+    page = shell.home / "page.html"
+    assert shell.dyno("report", shell.file, "-o", page).status == 0
+    told = [shell.dyno("show", shell.file).out, shell.dyno("show", shell.file, "--markdown").out, page.read_text()]
+    assert all(said in text and "killed 2: 2 ok" in text for text in told)
+
+
+# -- a real file system --------------------------------------------------------------------------------------
+
+
+def mounts() -> list[str]:
+    """Of loop devices and of FUSE, and loop devices that are in use."""
+    used = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [*used, *(line for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/loop"))]
+
+
+def able_to_mount(system: str) -> None:
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        # That is no program that could be installed.
+        pytest.skip("only root mounts")
+    if why := device.unavailable(system):
+        unavailable(why)
+
+
+@pytest.mark.soak
+def test_a_real_file_system_shows_what_the_model_allows(shell: Shell) -> None:
+    able("sqlite")
+    able_to_mount("ext4")
+    before = mounts()
+    asked = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", "ext4")
+    (row,) = crashed(shell, *asked, status=1)
+    assert row["system"] == "ext4" and sum(row["device"]["outcomes"].values()) == 60
+    assert row["device"]["outcomes"].keys() == {"ok", "lost"} and row["device"]["lost"] == 1
+    assert "ext4 shows what the model ext4 allows: lost" in row["notes"]
+    asked = ("sqlite:journal_mode=delete", "--tier", "power", "--kills", "0", "--states", "60", "--device", "ext4")
+    (row,) = crashed(shell, *asked, status=0)
+    assert row["device"]["outcomes"] == {"ok": 60}
+    assert mounts() == before
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> None:
+    able("sqlite")
+    able_to_mount("ext4")
+    before = mounts()
+    asked = ("sqlite", "--tier", "power", "--kills", "0", "--states", "40", "--device", "ext4", "--untraced")
+    with shell.started("crash", *asked) as process:
+        wait_for(lambda: mounts() != before)
+        process.send_signal(how)
+        process.wait()
+        # The kernel takes them away when the last process is gone.
+        wait_for(lambda: mounts() == before)
+    assert shell.dyno("crash", "sqlite", "--tier", "process", "--kills", "1", "--untraced").status == 0
+    assert shell.left() == [] and states_left(shell) == []
+
+
+# -- found facts, each with its witness ----------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("engine", "model", "states", "found", "witness"),
+    [
+        ("careless-sqlite:how=wal-off", "ext4", 300, {"lost"}, "store/records.sqlite"),
+        ("careless-sqlite:how=wal-normal", "ext4", 300, {"lost"}, "store/records.sqlite-wal"),
+        ("careless-duckdb", "ext4", 2_000, {"refused"}, "at 12288 of store/records.duckdb"),
+        ("careless-filestorage", "ext4", 800, {"refused"}, "store/Data.fs.pack"),
+        ("careless-leveldb", "posix", 300, {"lost"}, "the name store/"),
+        ("redis", "ordered", 1_500, {"refused"}, "appendonlydir"),
+        ("careless-influxdb", "ext4", 20, {"hang"}, "_series"),
+        ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
+        ("careless-postgresql", "ext4", 400, set(), "base/"),
+        ("careless-mariadb", "ext4", 120, set(), ""),
+    ],
+)
+def test_what_was_found_is_found_again(
+    shell: Shell, engine: str, model: str, states: int, found: set[str], witness: str
+) -> None:
+    able(engine.partition(":")[0].removeprefix("careless-"))
+    asked = (engine, "--tier", "power", "--kills", "0", "--states", states, "--model", model)
+    (row,) = crashed(shell, *asked, status=1)
+    assert row["cut"]["outcomes"].keys() - {"ok"} >= found and len(row["cut"]["outcomes"]) > 1
+    assert witness in words(row)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "engine", ["sqlite", "sqlite:journal_mode=delete", "lmdb", "rocksdb", "postgresql", "mariadb"]
+)
+def test_strong_settings_lose_nothing(shell: Shell, engine: str) -> None:
+    able(engine.partition(":")[0])
+    (row,) = crashed(shell, engine, "--tier", "power", "--kills", "20", "--states", "400", status=0)
+    assert row["verdict"] == "held"

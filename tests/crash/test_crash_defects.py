@@ -1,0 +1,83 @@
+"""Guards that a cut shows what is wrong with a store: planted defects are found, and sound stores lose nothing."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import toys
+from needed import unavailable
+
+from dyno.crash import recorder
+from dyno.crash.model import State, draws, shrink
+from dyno.crash.record import Record
+
+STATES = 200
+SEEDS = range(1, 6)
+DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory):
+    """A store's record, made once."""
+    if why := recorder.unavailable():
+        unavailable(why)
+
+    @cache
+    def made(name: str) -> Record:
+        place = tmp_path_factory.mktemp("toy")
+        home = place / "home"
+        home.mkdir()
+        record = recorder.record([sys.executable, toys.__file__, name, str(home)], [home], place / "record")
+        assert (record.header.status, record.unseen) == (0, [])
+        return record
+
+    return made
+
+
+def found(
+    record: Record, name: str, model: str, seed: int, place: Path, enough: int = STATES
+) -> list[tuple[State, str]]:
+    """Those of so many states in which something is wrong, until so many were found."""
+    wrong: list[tuple[State, str]] = []
+    for state in draws(record, model, seed, STATES):
+        state.build(place)
+        if why := toys.judged(name, place, state.acknowledged, state.begun):
+            wrong.append((state, why))
+            if len(wrong) == enough:
+                break
+    return wrong
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
+    record = recorded(name)
+    wrong = found(record, name, "ext4", 1, tmp_path / "built", enough=1)
+    assert wrong
+    state, _ = wrong[0]
+
+    def fails(other: State) -> bool:
+        other.build(tmp_path / "built")
+        return toys.judged(name, tmp_path / "built", other.acknowledged, other.begun) is not None
+
+    small = shrink(record, state, fails)
+    assert fails(small)
+    assert len(small.lost()) <= len(state.lost())
+    assert len(small.words()) <= 4
+
+
+@pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])
+@pytest.mark.parametrize("name", toys.SOUND)
+def test_a_sound_store_loses_nothing(recorded, tmp_path: Path, name: str, model: str) -> None:
+    assert found(recorded(name), name, model, 1, tmp_path / "built") == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", toys.STORES)
+def test_whatever_the_seed(recorded, tmp_path: Path, name: str, seed: int, model: str) -> None:
+    wrong = found(recorded(name), name, model, seed, tmp_path / "built", enough=1)
+    assert bool(wrong) == (name not in toys.SOUND)

@@ -1,0 +1,243 @@
+"""Guards the recorder: what a program does to its files by any call, thread or process is in the record, byte by
+byte; or the call is refused, or the record says that something was not seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import calling
+import pytest
+from needed import unavailable
+
+from dyno.crash import recorder, straced
+from dyno.crash.base import replayed
+from dyno.crash.model import draws
+from dyno.crash.record import Create, Event, Flush, Hint, Mark, Record, Unlink, Write
+
+ORDINARY = "nobody"
+
+
+@pytest.fixture(autouse=True)
+def able() -> None:
+    if why := recorder.unavailable():
+        unavailable(why)
+
+
+def called(place: Path, *words: str, natively: bool | None = None, **options: object) -> Record:
+    """The record of a program that changes the directory `home` there."""
+    home = place / "home"
+    home.mkdir(exist_ok=True)
+    command = [sys.executable, calling.__file__, *words, str(home)]
+    return recorder.record(command, [home], place / "record", natively=natively, **options)  # type: ignore[arg-type]
+
+
+def ran(place: Path, code: str, *roots: str) -> Record:
+    """The record of a line of Python, in that directory."""
+    for root in roots:
+        (place / root).mkdir(exist_ok=True, parents=True)
+    command = [sys.executable, "-c", f"import os, sys\nos.chdir({str(place)!r})\n{code}"]
+    return recorder.record(command, [place / root for root in roots], place / "record")
+
+
+def there(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def kept(record: Record) -> dict[str, bytes]:
+    names, contents = replayed(record)
+    found = {name: node for name, node in names.items() if node.kind == "file"}
+    return {name: bytes(contents.get(node.number, record.first(node.number))) for name, node in found.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in calling.CHANGES if name != "dies"])
+def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
+    record = called(place, name)
+    assert (record.header.status, record.unseen) == (0, [])
+    expected = there(place / "home")
+    assert expected and {path: data for path, data in kept(record).items() if path in expected} == expected
+    assert (record.refused == []) == (name != "refused")
+    # What keeps everything is what is there.
+    (place / "built").mkdir()
+    last = [state for state in draws(record, "posix", 1, 30, birth=True) if state.kind == "keep"]
+    for state in last:
+        state.build(place / "built")
+
+
+def test_what_would_not_be_seen_is_refused(place: Path) -> None:
+    record = called(place, "refused")
+    assert record.refused == ["fallocate", "io_setup", "io_uring_setup", "ioctl of a reflink", "rename"]
+
+
+def test_flushes_are_told_with_what_they_cover(place: Path) -> None:
+    record = called(place, "flushes")
+    file = next(event.file for event in record.events if isinstance(event, Create))
+    told = [(event.call, event.file) for event in record.events if isinstance(event, Flush | Hint)]
+    assert told == [
+        ("fsync", file),
+        ("fdatasync", file),
+        ("sync", None),
+        ("syncfs", None),
+        ("sync_file_range", file),
+        ("fsync", 0),
+        ("msync", file),
+        ("msync(MS_ASYNC)", file),
+    ]
+
+
+def test_synchronous_writes_are_told(place: Path) -> None:
+    def durable(name: str) -> list[bytes]:
+        (place / name).mkdir()
+        writes = [event for event in called(place / name, name).events if isinstance(event, Write)]
+        return [event.data for event in writes if event.durable]
+
+    assert durable("writes") == [b"eight"]
+    assert durable("duplicates") == [b"one", b"two"]
+
+
+def test_a_store_into_a_mapping_may_have_reached_its_page_at_any_time_since_it_was_looked_at(place: Path) -> None:
+    record = called(place, "mapped")
+    stores = [event for event in record.events if isinstance(event, Write) and event.call == "mapping"]
+    assert [(store.offset, store.data) for store in stores] == [
+        (10, b"one"),
+        (calling.PAGE - 2, b"fo"),
+        (calling.PAGE, b"ur"),
+        (3 * calling.PAGE + 2, b"A"),
+        (4 * calling.PAGE, b"B"),
+    ]
+    assert all(store.begin < store.end for store in stores)
+
+
+def test_a_program_that_is_killed_leaves_its_record(place: Path) -> None:
+    record = called(place, "dies")
+    assert (record.header.status, kept(record)) == (-9, {"f": b"before"})
+
+
+def test_marks_are_in_the_order_of_all_calls(place: Path) -> None:
+    code = "open('h/f', 'w').write('x'); os.access('/dyno-mark/7/begin', 0); os.access('/dyno-mark/7/end', os.F_OK)"
+    record = ran(place, code + "; os.access('/dyno-mark', 0); os.unlink('h/f')", "h")
+    told = [event for event in record.events if isinstance(event, Write | Mark | Unlink)]
+    assert [type(event) for event in told] == [Write, Mark, Mark, Unlink]
+    assert [(mark.number, mark.which) for mark in record.marks] == [(7, "begin"), (7, "end")]
+    assert all(one.end < other.begin for one, other in pairwise(told))
+
+
+def test_what_was_there_before_is_the_base(place: Path) -> None:
+    (place / "h/sub").mkdir(parents=True)
+    (place / "h/sub/f").write_bytes(b"before")
+    (place / "h/sub/f").chmod(0o600)
+    os.link(place / "h/sub/f", place / "h/g")
+    (place / "h/s").symlink_to("g")
+    record = ran(place, "open('h/g', 'r+').write('BE')", "h")
+    assert record.unseen == []
+    state = next(state for state in draws(record, "ext4", 1, 10, birth=True))
+    state.build(place / "built")
+    assert there(place / "built") == {"g": b"before", "s": b"before", "sub/f": b"before"}
+    assert (place / "built/g").samefile(place / "built/sub/f")
+    assert (place / "built/g").stat().st_mode & 0o777 == 0o600
+    assert str((place / "built/s").readlink()) == "g"
+
+
+def test_several_directories_are_recorded_and_nothing_beside_them(place: Path) -> None:
+    record = ran(place, "[open(n + '/f', 'w').write(n) for n in ('a', 'b', 'c')]; os.rename('a/f', 'b/g')", "a", "b")
+    assert record.unseen == []
+    assert kept(record) == {"1/f": b"b", "1/g": b"a"} if (place / "c").exists() else record.header.status == 1
+
+
+def test_what_was_not_seen_is_told(place: Path) -> None:
+    """A directory that comes from elsewhere brings what nobody recorded."""
+    record = ran(place, "os.mkdir('o'); open('o/f', 'w').write('x'); os.rename('o', 'h/o')", "h")
+    assert any("a directory was moved here" in line for line in record.unseen)
+    assert any("what is in o/f at the end is not what was recorded" in line for line in record.unseen)
+
+
+def test_a_record_is_read_again(place: Path) -> None:
+    record = called(place, "names")
+    again = Record.load(place / "record")
+    assert (again.header, again.events) == (record.header, record.events)
+
+
+@pytest.mark.parametrize("damage", ["cut", "version", "none"])
+def test_a_damaged_record_is_refused(place: Path, damage: str) -> None:
+    called(place, "writes")
+    made = place / "record"
+    if damage == "cut":
+        (made / "events").write_bytes((made / "events").read_bytes()[:-1])
+    elif damage == "version":
+        text = (made / "record.json").read_text()
+        (made / "record.json").write_text(text.replace('"version":1', '"version":99'))
+    else:
+        (made / "record.json").unlink()
+    with pytest.raises(ValueError, match="record"):
+        Record.load(made)
+
+
+def test_a_program_that_takes_too_long_is_ended(place: Path) -> None:
+    (place / "h").mkdir()
+    with pytest.raises(TimeoutError, match=r"sleep was not done after 0\.2 s"):
+        recorder.record(["sleep", "600"], [place / "h"], place / "record", timeout_seconds=0.2)
+
+
+def test_a_program_that_is_not_there_is_told(place: Path) -> None:
+    with pytest.raises(RuntimeError, match="there is no program dyno-no-such-program"):
+        recorder.record(["dyno-no-such-program"], [place], place.parent / f"{place.name}-record")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_the_command_runs_as_the_user_that_was_named(place: Path) -> None:
+    home = place / "h"
+    home.mkdir()
+    home.chmod(0o777)
+    record = recorder.record(
+        ["sh", "-c", f"id -un > {home}/who; cd {home} && echo x > own"], [home], place / "record", user=ORDINARY
+    )
+    assert (record.header.status, record.unseen) == (0, [])
+    assert (home / "who").read_text().strip() == ORDINARY
+    assert kept(record) == there(home)
+
+
+def _same(events: list[Event]) -> list[tuple[object, ...]]:
+    """Without moments and threads."""
+    fields = (
+        "file",
+        "parent",
+        "name",
+        "new_parent",
+        "new_name",
+        "offset",
+        "data",
+        "size",
+        "call",
+        "durable",
+        "number",
+        "which",
+    )
+    return [(type(event).__name__, *[getattr(event, field, None) for field in fields]) for event in events]
+
+
+def strace() -> None:
+    if why := straced.unavailable():
+        unavailable(why)
+
+
+@pytest.mark.parametrize("name", ["mapped", "copies", "crosses", "unnamed", "refused"])
+def test_what_strace_can_not_see_is_told(place: Path, name: str) -> None:
+    strace()
+    record = called(place, name, natively=False)
+    assert any("strace does not tell" in line or "moves" in line or "exchanges" in line for line in record.unseen)
+    assert (record.refused == ["io_setup", "io_uring_setup"]) == (name == "refused")
+
+
+@pytest.mark.parametrize("name", ["writes", "appends", "duplicates", "sizes", "names", "relative", "forks", "dies"])
+def test_strace_gives_the_same_record(place: Path, name: str) -> None:
+    if not recorder.native():
+        unavailable("the native recorder was not built")
+    strace()
+    (place / "n").mkdir()
+    (place / "s").mkdir()
+    native, slow = called(place / "n", name), called(place / "s", name, natively=False)
+    assert (native.header.recorder, slow.header.recorder) == ("native", "strace")
+    assert slow.unseen == []
+    assert _same(slow.events) == _same(native.events)

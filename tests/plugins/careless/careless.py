@@ -1,0 +1,150 @@
+"""Real engines with settings that do not give the tier which they are called: what `dyno crash` must find of each is
+known. Nothing here may be of use to a measurement.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dyno import registry
+from dyno.engine import EngineSpec
+from dyno.engines._shared import innodb, zodb
+from dyno.engines.duckdb.opener import DuckDB
+from dyno.engines.leveldb import LevelDB
+from dyno.engines.lmdb import GIB, READERS, Lmdb
+from dyno.engines.rocksdb import RocksDB
+from dyno.engines.sqlite.opener import SQLite
+from dyno.model import Tier, Value
+from dyno.servers.influxdb import InfluxDB
+from dyno.servers.mariadb import MARIADB as MARIADB_SERVER
+from dyno.servers.mariadb import MariaDB
+from dyno.servers.postgresql import PostgreSQL
+from dyno.settings import Setting, choice
+
+
+def careless(name: str, tier: Tier, **changed: Any) -> EngineSpec:
+    """An engine of Dyno's, at one tier, with something else about it."""
+    spec = registry.engine(name)
+    return replace(
+        spec,
+        name=f"careless-{name}",
+        tiers={tier: {"careless": True}},
+        default_tier=tier,
+        by_default=False,
+        **changed,
+    )
+
+
+# -- in the process ------------------------------------------------------------------------------------------
+
+HOW = ("delete-full", "delete-off", "wal-normal", "wal-off")
+
+
+class CarelessSQLite(SQLite):
+    """With the journal and the flushes that it is told."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        self._journal, self._flushes = str(options["how"]).split("-")
+        super().__init__(home, tier, options)
+
+    def connect(self) -> sqlite3.Connection:
+        connection = super().connect()
+        connection.execute(f"PRAGMA journal_mode={self._journal}")
+        connection.execute(f"PRAGMA synchronous={self._flushes}")
+        return connection
+
+
+class CarelessLmdb(Lmdb):
+    """Without a flush of the root, so that the last commit may be lost."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import lmdb
+
+        self._home, self._library, self._options = home, lmdb, options
+        self.env = lmdb.open(str(home), map_size=GIB, max_readers=READERS, sync=True, metasync=False)
+
+
+class SmallLevelDB(LevelDB):
+    """As it is at tier power, with a buffer that is full after some commits: then it begins a new log."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import plyvel
+
+        self._home, self._options, self.sync = home, options, True
+        self.db = plyvel.DB(str(home), create_if_missing=True, write_buffer_size=1 << 16)
+
+
+class CarelessRocksDB(RocksDB):
+    """Without a log: what is in its memory goes with the process."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self.write_options.disable_wal = True
+
+
+class FlushingDuckDB(DuckDB):
+    """As its own tier `power` would be."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, Tier.PROCESS, options)
+        self.db.execute("SET fsync_mode = 'STANDARD'")
+
+
+SQLITE = careless(
+    "sqlite",
+    Tier.POWER,
+    opener=CarelessSQLite,
+    options=(*registry.engine("sqlite").options, Setting("how", choice(*HOW), HOW[0], "journal and flushes")),
+)
+LMDB = careless("lmdb", Tier.POWER, opener=CarelessLmdb)
+LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, seldom=None)
+ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, seldom=None)
+DUCKDB = careless("duckdb", Tier.POWER, opener=FlushingDuckDB)
+# With what an administrator does to it while power may be cut.
+FILESTORAGE = careless("filestorage", Tier.POWER, seldom=zodb.PACK)
+
+
+class Dying(SQLite):
+    """Can't be opened a second time without the end of its process."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        if (home / "opened").exists():
+            os.kill(os.getpid(), signal.SIGBUS)
+        (home / "opened").touch()
+        super().__init__(home, tier, options)
+
+
+DYING = replace(careless("sqlite", Tier.PROCESS, opener=Dying), name="careless-dying")
+
+
+# -- servers -------------------------------------------------------------------------------------------------
+
+
+def _postgresql(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> PostgreSQL:
+    return PostgreSQL(home, {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "off"}, clients)
+
+
+def _mariadb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> MariaDB:
+    settings = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "OFF"}
+    return MariaDB(MARIADB_SERVER, home, settings, clients)
+
+
+def _influxdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> InfluxDB:
+    return InfluxDB(home, {"data.wal-fsync-delay": '"0s"', "data.index-version": '"inmem"'})
+
+
+INFLUXDB = careless("influxdb", Tier.POWER, server=_influxdb)
+POSTGRESQL = careless("postgresql", Tier.POWER, server=_postgresql)
+# The adapter would refuse such a server.
+MARIADB = careless(
+    "mariadb",
+    Tier.POWER,
+    server=_mariadb,
+    opener=lambda home, tier, options, server: innodb.opener(MARIADB_SERVER)(home, Tier.VOLATILE, options, server),
+)
