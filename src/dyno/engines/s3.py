@@ -1,0 +1,87 @@
+"""A user's own object store, by its S3 API: Amazon's, or any other by its address. Keys come from where the AWS tools
+have them, and are kept nowhere.
+
+Without a bucket's name Dyno makes one of its own, and removes it. In a bucket that was named it has names of its own,
+and touches nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engines._shared import s3
+from dyno.engines._shared.s3boto import Objects
+from dyno.model import Caveat, Tier, Value
+from dyno.servers import foreign
+from dyno.servers.foreign import URL, Foreign
+from dyno.settings import Setting
+
+
+def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
+    return Foreign(str(options[URL]))
+
+
+def needs(options: Mapping[str, Value]) -> str | None:
+    # No client of S3's looks for them there.
+    if "@" in urlsplit(str(options[URL])).netloc:
+        return f"has keys in its address, where they would not be used: {s3.KEYS}"
+    if options[URL] or options["bucket"]:
+        return None
+    return "needs to be told where: -e s3:url=https://… for a server of yours, or s3:bucket=NAME for one of Amazon's"
+
+
+class Store(s3.Store):
+    """See `dyno.engine.Engine`."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+        super().__init__(home, options, server)
+
+    def version(self) -> str:
+        with self.plainly():
+            told = self.client.list_objects_v2(Bucket=self.at.bucket, Prefix=self.at.prefix, MaxKeys=1)
+        heads = told["ResponseMetadata"]["HTTPHeaders"]
+        return f"{heads.get('server') or 'a server that does not tell its name'} ({self.clients()})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"client": self.options["client"], "region": self.at.region, "transport": "url"}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("yours", "is your own store: how it keeps what it acknowledges is not known here")
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    store = Store(home, None, options, server)
+    try:
+        store.remove()
+    finally:
+        store.close()
+
+
+ENGINE = EngineSpec(
+    name="s3",
+    title="Your own object store by its S3 API, Amazon's or another (boto3, or libcurl)",
+    opener=Store,
+    ports={"bucket": PortSpec(Objects)},
+    tiers={},
+    modules=("boto3", "pycurl"),
+    requires=("boto3>=1.36", "pycurl>=7.45.7"),
+    options=(
+        foreign.setting("https", "http"),
+        s3.CLIENT,
+        Setting("bucket", str, "", "a bucket of yours, in which Dyno has names of its own; none: Dyno makes one"),
+        Setting("region", str, "", "its region; none: as the AWS tools have it"),
+        Setting("profile", str, "", "of the AWS tools' configuration"),
+    ),
+    server=serve,
+    remove=remove,
+    needs=needs,
+    clients="one",
+    by_default=False,
+)

@@ -1,0 +1,102 @@
+"""A table of prices that a user gives, as a file: what a provider charges for facts that a suite tells, by engine.
+
+What figures cost by it may not be put here: that is `stats.costs`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dyno.model import UsageError
+from dyno.reading import MIB, text
+from dyno.settings import shown, unknown
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CURRENCY, KEPT_GB, MILLIONS, OF = "currency", "kept_gb", "millions", "prices"
+MONTH, GB_MONTH = "month", "kept_gb_month"
+MOST_NAME = 12
+GIVEN = (CURRENCY, KEPT_GB, MILLIONS, OF)
+EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """What one provider asks, in the table's currency."""
+
+    month: float
+    """Each month, whatever is done: a machine of one's own."""
+    kept_gb_month: float
+    """For a GB (10^9 bytes) that is kept for a month."""
+    each: Mapping[str, float]
+    """By the name of a fact: for a million of it; of bytes, for a GB."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The whole table."""
+
+    file: str
+    currency: str
+    kept_gb: float | None
+    """What is kept throughout the month that is told; None: what the store held that was measured."""
+    millions: float
+    """How many million operations of a row's there are in it."""
+    of: Mapping[str, Tariff]
+    """By engine, as it stands in the row, or by its name alone."""
+
+    def tariff(self, asked: str) -> Tariff | None:
+        """That of an engine as it was asked for: 's3:bucket=mine'."""
+        return self.of.get(asked) or self.of.get(asked.partition(":")[0])
+
+
+def read(path: Path) -> Prices:
+    """The table in a file of TOML. Raises UsageError, in one line."""
+    try:
+        data = tomllib.loads(text(path, MIB))
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not TOML: {shown(error)}") from None
+    _known(f"{path}:", data, GIVEN)
+    currency = data.get(CURRENCY, "")
+    if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:
+        raise UsageError(f"{path}: {CURRENCY} wants a text of up to {MOST_NAME} characters")
+    tables = data.get(OF)
+    if not isinstance(tables, dict) or not tables:
+        raise UsageError(f"{path}: there are no prices; say {EXAMPLE}")
+    kept = None if KEPT_GB not in data else _number(f"{path}: {KEPT_GB}", data[KEPT_GB])
+    return Prices(
+        str(path),
+        currency,
+        kept,
+        _number(f"{path}: {MILLIONS}", data.get(MILLIONS, 1)),
+        {engine: _tariff(f"{path}: {OF}.{engine}", found) for engine, found in tables.items()},
+    )
+
+
+def _tariff(where: str, found: Any) -> Tariff:
+    if not isinstance(found, dict) or not found:
+        raise UsageError(f"{where}: wants prices by name; say {EXAMPLE}")
+    numbers = {name: _number(f"{where}: {name}", value) for name, value in found.items()}
+    return Tariff(numbers.pop(MONTH, 0.0), numbers.pop(GB_MONTH, 0.0), numbers)
+
+
+def _known(where: str, data: Mapping[str, Any], names: Iterable[str]) -> None:
+    for name in data:
+        if name not in names:
+            raise UsageError(unknown(f"{where} key", name, names))
+
+
+def _number(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UsageError(f"{where} = {shown(repr(value))} wants a number from 0 up")
+    return float(value)

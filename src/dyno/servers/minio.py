@@ -1,0 +1,84 @@
+"""MinIO on one directory, reached by a port of this machine's own and by keys of its own.
+
+Its settings are variables of its process: what is said beside them is why. The rest is its default. MinIO, Inc.,
+MinIO documentation, "Settings and Configurations".
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from dyno.model import Refused
+from dyno.programs import GoModule, Program
+from dyno.servers import loopback
+from dyno.servers.process import Process, Served, directory, program
+
+VERSION = "20260212"
+PROGRAM = Program(
+    "minio",
+    VERSION,
+    GoModule(
+        path="github.com/minio/minio",
+        version="v0.0.0-20260212201848-7aac2a2c5b7c",
+        sum="h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA=",
+        least="1.24",
+    ),
+)
+INSTALL = "dyno install minio"
+REGION = "us-east-1"
+READY = "/minio/health/ready"
+SETTINGS: Mapping[str, str] = {
+    # It is this machine's alone.
+    "MINIO_BROWSER": "off",
+    "MINIO_UPDATE": "off",
+    # It looks through all objects at intervals: that would be in some phases, and in others not.
+    "MINIO_SCANNER_SPEED": "slowest",
+}
+
+
+def path() -> str | None:
+    """The program: the one that `dyno install` built, or one on the PATH."""
+    built = PROGRAM.path()
+    return str(built) if built else program("minio")
+
+
+def missing() -> str | None:
+    """What is not here, and what to do; None where all is."""
+    return None if path() else f"needs minio: {INSTALL}"
+
+
+def version() -> str:
+    if PROGRAM.path():
+        return PROGRAM.version
+    told = subprocess.run([path() or "minio", "--version"], capture_output=True, text=True).stdout.split()
+    return told[2] if len(told) > 2 else "of unknown version"
+
+
+class Minio(Served):
+    """See `dyno.engine.Server`. Who asks has the keys of its address: they are in the environment of its process,
+    where no other user sees them."""
+
+    region = REGION
+
+    def __init__(self, home: Path) -> None:
+        found = path()
+        if found is None:
+            raise Refused(f"{missing()}")
+        self._home, self.data = home, home / "data"
+        self.address = loopback.own(home)
+        keys = {"MINIO_ROOT_USER": self.address.user, "MINIO_ROOT_PASSWORD": self.address.password}
+        listen = ["--address", f"{self.address.host}:{self.address.port}", "--certs-dir", "certs"]
+        self._process = Process(
+            [found, "server", "--quiet", *listen, "data"],
+            home,
+            lambda: loopback.says(self.address, READY),
+            environment={**SETTINGS, **keys, "MINIO_REGION": REGION},
+        )
+
+    def start(self) -> None:
+        directory(self._home, None)
+        self.data.mkdir(exist_ok=True)
+        (self._home / "certs").mkdir(exist_ok=True)
+        self._process.start()

@@ -1,0 +1,98 @@
+"""Versity S3 Gateway over a directory of files, reached by a port of this machine's own and by keys of its own.
+
+An object is a file, and what S3 says of it is in the file's extended attributes, or beside it where the file system
+has none. Versity Software, Inc., versitygw documentation, "POSIX backend" and "Global options".
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from dyno.model import Refused
+from dyno.programs import GoModule, Program
+from dyno.servers import loopback
+from dyno.servers.process import Process, Served, directory, program
+
+VERSION = "1.8.0"
+PROGRAM = Program(
+    "versitygw",
+    VERSION,
+    GoModule(
+        path="github.com/versity/versitygw",
+        version=f"v{VERSION}",
+        sum="h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=",
+        package="./cmd/versitygw",
+        least="1.25",
+    ),
+)
+INSTALL = "dyno install versitygw"
+REGION = "us-east-1"
+READY = "/health"
+ATTRIBUTE = "user.dyno"
+
+
+def path() -> str | None:
+    """The program: the one that `dyno install` built, or one on the PATH."""
+    built = PROGRAM.path()
+    return str(built) if built else program("versitygw")
+
+
+def missing() -> str | None:
+    """What is not here, and what to do; None where all is."""
+    return None if path() else f"needs versitygw {VERSION}: {INSTALL}"
+
+
+def version() -> str:
+    if PROGRAM.path():
+        return PROGRAM.version
+    told = subprocess.run([path() or "versitygw", "--version"], capture_output=True, text=True).stdout
+    return next((line.split()[-1] for line in told.splitlines() if line.startswith("Version")), "of unknown version")
+
+
+class Versity(Served):
+    """See `dyno.engine.Server`. Who asks has the keys of its address: they are in the environment of its process,
+    where no other user sees them."""
+
+    region = REGION
+
+    def __init__(self, home: Path) -> None:
+        found = path()
+        if found is None:
+            raise Refused(f"{missing()}")
+        self._home, self.data, self._beside = home, home / "data", home / "beside"
+        self.address = loopback.own(home)
+        self._words = [found, "--port", f"{self.address.host}:{self.address.port}", "--region", REGION, "--quiet"]
+        # Its default is a connection for each request.
+        self._words += ["--keep-alive", "--health", READY, "posix"]
+        self._process = self._made()
+
+    def _made(self, *words: str) -> Process:
+        return Process(
+            [*self._words, *words, "data"],
+            self._home,
+            lambda: loopback.says(self.address, READY),
+            environment={
+                "ROOT_ACCESS_KEY": self.address.user,
+                "ROOT_SECRET_KEY": self.address.password,
+            },
+        )
+
+    def start(self) -> None:
+        directory(self._home, None)
+        self.data.mkdir(exist_ok=True)
+        if not _keeps_attributes(self.data):
+            self._beside.mkdir(exist_ok=True)
+            self._process = self._made("--sidecar", "beside")
+        self._process.start()
+
+
+def _keeps_attributes(data: Path) -> bool:
+    """Whether files in it may have attributes of a user's."""
+    try:
+        os.setxattr(data, ATTRIBUTE, b"1")
+        os.removexattr(data, ATTRIBUTE)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,380 @@
+"""The port `bucket` on each engine that has it, and what a user's own store shows where it can't be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpserving import scripted, whole
+from needed import require, unavailable
+
+from dyno import registry
+from dyno.model import Refused, Tier, Value, Wrong
+from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
+from dyno.servers import nginx
+from dyno.suite import Job
+from dyno.suites.objectstore.asked import every
+from dyno.suites.objectstore.conformance import CHECKS, one
+from dyno.suites.objectstore.port import Ask, NoObject, StoreError, Throttled
+
+SUITE = registry.suite("objectstore")
+ENGINES: list[tuple[str, dict[str, Value]]] = [
+    ("directory", {}),
+    ("versitygw", {"client": "thin"}),
+    ("versitygw", {"client": "boto3"}),
+    ("minio", {"client": "thin"}),
+    ("minio", {"client": "boto3"}),
+]
+KEY, SECRET = "AKIDYNOTESTKEY", "geheimesgeheimnis"
+
+
+def job(name: str, home: Path, given: Mapping[str, Value], server: Any = None, tier: Tier | None = None) -> Job:
+    spec = registry.through(SUITE, registry.engine(name))
+    assert spec is not None
+    require(spec if name != "s3" else registry.engine("versitygw"))
+    options = spec.resolve(given)
+    if server is None and spec.server is not None:
+        server = spec.server(home / "server", tier, options, 1)
+    return Job(spec, home, tier or spec.default_tier, options, {}, seed=1, clients=1, server=server)
+
+
+@contextmanager
+def opened(made: Job, large: bool = False) -> Iterator[Callable[[str], Any]]:
+    @contextmanager
+    def port(store: str) -> Iterator[Any]:
+        (made.home / store).mkdir(exist_ok=True)
+        with closing(made.open(made.home / store)) as engine, closing(made.port(engine, large, 60.0)) as bucket:
+            yield bucket
+
+    yield port
+
+
+@pytest.fixture
+def home(work: Path) -> Path:
+    work.mkdir(exist_ok=True)
+    made = work / "home"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize(("name", "given"), ENGINES, ids=str)
+def test_each_engine_conforms(home: Path, name: str, given: dict[str, Value]) -> None:
+    made = job(name, home, given)
+    if made.server is not None:
+        made.server.start()
+    try:
+        for large in (False, True):
+            with opened(made, large) as port:
+                for check in CHECKS.values():
+                    check(lambda store, port=port, large=large: port(f"{store}-{large}"), None)
+    finally:
+        if made.server is not None:
+            made.server.close()
+
+
+def test_a_directory_conforms_at_tier_power(home: Path) -> None:
+    with opened(job("directory", home, {}, tier=Tier.POWER)) as port:
+        for check in CHECKS.values():
+            check(port, Tier.POWER)
+
+
+def test_a_body_that_is_another_does_not_conform(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job("directory", home, {})
+    with opened(made) as port:
+        read = Path.write_bytes
+        monkeypatch.setattr(Path, "write_bytes", lambda path, body: read(path, bytes(body)[:-1] + b"?"))
+        with pytest.raises(Wrong, match="digest"):
+            CHECKS["objects"](port, None)
+
+
+# -- a store of one's own ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(home / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(home / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def error(code: str) -> bytes:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{KEY}</Message></Error>".encode()
+
+
+ANSWERS = [
+    ("InvalidAccessKeyId", "403 Forbidden", "access key is not known"),
+    ("SignatureDoesNotMatch", "403 Forbidden", "secret key is not"),
+    ("AuthorizationHeaderMalformed", "400 Bad Request", "region"),
+    ("RequestTimeTooSkewed", "403 Forbidden", "clock"),
+    ("AccessDenied", "403 Forbidden", "another's"),
+    ("NoSuchBucket", "404 Not Found", "no such bucket"),
+    (None, "404 Not Found", "is no S3"),
+    (None, "200 OK", "is no S3"),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "said"), ANSWERS, ids=str)
+def test_what_is_wrong_is_one_line_without_a_key(
+    home: Path, keys: None, code: str | None, status: str, said: str
+) -> None:
+    body = b"<html><body>hello</body></html>" if code is None else error(code)
+    answer = whole(body, status, "Content-Type: text/html")
+    with (
+        scripted(bucket=answer, **{"bucket/": answer}) as server,
+        pytest.raises(Refused, match=said) as caught,
+    ):
+        job("s3", home, {"url": server.url, "bucket": "bucket"}, _foreign(server.url)).open(home)
+    told = str(caught.value)
+    assert "\n" not in told and KEY not in told and SECRET not in told
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "header"),
+    [
+        ("301 Moved Permanently", error("PermanentRedirect"), "x-amz-bucket-region: eu-west-7"),
+        ("400 Bad Request", b"", "x-amz-bucket-region: eu-west-7"),
+        (
+            "400 Bad Request",
+            error("AuthorizationHeaderMalformed").replace(b"</Error>", b"<Region>eu-west-7</Region></Error>"),
+            "Server: other",
+        ),
+    ],
+    ids=["redirect", "head", "signature"],
+)
+def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
+    home: Path, keys: None, status: str, body: bytes, header: str
+) -> None:
+    with scripted() as server:
+        there = b"<ListBucketResult><Name>bucket</Name></ListBucketResult>"
+
+        def answered(peer: Any) -> None:
+            # It would serve who comes from the region that it told.
+            right = b"/eu-west-7/s3/" in server.asked[-1]
+            (whole(there) if right else whole(body, status, header, "Content-Type: application/xml"))(peer)
+
+        server.answers = {"/bucket": answered}
+        given: dict[str, Value] = {"url": server.url, "bucket": "bucket"}
+        with pytest.raises(Refused, match="region us-east-1 is not the bucket's, which is eu-west-7"):
+            job("s3", home, given, _foreign(server.url)).open(home)
+        # By its right region it is opened.
+        job("s3", home, {**given, "region": "eu-west-7"}, _foreign(server.url)).open(home).close()
+
+
+def _foreign(url: str) -> Any:
+    serve = registry.engine("s3").server
+    assert serve is not None
+    return serve(Path(), None, {"url": url}, 1)
+
+
+def test_without_keys_and_without_a_server_it_is_one_line(
+    home: Path, keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted() as server:
+        gone = server.url
+    with pytest.raises(Refused, match="can't connect"):
+        job("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(Refused, match="no keys"):
+        job("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
+
+
+@pytest.mark.parametrize("client", ["boto3", "thin"])
+def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
+    home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing := nginx.missing(tls=True):
+        unavailable(missing)
+    home.parent.chmod(0o755)
+    home.chmod(0o755)
+    with closing(nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
+        server.start()
+        # All that it has is the list of a bucket.
+        listing = server.root / "bucket"
+        listing.write_bytes(b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
+        listing.chmod(0o644)
+        url = server.address.url
+        made = job("s3", home, {"url": url, "bucket": "bucket", "client": client}, _foreign(url))
+        with pytest.raises(Refused, match="can't connect"):
+            made.open(home)
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(server.certificate))
+        with opened(made) as port, port("store") as bucket, closing(bucket.asking(1, False)) as asking:
+            assert type(one(asking, Ask("get", "a"))) is NoObject
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """versitygw of Dyno's own, which stands for a store of one's own."""
+    require(registry.engine("versitygw"))
+    serve = registry.engine("versitygw").server
+    assert serve is not None
+    server = serve(tmp_path_factory.mktemp("served"), None, {}, 1)
+    assert server is not None
+    with closing(server):
+        server.start()
+        yield server
+
+
+class TestOnARealServer:
+    @pytest.fixture
+    def right(self, keys: None, served: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", served.address.user)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", served.address.password)
+        return served
+
+    @pytest.mark.parametrize("client", ["boto3", "thin"])
+    def test_in_a_bucket_of_ones_own_nothing_else_is_touched(self, home: Path, right: Any, client: str) -> None:
+        import boto3
+
+        name = f"mine-{client}"
+        mine = boto3.client("s3", endpoint_url=right.address.url, region_name="us-east-1")
+        mine.create_bucket(Bucket=name)
+        mine.put_object(Bucket=name, Key="precious", Body=b"mine")
+        # As one that was killed left it, and as another machine's.
+        machine = _machine(home)
+        left, others = f"dyno-{machine}-4194305-0123abcd/new/1", "dyno-00000000-1-0123abcd/new/1"
+        for key in (left, others):
+            mine.put_object(Bucket=name, Key=key, Body=b"x")
+        mine.create_multipart_upload(Bucket=name, Key=left)
+        given: dict[str, Value] = {"url": right.address.url, "bucket": name, "client": client}
+        made = job("s3", home, given, _foreign(right.address.url))
+        with opened(made) as port:
+            for check in CHECKS.values():
+                check(port, None)
+        for store in home.iterdir():
+            if store.name != "server":
+                made.remove(store)
+        found = {each["Key"] for each in mine.list_objects_v2(Bucket=name)["Contents"]}
+        assert found == {"precious", others}
+        assert not mine.list_multipart_uploads(Bucket=name).get("Uploads")
+
+    def test_a_bucket_of_dynos_is_made_and_removed(self, home: Path, right: Any) -> None:
+        import boto3
+
+        mine = boto3.client("s3", endpoint_url=right.address.url, region_name="us-east-1")
+        before = {each["Name"] for each in mine.list_buckets()["Buckets"]}
+        left = f"dyno-{_machine(home)}-4194305-0123abcd"
+        mine.create_bucket(Bucket=left)
+        mine.put_object(Bucket=left, Key="a", Body=b"x")
+        made = job("s3", home, {"url": right.address.url, "client": "thin"}, _foreign(right.address.url))
+        with opened(made) as port:
+            CHECKS["objects"](port, None)
+        names = {each["Name"] for each in mine.list_buckets()["Buckets"]}
+        assert left not in names and len(names - before) == 1
+        made.remove(home / "objects")
+        assert {each["Name"] for each in mine.list_buckets()["Buckets"]} == before
+
+    @pytest.mark.parametrize(
+        ("access", "secret", "region", "said"),
+        [
+            (KEY, SECRET, "", "access key is not known"),
+            ("dyno", SECRET, "", "secret key is not that"),
+            ("dyno", "", "eu-north-9", "region eu-north-9 is not the bucket's"),
+        ],
+    )
+    def test_wrong_keys_and_a_wrong_region_are_one_line(
+        self,
+        home: Path,
+        right: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        access: str,
+        secret: str,
+        region: str,
+        said: str,
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", access)
+        if secret:
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        given: dict[str, Value] = {"url": right.address.url, "region": region}
+        with pytest.raises(Refused, match=said) as caught:
+            job("s3", home, given, _foreign(right.address.url)).open(home)
+        told = str(caught.value)
+        assert "\n" not in told and SECRET not in told and right.address.password not in told and KEY not in told
+
+    def test_a_clock_that_is_wrong_is_one_line(self, home: Path, right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        import botocore.auth
+
+        then = botocore.auth.get_current_datetime() - timedelta(hours=3)
+        monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: then)
+        with pytest.raises(Refused, match="clock is too far from the server's"):
+            job("s3", home, {"url": right.address.url}, _foreign(right.address.url)).open(home)
+
+
+@pytest.mark.parametrize(
+    ("name", "tier"),
+    [("directory", Tier.PROCESS), ("directory", Tier.POWER), ("versitygw", Tier.PROCESS), ("minio", Tier.PROCESS)],
+)
+def test_system_calls_prove_each_tier(place: Path, name: str, tier: Tier) -> None:
+    require(registry.engine(name))
+    assert tier in registry.engine(name).tiers
+    (found,) = proofs(claims([name], tier.value), place)
+    if found.seen is None:
+        unavailable(f"engine {name}: {found.why}")
+    assert found.seen is not None and found.verdict == PROVEN, found.why
+    # Objects that are written, and objects that are copied.
+    assert len(found.seen.commits) == found.seen.written == 2 * COMMITS
+    # What is in an object is flushed, by a server that could as well leave it.
+    assert found.seen.flushed == (2 * COMMITS if tier is Tier.POWER or name == "minio" else 0)
+
+
+@pytest.mark.parametrize("name", ["versitygw", "minio"])
+def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name: str) -> None:
+    made = job(name, home, {"client": "thin"})
+    server: Any = made.server
+    keys = [f"a/{at}" for at in range(60)]
+    with closing(server), opened(made) as port:
+        server.start()
+        with port("store") as bucket, closing(bucket.asking(8, False)) as asking:
+            done = every(asking, 8, [Ask("put", key, key.encode()) for key in keys])
+            acknowledged = [ask.key for ask, _ in islice(done, 40)]
+            server.kill()
+        server.start()
+        with port("store") as bucket, closing(bucket.asking(8, False)) as asking:
+            for ask, answer in every(asking, 8, [Ask("get", key) for key in acknowledged]):
+                assert answer.body == ask.key.encode()
+
+
+def _machine(home: Path) -> str:
+    """This machine's word in names of Dyno's."""
+    from dyno.servers import namespace
+
+    probe = home / "probe"
+    probe.mkdir()
+    word = namespace.of(probe).split("_")[1]
+    (probe / namespace.FILE).unlink()
+    probe.rmdir()
+    return word
+
+
+@pytest.mark.parametrize("client", ["boto3", "thin"])
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        ("503 Slow Down", "SlowDown", Throttled),
+        ("429 Too Many Requests", "", Throttled),
+        ("503 Service Unavailable", "ServiceUnavailable", StoreError),
+        # Nothing was done: the bucket is elsewhere.
+        ("301 Moved Permanently", "PermanentRedirect", StoreError),
+        ("500 Internal Server Error", "InternalError", StoreError),
+    ],
+)
+def test_what_is_throttled_is_no_failure(
+    home: Path, keys: None, client: str, status: str, code: str, kind: type
+) -> None:
+    listing = b"<ListBucketResult><Name>bucket</Name></ListBucketResult>"
+    with scripted(bucket=whole(listing)) as server:
+        made = job("s3", home, {"url": server.url, "bucket": "bucket", "client": client}, _foreign(server.url))
+        with opened(made) as port, port("store") as bucket, closing(bucket.asking(1, False)) as asking:
+            prefix = next(iter((home / "store").glob("namespace"))).read_text().replace("_", "-")
+            server.answers = {**server.answers, f"/bucket/{prefix}/a": whole(error(code), status)}
+            assert type(one(asking, Ask("get", "a"))) is kind

@@ -1,0 +1,383 @@
+"""Runs of the suite objectstore, as a shell makes them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from needed import require
+from shell import PATIENCE, Shell, is_one_line, wait_for
+
+from dyno import registry
+
+SMALL = {"requests": 12, "objects": 60, "targets": 10, "burst": 20, "silence": 0, "size": 1_000, "inflight": 1}
+PHASES = [phase.name for phase in registry.suite("objectstore").phases]
+
+
+def run(shell: Shell, engine: str, *words: object, **params: object) -> None:
+    """A trial of each engine."""
+    asked = [f"-p{name}={value}" for name, value in {**SMALL, **params}.items()]
+    file = ("-o", shell.file, "--overwrite")
+    status, _, err = shell.dyno(
+        "run", "objectstore", "-e", engine, "--samples", "1", *asked, "--budget", "60", *file, *words
+    )
+    assert status in (0, 1, 3), err
+
+
+def rows(shell: Shell) -> list[dict[str, Any]]:
+    return [cell for cell in shell.shown()["cells"] if cell["engine"] != "null"]
+
+
+@pytest.mark.parametrize("engine", ["directory", "versitygw:client=thin", "minio"])
+def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
+    require(registry.engine(engine.partition(":")[0]))
+    run(shell, engine, inflight=4, size=20_000, prefixes=3)
+    found = rows(shell)
+    assert [(row["phase"], row["valid"], row["why"]) for row in found] == [(name, True, None) for name in PHASES]
+    facts = {row["phase"]: row["facts"] for row in found}
+    asked = dict.fromkeys(PHASES, 12) | {"burst": 20, "get-cold": 10}
+    assert {name: told["served"] for name, told in facts.items()} == asked
+    assert all(told["failed"] == told["throttled"] == 0 for told in facts.values())
+    assert facts["burst"]["recovery_seconds"] is None
+    # To open, two parts, to join.
+    assert facts["multipart-put"]["writing_requests"] == 4 * 12
+    assert {name: count for name, count in facts["visible"].items() if name.startswith("stale")} == {
+        "stale_reads": 0,
+        "stale_lists": 0,
+        "stale_overwrites": 0,
+        "stale_deletes": 0,
+        "stale_delete_lists": 0,
+    }
+    parts = {row["phase"]: set(row["latency_by_part_ns"] or ()) for row in found}
+    assert parts["get"] == parts["get-cold"] == {"first-byte", "body"}
+    assert parts["burst"] == {f"tenth-{at}" for at in range(1, 11)}
+    # What is read when it is cold is proven to be, as of all other engines.
+    assert {row["phase"]: row["temperature"] for row in found}["get-cold"] == "cold"
+    assert shell.left() == [] and shell.strays() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-e", "s3"], "needs to be told where"),
+        (["-e", "s3:url=https://AKIDYNO:geheimesgeheimnis@localhost"], "has keys in its address"),
+        (["-e", "directory", "--clients", "2"], "directory"),
+        (["-p", "inflight=2001"], "from 1 to 2000"),
+        (["-e", "versitygw:client=curl"], "client"),
+    ],
+)
+def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:
+    status, out, err = shell.dyno("run", "objectstore", *words)
+    assert (status, out) == (2, "") and is_one_line(err) and said in err
+    assert "AKIDYNO" not in err and "geheim" not in err
+
+
+# -- a store that throttles: a proxy before the real server ---------------------------------------------------------
+
+
+Refusal = tuple[int, str] | None
+
+
+class Proxy:
+    """Passes on what it is asked, but for what `refuses` has a status and a code for, when it is given the first line
+    of a request. With `spoils`, objects come with a byte that is another. It is the tests' own; behind it is the real
+    server."""
+
+    def __init__(self, to: tuple[str, int], refuses: Callable[[str], Refusal], spoils: bool = False) -> None:
+        self._to, self._refuses, self._spoils = to, refuses, spoils
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
+
+    def _answer(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError):
+            self._passed(peer)
+
+    def _passed(self, peer: socket.socket) -> None:
+        with socket.create_connection(self._to) as server:
+            spoilt = threading.Event()
+            threading.Thread(target=self._back, args=(server, peer, spoilt), daemon=True).start()
+            while piece := peer.recv(1 << 16):
+                # A request's head is small, and begins a piece.
+                line = piece.partition(b"\r\n")[0]
+                asked = line.decode("latin-1") if line.endswith(b" HTTP/1.1") else ""
+                if refusal := self._refuses(asked):
+                    status, code = refusal
+                    body = f"<Error><Code>{code}</Code></Error>"
+                    head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                    peer.sendall((head + body).encode())
+                    # What else is sent is taken, so that nobody's connection is reset.
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(1 << 16):
+                        pass
+                    return
+                if self._spoils and asked.startswith("GET") and "/objects/" in asked:
+                    spoilt.set()
+                server.sendall(piece)
+
+    @staticmethod
+    def _back(server: socket.socket, peer: socket.socket, spoilt: threading.Event) -> None:
+        """Of a body that is to be spoilt, the last byte of each piece is another; a head stays as it is."""
+        with contextlib.suppress(OSError):
+            while piece := server.recv(1 << 16):
+                if spoilt.is_set() and not piece.endswith(b"\r\n"):
+                    piece = piece[:-1] + bytes([piece[-1] ^ 1])
+                peer.sendall(piece)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+class Throttle:
+    """Of the requests for objects of a burst the first `most` are passed on; from the next one on, until `over`
+    seconds after the `burst`th, they are told to slow down, and each tenth of those that something is wrong.
+
+    By its own clock: when the first of them came, and when the first came that was passed on again."""
+
+    began: float | None = None
+    back: float | None = None
+
+    def __init__(self, most: int, burst: int, over: float) -> None:
+        self._most, self._burst, self._over = most, burst, over
+        self._lock, self._asked, self._until = threading.Lock(), 0, 0.0
+
+    def __call__(self, asked: str) -> Refusal:
+        if not asked.startswith("GET") or "/objects/" not in asked:
+            return None
+        with self._lock:
+            moment = time.monotonic()
+            self.began = self.began or moment
+            self._asked += 1
+            if self._asked == self._burst:
+                self._until = moment + self._over
+            if self._asked <= self._most:
+                return None
+            if self._asked > self._burst and moment >= self._until:
+                self.back = self.back or moment
+                return None
+            return (500, "InternalError") if self._asked % 10 == 0 else (503, "SlowDown")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    require(registry.engine("versitygw"))
+    serve = registry.engine("versitygw").server
+    assert serve is not None
+    server = serve(tmp_path_factory.mktemp("served"), None, {}, 1)
+    assert server is not None
+    with contextlib.closing(server):
+        server.start()
+        yield server
+
+
+@pytest.fixture
+def mine(shell: Shell, served: Any) -> Any:
+    """A client of the owner's, to whom the server is his own."""
+    import boto3
+
+    keys = {"AWS_ACCESS_KEY_ID": served.address.user, "AWS_SECRET_ACCESS_KEY": served.address.password}
+    shell.given.update(keys, AWS_EC2_METADATA_DISABLED="true", no_proxy="127.0.0.1", NO_PROXY="127.0.0.1")
+    session = boto3.Session(served.address.user, served.address.password, region_name="us-east-1")
+    return session.client("s3", endpoint_url=served.address.url)
+
+
+def test_what_a_burst_was_refused_is_told_apart(shell: Shell, served: Any, mine: Any) -> None:
+    # So long that what threads wait for on a slow machine is little beside it.
+    throttle = Throttle(most=50, burst=500, over=15.0)
+    proxy = Proxy((served.address.host, served.address.port), throttle)
+    with contextlib.closing(proxy):
+        run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "burst", burst=500, objects=20)
+    (row,) = rows(shell)
+    told = row["facts"]
+    assert {name: told[name] for name in ("served", "throttled", "failed")} == {
+        "served": 50,
+        "throttled": 405,
+        "failed": 45,
+    }
+    # By two clocks: the client's, and that of who refused.
+    assert throttle.began is not None and throttle.back is not None
+    assert told["recovery_seconds"] == pytest.approx(throttle.back - throttle.began, rel=0.1)
+    # What was served has its latency by position in the burst.
+    assert row["latency_by_part_ns"]["tenth-1"]["p50"] > 0
+    assert served.address.password not in shell.file.read_text()
+
+
+class Bucket:
+    """One of the owner's, with an object in it that is his."""
+
+    def __init__(self, mine: Any, name: str) -> None:
+        self._mine, self.name = mine, name
+        mine.create_bucket(Bucket=name)
+        mine.put_object(Bucket=name, Key="precious", Body=b"mine")
+
+    def there(self) -> set[str]:
+        pages = self._mine.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        return {each["Key"] for page in pages for each in page.get("Contents", ())}
+
+    def uploads(self) -> list[Any]:
+        return list(self._mine.list_multipart_uploads(Bucket=self.name).get("Uploads", ()))
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_ended_leaves_nothing_after_the_next(
+    shell: Shell, served: Any, mine: Any, by: signal.Signals
+) -> None:
+    bucket = Bucket(mine, f"mine-{by.name.lower()}")
+    engine = f"s3:url={served.address.url}+bucket={bucket.name}+client=thin"
+    size = ("-p", "objects=100000", "-p", "size=1000", "-p", "inflight=1", "--timeout", "600")
+    with shell.started("run", "objectstore", "-e", engine, *size, "-o", "long.json") as process:
+        assert wait_for(lambda: any("/objects/" in key for key in bucket.there()))
+        process.send_signal(by)
+        process.wait(PATIENCE)
+        shell.strays()
+    if by is signal.SIGKILL:
+        assert len(bucket.there()) > 1
+    run(shell, engine, "--phases", "head")
+    assert all(row["valid"] for row in rows(shell))
+    assert bucket.there() == {"precious"} and bucket.uploads() == []
+
+
+def test_a_trial_that_failed_leaves_nothing(shell: Shell, served: Any, mine: Any) -> None:
+    bucket = Bucket(mine, "mine-failed")
+
+    def refuses(asked: str) -> Refusal:
+        return (500, "InternalError") if asked.startswith("PUT") and "/objects/0000/00000030" in asked else None
+
+    proxy = Proxy((served.address.host, served.address.port), refuses)
+    with contextlib.closing(proxy):
+        run(shell, f"s3:url={proxy.url}+bucket={bucket.name}+client=thin", "--retries", 0, "--phases", "head")
+    (row,) = rows(shell)
+    assert not row["valid"] and "500 InternalError" in row["why"]
+    assert bucket.there() == {"precious"}
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000])
+def test_a_body_that_is_another_voids_the_phase(shell: Shell, served: Any, mine: Any, size: int) -> None:
+    proxy = Proxy((served.address.host, served.address.port), lambda asked: None, spoils=True)
+    with contextlib.closing(proxy):
+        run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "head,get", size=size)
+    found = {row["phase"]: (row["valid"], row["why"]) for row in rows(shell)}
+    assert found["head"] == (True, None)
+    assert found["get"][0] is False and "a body that is another" in found["get"][1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "said"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "AKIDYNOTESTKEY"}, "", "access key is not known"),
+        ({"AWS_SECRET_ACCESS_KEY": "geheimesgeheimnis"}, "", "secret key is not that"),
+        ({}, "+region=eu-north-9", "region eu-north-9 is not the bucket's"),
+        ({}, "+bucket=nobodys", "there is no such bucket"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line_and_no_key_in_any_output(
+    shell: Shell, served: Any, mine: Any, changed: dict[str, str], options: str, said: str
+) -> None:
+    shell.given.update(changed)
+    words = ("--samples", "1", "--phases", "put", "-p", "size=1000", "-p", "inflight=1", "-o", shell.file)
+    status, out, err = shell.dyno("run", "objectstore", "-e", f"s3:url={served.address.url}{options}", *words)
+    assert status == 3
+    (row,) = rows(shell)
+    assert row["why"].startswith("refused") and said in row["why"] and "\n" not in row["why"]
+    assert said in " ".join(out.split())
+    every = out + err + shell.file.read_text()
+    for secret in ("AKIDYNOTESTKEY", "geheimesgeheimnis", served.address.password):
+        assert secret not in every
+
+
+# -- what is made of the figures ------------------------------------------------------------------------------------
+
+PRICES = """
+currency = "EUR"
+kept_gb = 100
+millions = 3
+[prices.directory]
+month = 7
+kept_gb_month = 0.02
+writing_requests = 5
+reading_requests = 0.5
+sent_bytes = 0.1
+"""
+
+
+def test_both_charts_are_there_and_prices_are_told(shell: Shell) -> None:
+    (shell.home / "prices.toml").write_text(PRICES)
+    run(shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
+    found = rows(shell)
+    assert len(found) == 2 * 2 * 2 and all(row["valid"] for row in found)
+    status, _, err = shell.dyno("plot", shell.file, "-o", "charts/")
+    assert status == 0, err
+    drawn = {path.stem for path in (shell.home / "charts").iterdir()}
+    charts = ("latency-by-size", "bandwidth-by-concurrency")
+    assert all(any(chart in name for name in drawn) for chart in charts), drawn
+    told = shell.shown("--prices", "prices.toml")["costs"]
+    million = {(cost["phase"], cost["params"]["size"]): cost["million"] for cost in told}
+    # 50 kB a million times are 50 GB.
+    assert million == pytest.approx(
+        {
+            ("put", 1_000): 5,
+            ("put", 50_000): 5,
+            ("get", 1_000): 0.5 + 0.1,
+            ("get", 50_000): 0.5 + 5,
+        }
+    )
+    months = [cost["month"] for cost in told if cost["phase"] == "put"]
+    assert months == pytest.approx([7 + 100 * 0.02 + 3 * 5] * 4) and told[0]["currency"] == "EUR"
+    status, out, _ = shell.dyno("show", shell.file, "--prices", "prices.toml")
+    assert status == 0 and "Cost by prices.toml" in out and "24.00 EUR" in out
+
+
+def test_a_bucket_grows(shell: Shell) -> None:
+    run(shell, "directory", "--phases", "put,list", objects="20,200", prefixes="1,3", size=5_000)
+    found = rows(shell)
+    assert len(found) == 2 * 2 * 2 and all(row["valid"] for row in found)
+    # 10 objects are of `size`.
+    kept = {row["params"]["objects"]: row["facts"]["kept_bytes"] for row in found}
+    assert kept == {20: 10 * 5_000 + 10 * 1_000, 200: 10 * 5_000 + 190 * 1_000}
+    status, out, _ = shell.dyno("show", shell.file)
+    assert status == 0 and "objects=20" in out and "objects=200" in out and "prefixes" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prices = 3", "there are no prices"),
+        ("[prices.directory]\nmonth = -1", "wants a number from 0 up"),
+        ("[prices.directory]\nmonth = true", "wants a number from 0 up"),
+        ("[prices.directory]", "wants prices by name"),
+        ("curency = 'EUR'\n[prices.directory]\nmonth = 1", "did you mean currency?"),
+        ("currency = 3\n[prices.directory]\nmonth = 1", "currency wants a text"),
+        ("=", "is not TOML"),
+        ("[prices.minio]\nmonth = 1", "has no prices for what was measured: directory"),
+        ("[prices.directory]\nget_requests = 1", "reading_requests"),
+    ],
+)
+def test_prices_that_can_not_be_read_are_one_line(priced: Shell, text: str, said: str) -> None:
+    (priced.home / "prices.toml").write_text(text)
+    status, out, err = priced.dyno("show", priced.file, "--json", "--prices", "prices.toml")
+    assert (status, out) == (2, "") and is_one_line(err) and said in err
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """With a run file."""
+    home = tmp_path_factory.mktemp("priced")
+    shell = Shell(home, home / "work")
+    run(shell, "directory", "--phases", "head")
+    return shell

@@ -1,0 +1,139 @@
+"""Guards what the suite objectstore makes of answers: what is stale, and which of many that are throttled are made
+again. What it makes of a real store is in tests/lifecycle/test_objectstore_run.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from dyno import registry
+from dyno.model import Wrong
+from dyno.suites.objectstore.asked import Chain, every
+from dyno.suites.objectstore.dataset import DIGEST, Bodies, Names
+from dyno.suites.objectstore.port import Answer, Ask, NoObject, StoreError, Throttled
+from dyno.suites.objectstore.visible import LOOKS, Seen, visible
+
+OLD, NEW = b"older", b"newer"
+
+
+class Store:
+    """A store in a dict, which answers what it is told to in place of what would be right."""
+
+    def __init__(self, instead: Callable[[int, Ask], Any] = lambda number, ask: None) -> None:
+        self._instead, self._held = instead, dict[str, bytes]()
+        self._done: list[tuple[int, Any]] = []
+        self.asked: list[Ask] = []
+
+    def begin(self, place: int, argument: Ask) -> None:
+        self.asked.append(argument)
+        told = self._instead(len(self.asked), argument)
+        right = self._answer(argument)
+        self._done.append((place, right if told is None else told))
+
+    def _answer(self, ask: Ask) -> Any:
+        if ask.verb == "put":
+            self._held[ask.key] = bytes(ask.body)
+        elif ask.verb == "delete":
+            self._held.pop(ask.key, None)
+        elif ask.verb == "list":
+            names = [key for key in self._held if key.startswith(ask.key)]
+            return Answer(names=lambda: names)
+        elif ask.key not in self._held:
+            return NoObject(ask.key)
+        else:
+            return Answer(len(self._held[ask.key]), None, self._held[ask.key])
+        return Answer()
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> None:
+        pass
+
+
+def seen(store: Store) -> Any:
+    """What one look at what is visible comes to."""
+    chain = Chain(store)
+    chain.begin(0, lambda: visible("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
+    for _ in range(20):
+        for _, answer in chain.ended(0):
+            return answer
+    raise AssertionError("it did not end")
+
+
+def body(of: bytes) -> Answer:
+    return Answer(len(of), None, of)
+
+
+# The requests in their order: put, get, list, put, get, delete, get, list.
+@pytest.mark.parametrize(
+    ("number", "told", "stale"),
+    [
+        (0, None, ()),
+        (2, NoObject("a"), ("stale_reads",)),
+        (2, body(NEW), ("stale_reads",)),
+        (3, Answer(names=list), ("stale_lists",)),
+        (5, body(OLD), ("stale_overwrites",)),
+        (7, body(NEW), ("stale_deletes",)),
+        (8, Answer(names=lambda: ["a"]), ("stale_delete_lists",)),
+    ],
+)
+def test_what_is_older_than_what_was_acknowledged_is_told(number: int, told: Any, stale: tuple[str, ...]) -> None:
+    store = Store(lambda at, ask: told if at == number else None)
+    assert seen(store) == Seen(stale) and len(store.asked) == 8
+    assert set(stale) <= set(LOOKS)
+
+
+def test_what_fails_is_no_stale_answer() -> None:
+    error = StoreError("HTTP 500")
+    assert seen(Store(lambda at, ask: error if at == 3 else None)) is error
+    # A write of which there is no object is none either.
+    missing = NoObject("a")
+    assert seen(Store(lambda at, ask: missing if at == 4 else None)) is missing
+
+
+def test_what_is_throttled_while_a_bucket_is_filled_is_made_again_and_what_fails_is_told() -> None:
+    asks = [Ask("put", f"a/{at}", b"x") for at in range(7)]
+    store = Store(lambda at, ask: Throttled("HTTP 503 SlowDown") if at in (2, 3) else None)
+    assert {ask.key for ask, _ in every(store, 3, asks)} == {ask.key for ask in asks}
+    again = {key: count for key, count in Counter(ask.key for ask in store.asked).items() if count > 1}
+    assert len(store.asked) == 9 and sum(again.values()) == 4
+    with pytest.raises(Wrong, match=r"put a/1: .*HTTP 500"):
+        list(every(Store(lambda at, ask: StoreError("HTTP 500") if at == 2 else None), 1, asks))
+
+
+def test_bodies_differ_and_their_pieces_have_the_digests_that_are_told() -> None:
+    for size in (1, 1_000, 3_000_000):
+        bodies = Bodies(7, size)
+        found = [bytes(bodies.body(at)) for at in range(bodies.count)]
+        assert {len(each) for each in found} == {size}
+        assert len(set(found)) == bodies.count or size == 1
+        assert bodies.right(1) == DIGEST(found[1]).digest()
+        assert bodies.right(1, size // 3, size // 2) == DIGEST(found[1][size // 3 : size // 2]).digest()
+
+
+def test_names_are_spread_over_prefixes_and_lists_of_them_are_known() -> None:
+    names = Names(10, 3)
+    assert Counter(name.rpartition("/")[0] for name in names.every) == {
+        "objects/0000": 4,
+        "objects/0001": 3,
+        "objects/0002": 3,
+    }
+    for at in range(10):
+        below = [name for name in sorted(names.every) if name.startswith(names.prefix(at))]
+        assert names.after(at, 2) == [name for name in below if name > names.every[at]][:2]
+
+
+def test_presets_are_of_few_cells() -> None:
+    """Each cell fills a bucket."""
+    cells = {}
+    for name, preset in registry.suite("objectstore").presets.items():
+        count = 1
+        for value in preset.params.values():
+            count *= len(value) if isinstance(value, tuple) else 1
+        cells[name] = count
+    assert cells["quick"] == 4 and cells["standard"] == 18
