@@ -1,0 +1,58 @@
+"""The parameters, presets and phases of the compute suite."""
+
+from __future__ import annotations
+
+from dyno.model import Phase, Preset
+from dyno.settings import Setting, choice, integer
+
+FIRST = "first-result"
+"""The phase that has all that is done once: libraries imported, clusters started, code compiled, numbers handed
+over."""
+OPEN, LOAD, COMPUTE = "open", "load", "compute"
+"""Its parts."""
+SINGLE, DOUBLE = "float32", "float64"
+
+PARAMS = (
+    Setting("size", integer(1, 10**10), 10_000, "numbers; rows of sum2d"),
+    Setting("dtype", choice(SINGLE, DOUBLE), SINGLE, "their type"),
+    Setting("columns", integer(1, 100), 3, "columns of sum2d"),
+    Setting(
+        "repeats", integer(1, 100_000), 100, "operations of a phase, at the most: of many numbers there are fewer"
+    ),
+)
+
+
+def steps(most: int) -> tuple[int, ...]:
+    """100, 500, 1,000, 5,000 and so on: the published steps."""
+    return tuple(step for power in range(2, 11) for step in (10**power, 5 * 10**power) if step <= most)
+
+
+PRESETS = {
+    "quick": Preset({"size": (100, 10_000, 1_000_000)}, samples=3, budget=0.3, timeout=120),
+    "standard": Preset({"size": steps(10**7)}, samples=3, budget=0.5, timeout=300),
+    "full": Preset({"size": steps(10**9), "dtype": (SINGLE, DOUBLE)}, samples=5, budget=10, timeout=3_600),
+}
+
+_NEAR = "each to 1e-4 of itself of float32, to 1e-10 of float64"
+
+
+def _phase(name: str, title: str, checked: str) -> Phase:
+    return Phase(name, title, "op", False, checked=checked, metric="p50")
+
+
+PHASES = (
+    Phase(
+        FIRST,
+        "from nothing to the first average: the library imported, its cluster started, its code compiled",
+        *("start", False),
+        checked="the average",
+        parts=(OPEN, LOAD, COMPUTE),
+        metric="p50",
+    ),
+    _phase("avg", "the average", _NEAR),
+    _phase("max", "the largest", "exactly"),
+    _phase("sin", "the sine of each", "every one, to 1e-6 of float32, to 1e-14 of float64"),
+    _phase("sum", "the sum", _NEAR),
+    _phase("sum2d", "of a table with so many rows, the sum of each column", _NEAR),
+    _phase("corr", "the correlation of as many pairs", "to 1e-4 of float32, to 1e-9 of float64"),
+)

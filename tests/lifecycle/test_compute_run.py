@@ -1,0 +1,152 @@
+"""The compute suite as a user runs it: engines that are right at every size, what they do not offer, where memory
+ends a line and the run goes on; clusters of Dask's, Dyno's own and the user's, and a worker of it that is killed.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from needed import require
+from shell import Shell, is_one_line, wait_for
+
+from dyno import registry
+from dyno.servers.dask import Cluster
+from dyno.suites.compute.port import OPERATIONS
+
+LIBRARIES = ("python", "numpy", "native", "pandas", "polars", "pyarrow", "numexpr", "numba", "sqlite", "duckdb")
+SMALL = ("-p", "repeats=5", "--budget", 0.2, "--samples", 1)
+
+
+def need(*engines: str) -> None:
+    for engine in engines:
+        require(registry.engine(engine).through("compute"))
+
+
+def test_libraries_are_right_and_say_what_they_do_not_offer(shell: Shell) -> None:
+    need(*LIBRARIES)
+    words = ("-e", ",".join(LIBRARIES), "-p", "size=200,2_000", "-p", "dtype=float64", *SMALL)
+    ended = shell.dyno("run", "compute", *words, "-o", shell.file)
+    assert ended.status == 0, ended.out + ended.err
+    told = shell.shown("--json")["cells"]
+    assert all(cell["valid"] for cell in told), [cell["why"] for cell in told if not cell["valid"]]
+    for engine in LIBRARIES:
+        gaps = {gap.check for gap in registry.engine(engine).through("compute").gaps}
+        found = [cell["phase"] for cell in told if cell["engine"] == engine and cell["params"]["size"] == 200]
+        assert found == ["first-result", *(name for name in OPERATIONS if name not in gaps)]
+    assert "SQLite has no aggregate for a correlation" in ended.out
+    assert "p50 of the latency by size" in ended.out
+    for line in shell.attempts("polars"):
+        assert all(sample["facts"]["threads"] >= 1 for sample in line["samples"])
+        (first,) = (sample for sample in line["samples"] if sample["phase"] == "first-result")
+        assert set(first["by_part"]) == {"open", "load", "compute"} and first["checked"] > 0
+
+
+def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) -> None:
+    sizes = "size=1_000,200_000_000"
+    words = ("-e", "numpy", "-p", sizes, "--phases", "sum", "--memory", 0.5, "--retries", 0, "--samples", 1)
+    ended = shell.dyno("run", "compute", *words, "-o", shell.file)
+    assert ended.status == 1, ended.out + ended.err
+    attempts = {line["cell"]: line["outcome"] for line in shell.attempts("numpy")}
+    assert sorted(attempts.values()) == ["ok", "out-of-memory"]
+    shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
+    assert shown.status == 0, shown.err
+    # Of one value there is no sweep: another that works is wanted beside it.
+    words = ("-e", "numpy", "-p", f"{sizes},5_000", *words[4:])
+    ended = shell.dyno("run", "compute", *words, "-o", shell.file, "--overwrite")
+    assert "numpy goes no further than size = 5,000: at 200,000,000 out-of-memory" in ended.out
+    shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
+    assert shown.status == 0, shown.err
+    assert shell.left() == [] and shell.strays() == []
+
+
+def test_a_worker_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
+    need("dask")
+    from distributed import Client
+
+    # It ends by its operations, however long these take.
+    phase = ("-p", "size=100", "-p", "repeats=250", "--phases", "avg", "--budget", 200)
+    words = ("-e", "dask:workers=2", *phase, "--samples", 1)
+    with shell.started("run", "compute", *words, "-o", shell.file) as running:
+        assert wait_for(lambda: scheduler(shell.work))
+        with closing(Client(scheduler(shell.work), set_as_default=False)) as client:
+            # The checks before it are of less than that, so that it is in the middle of the phase.
+            assert wait_for(lambda: changes(client) > 700)
+        victim, _ = workers(shell)
+        victim.kill()
+        assert running.wait(200) == 0, running.communicate()
+    first, second = shell.attempts("dask")
+    assert (first["outcome"], second["outcome"]) == ("error", "ok")
+    assert "its server ended in the middle of the phase" in first["why"]
+    assert shell.left() == [] and shell.strays() == []
+
+
+def scheduler(work: Path) -> str:
+    """Its address, as it has written it; none before that."""
+    for path in work.rglob("scheduler.json"):
+        with suppress(ValueError):
+            return str(json.loads(path.read_text())["address"])
+    return ""
+
+
+def changes(client: Any) -> int:
+    """How often the scheduler has taken a task from one state to another: some twenty times for an average."""
+    return int(client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter))
+
+
+def workers(shell: Shell) -> list[psutil.Process]:
+    found = [psutil.Process(pid) for pid in shell.alive()]
+    return [each for each in found if each.cmdline()[1:4] == ["-m", "dask", "worker"]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Any:
+    need("dask")
+    made = Cluster(tmp_path / "cluster", 1, 1)
+    made.start()
+    yield made.launch()
+    made.close()
+
+
+def test_engines_run_on_the_users_own_cluster(shell: Shell, cluster: str) -> None:
+    words = ("-p", "size=100", "--phases", "avg,sin", *SMALL)
+    ended = shell.dyno("run", "compute", "--on", cluster, *words, "-o", shell.file)
+    assert ended.status == 0, ended.out + ended.err
+    (attempt,) = shell.attempts("dask")
+    assert [sample["phase"] for sample in attempt["samples"]] == ["avg", "sin"]
+    assert all(sample["server"] is None for sample in attempt["samples"]), "it is not accounted for"
+    assert "declared" in {caveat["code"] for caveat in attempt["caveats"]}
+    assert {line["cell"] for line in shell.attempts()} == {0, 1}, "and the null engine"
+    again = shell.dyno("run", "compute", "-e", "dask", "--on", cluster, *words, "-o", shell.file, "--overwrite")
+    assert again.status == 0, again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on", "http://here:1"), "no engine takes http://here:1"),
+        (("-e", "numpy", "--on", "tcp://here:1"), "engine numpy runs on no server of yours"),
+        (("-e", "dask", "--on", "spark://here:1"), "begins with tcp:// or tls://"),
+    ],
+)
+def test_an_address_that_no_engine_takes_is_an_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
+    need("dask")
+    ended = shell.dyno("run", "compute", *words, "-o", shell.file)
+    assert ended.status == 2 and is_one_line(ended.err) and said in ended.err
+    assert not shell.file.exists()
+
+
+@pytest.mark.soak
+def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
+    need("spark")
+    words = ("-e", "spark:threads=1", "-p", "size=100", "--phases", "first-result,avg", *SMALL)
+    ended = shell.dyno("run", "compute", *words, "-o", shell.file)
+    assert ended.status == 0, ended.out + ended.err
+    (attempt,) = shell.attempts("spark")
+    assert [sample["facts"]["threads"] for sample in attempt["samples"]] == [1, 1]
+    assert attempt["samples"][1]["server"]["user_ns"] > 0
+    assert shell.left() == [] and shell.strays() == []

@@ -1,0 +1,78 @@
+"""Guards where a sweep says that an engine goes no further: at the least value from which on it has no figure, with
+the reason; and nowhere else.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from stats.madeup import a_cell, a_sample, an_attempt, of_cells
+
+from dyno.report import sweeptext
+from dyno.report.charts import sweep as chart
+from dyno.report.sweeps import ended, ending
+from dyno.results import Run
+
+
+def sized(engine: str, size: int) -> object:
+    return replace(a_cell(engine, tier=None), params={"size": size, "clients": 1, "rate": "max"})
+
+
+@pytest.fixture
+def run() -> Run:
+    """Of three sizes: one engine has all; one is killed at the largest; one, void at the second, is right
+    again at the third; one never works; and one was not tried at the largest yet."""
+    cells, attempts = [], []
+
+    def tried(engine: str, size: int, outcome: str | None = "ok", **sample: object) -> None:
+        cells.append(sized(engine, size))
+        if outcome is not None:
+            samples = [a_sample("read", 100.0, **sample)] if outcome == "ok" else []
+            attempts.append(an_attempt(0, *samples, outcome=outcome, cell=len(cells) - 1))
+
+    for size in (10, 100, 1000):
+        tried("whole", size)
+        tried("gone", size, "out-of-memory" if size == 1000 else "ok")
+        tried("lapse", size, void="wrong" if size == 100 else None)
+        tried("never", size, "timeout")
+        tried("later", size, None if size == 1000 else "ok")
+    made = of_cells(*cells, attempts=tuple(attempts), samples=1)
+    return replace(made, header={**made.header, "plan": {**made.header["plan"], "phases": ["read"]}})
+
+
+def test_a_line_ends_at_the_least_value_from_which_on_there_is_no_figure(run: Run) -> None:
+    assert [(end.cell.engine, end.last, end.at) for end in ended(run)] == [
+        ("never", None, 10),
+        ("gone", 100, 1000),
+    ]
+    told = {end.cell.engine: ending(end) for end in ended(run)}
+    assert told["gone"].startswith(
+        "gone goes no further than size = 100: at 1,000 out-of-memory in read: why it ended"
+    )
+    assert told["never"].startswith("never has no figure from size = 10 on: timeout in read")
+
+
+def test_the_table_and_the_chart_say_it(run: Run) -> None:
+    out = io.StringIO()
+    sweeptext.render(run, Console(file=out, width=200))
+    assert "gone goes no further than size = 100" in out.getvalue()
+    found = chart.chart(run, "size")
+    crossed = [(record["engine"], record["x"]) for record in found.records(run) if "ends" in record]
+    assert crossed == [("gone", 100)]
+    (layer,) = (
+        layer for layer in found.spec(["whole", "gone"], "op")["layer"] if "isValid(datum.ends)" in str(layer)
+    )
+    assert layer["mark"]["type"] == "point"
+    assert any("gone goes no further" in said["text"] and said["engines"] == ["gone"] for said in found.says(run))
+
+
+def test_a_run_whose_lines_are_whole_has_no_cross(run: Run) -> None:
+    whole = [at for at, cell in enumerate(run.cells) if cell.engine == "whole"]
+    cells = tuple(run.cells[at] for at in whole)
+    attempts = tuple(replace(a, cell=whole.index(a.cell)) for a in run.attempts if a.cell in whole)
+    sound = replace(run, cells=cells, attempts=attempts)
+    assert ended(sound) == ()
+    assert "datum.ends" not in str(chart.chart(sound, "size").spec(["whole"], "op"))

@@ -1,0 +1,213 @@
+"""Guards what the compute suite says it does: numbers that are the same for every engine, answers that are held
+against them in more digits, tolerances that a sum in the wrong type does not pass, the published steps; and the
+native kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from clockwork import the_loop
+
+from dyno import registry
+from dyno.engines.null import Null
+from dyno.model import Wrong
+from dyno.suite import Failure, Job
+from dyno.suites.compute import params
+from dyno.suites.compute.conformance import made
+from dyno.suites.compute.port import OPERATIONS, WANTED
+from dyno.suites.compute.reference import Reference, numbers, partners
+from dyno.suites.compute.workload import ComputeWorkload
+
+SUITE = registry.suite("compute")
+DTYPES = (params.SINGLE, params.DOUBLE)
+
+
+def test_the_published_steps() -> None:
+    assert params.steps(1_000_000) == (100, 500, 1000, 5000, 10_000, 50_000, 100_000, 500_000, 1_000_000)
+    assert params.steps(10**9)[-2:] == (500_000_000, 10**9)
+    assert [phase.name for phase in SUITE.phases] == [params.FIRST, *OPERATIONS]
+
+
+def test_numbers_are_the_same_for_all_and_of_the_type_that_is_asked_for() -> None:
+    for dtype in DTYPES:
+        one, again = numbers(3, dtype, 1000, 1), numbers(3, dtype, 1000, 1)
+        assert one.dtype == dtype and (one == again).all() and one.min() >= 0 and one.max() < 1
+        assert (numbers(4, dtype, 1000, 1) != one).any()
+        assert 0.6 < np.corrcoef(one, partners(one, 3))[0, 1] < 0.8
+
+
+def right(name: str, arrays: Any) -> Any:
+    x = arrays.get("x")
+    return {
+        "avg": lambda: float(x.mean(dtype=np.float64)),
+        "max": lambda: float(x.max()),
+        "sin": lambda: np.sin(x.astype(np.float64)).astype(x.dtype),
+        "sum": lambda: float(x.sum(dtype=np.float64)),
+        "sum2d": lambda: arrays["grid"].sum(axis=0, dtype=np.float64).tolist(),
+        "corr": lambda: float(np.corrcoef(x.astype("f8"), arrays["y"].astype("f8"))[0, 1]),
+    }[name]()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_right_answer_passes_and_one_that_is_nearly_right_does_not(name: str, dtype: str) -> None:
+    arrays = made(1, dtype, 300_000, 3, WANTED[name])
+    reference, answer = Reference(arrays), right(name, arrays)
+    assert reference.check(name, answer) == {"sin": 300_000, "sum2d": 3}.get(name, 1)
+    off = {"float32": 1.001, "float64": 1 + 1e-8}[dtype]
+    nearly = np.asarray(answer) * off
+    if name == "sin":
+        nearly = np.asarray(answer).copy()
+        nearly[299_999] += 1e-3 if dtype == "float32" else 1e-12
+    for wrong in (nearly, np.asarray(answer) * np.nan, None, "much", [answer, answer], np.zeros(0)):
+        with pytest.raises(Wrong):
+            reference.check(name, wrong)
+
+
+def test_a_sum_of_singles_one_after_the_other_is_wrong() -> None:
+    """What it loses once the sum is large: 20 million numbers, of which those of the end count for less and less."""
+    arrays = {"x": np.full(20_000_000, 0.999, np.float32)}
+    (last,) = np.add.accumulate(arrays["x"], dtype=np.float32)[-1:]
+    with pytest.raises(Wrong, match="sum"):
+        Reference(arrays).check("sum", last)
+    assert Reference(arrays).check("sum", arrays["x"].sum()) == 1
+
+
+def test_an_answer_of_a_class_of_its_own_is_taken_by_its_numbers_alone() -> None:
+    class Sure(np.ndarray):
+        def __le__(self, other: Any) -> Any:
+            return np.True_
+
+        def __sub__(self, other: Any) -> Any:
+            return np.zeros(1)
+
+    arrays = made(1, "float64", 100, 3, ("x",))
+    with pytest.raises(Wrong):
+        Reference(arrays).check("sum", np.array([1.0]).view(Sure))
+
+
+class Planned:
+    """The right answer, once somebody wants it: Dask's and Polars's kind, and JAX's."""
+
+    def __init__(self, right: Any, word: str) -> None:
+        self._right = right
+        setattr(self, word, lambda: False)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self._right)
+
+
+@pytest.mark.parametrize("word", ["compute", "collect", "is_ready"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_answer_that_is_only_planned_is_none(name: str, word: str) -> None:
+    arrays = made(1, "float32", 1000, 3, WANTED[name])
+    assert Reference(arrays).check(name, Planned(right(name, arrays), "ready"))
+    with pytest.raises(Wrong, match=f"{name}: got Planned, which is planned and not computed"):
+        Reference(arrays).check(name, Planned(right(name, arrays), word))
+
+
+def test_an_engine_that_is_wrong_has_no_figure(tmp_path: Any) -> None:
+    """Neither before it is measured, nor where it is wrong only then."""
+    spec = registry.engine("numpy").through("compute")
+    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
+    (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
+    workload.prepare(phase)
+    (work,) = workload.work(phase, None, 0, 1, 0)
+    (call,) = work.calls(None)
+    answer = call(work.arguments[0])
+    assert work.check([answer]) == 1
+    with pytest.raises(Wrong, match="sum: got"):
+        work.check([answer, answer * 1.01])
+    workload.close()
+
+    class Off(spec.ports["compute"].implementation):  # type: ignore[misc, name-defined]
+        def operation(self, name: str) -> Any:
+            return lambda handle: 0.1
+
+    off = replace(spec, ports={"compute": replace(spec.ports["compute"], implementation=Off)})
+    workload = ComputeWorkload(Job(off, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
+    with pytest.raises(Wrong, match="avg: got"):
+        workload.prepare(phase)
+    workload.close()
+
+
+def test_an_operation_without_memory_ends_the_trial_as_such(tmp_path: Any) -> None:
+    spec = registry.engine("numpy").through("compute")
+    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
+    (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
+    workload.prepare(phase)
+    (work,) = workload.work(phase, None, 0, 1, 0)
+    with pytest.raises(MemoryError, match="sum: ArrayMemoryError"):
+        work.check([Failure("ArrayMemoryError: Unable to allocate 4 GiB")])
+    assert work.check([Failure("ValueError: no")]) == 0
+    workload.close()
+
+
+def test_the_engine_is_opened_in_the_time_of_the_first_result(tmp_path: Any) -> None:
+    opened: list[str] = []
+
+    class Late(Null):
+        def __init__(self, *arguments: Any) -> None:
+            opened.append("opened")
+
+    spec = registry.engine("null").through("compute")
+    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    job = Job(replace(spec, opener=Late), tmp_path, None, {}, given, seed=1, clients=1)
+    workload, (first, *_) = ComputeWorkload(job), SUITE.phases
+    workload.conformance()
+    assert workload.opens(first) and not any(workload.opens(phase) for phase in SUITE.phases[1:])
+    workload.prepare(first)
+    (work,) = workload.work(first, None, 0, 1, 0)
+    assert opened == []
+    (call,) = work.calls(None)
+    answer = call(None)
+    assert opened == ["opened"]
+    assert list(work.parts([answer])) == ["open", "load", "compute"]
+    workload.close()
+
+
+# -- the native kernels -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def native() -> Any:
+    return the_loop("native")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 1_000, 70_001])
+def test_the_kernels_are_right_in_any_number_of_threads(native: Any, size: int, dtype: str, threads: int) -> None:
+    arrays = made(size, dtype, size, 3, ("x", "y", "grid"))
+    x, y, grid = arrays["x"], arrays["y"], arrays["grid"]
+    x -= 0.5
+    assert native.float_sum(x, threads) == pytest.approx(x.sum(dtype="f8"), rel=1e-9, abs=1e-9)
+    assert native.float_max(x, threads) == x.max()
+    assert native.float_max(x - 1, threads) == (x - 1).max(), "where all are below zero"
+    assert native.float_sums(grid, 3, threads) == pytest.approx(grid.sum(axis=0, dtype="f8").tolist(), rel=1e-9)
+    into = np.empty_like(x)
+    native.float_sines(x, into, threads)
+    assert np.allclose(into, np.sin(x.astype("f8")), rtol=0, atol=1e-6 if dtype == "float32" else 1e-15)
+    if size > 1:
+        wanted = np.corrcoef(x.astype("f8"), y.astype("f8"))[0, 1]
+        assert native.float_correlation(x, y, threads) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_the_kernels_refuse_what_they_can_not_go_through(native: Any) -> None:
+    x = np.ones(10)
+    for array in (np.ones(20)[::2], np.ones(0), np.ones(3, "i8"), [1.0]):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            native.float_sum(array, 1)
+    with pytest.raises(ValueError, match="of that width"):
+        native.float_sums(x, 3, 1)
+    with pytest.raises(ValueError, match="same length"):
+        native.float_correlation(x, np.ones(9), 1)
+    for into in (x, np.ones(9), np.ones(10, "f4"), np.broadcast_to(1.0, 10)):
+        with pytest.raises(ValueError):
+            native.float_sines(x, into, 1)
