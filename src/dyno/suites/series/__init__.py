@@ -6,8 +6,16 @@ After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 
 from __future__ import annotations
 
-from dyno.suite import Job, Proof, Workload
+from dyno.suite import History, Job, Proof, Workload
 from dyno.suites.series.params import PARAMS, PHASES, PRESETS
+
+
+def history(job: Job) -> History:
+    """See `dyno.suite.Proof`."""
+    # Imported here, as the workload is.
+    from dyno.suites.series.history import SeriesHistory
+
+    return SeriesHistory(job)
 
 
 class SeriesSuite:
@@ -24,7 +32,10 @@ class SeriesSuite:
     charts = ()
     # Every batch is a transaction of its own.
     proof = Proof(
-        "insert", count="per_half_hour", params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0}
+        "insert",
+        count="per_half_hour",
+        params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0},
+        history=history,
     )
 
     def workload(self, job: Job) -> Workload:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dyno.model import Phase, Preset, Value
-from dyno.settings import Setting, integer
+from dyno.settings import Setting, choice, integer
+from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600
 """1,777,600 samples: half an hour, as published."""
@@ -23,6 +24,10 @@ def archive(text: str) -> Value:
     return str(path.resolve()) if text else ""
 
 
+def _scans(text: str) -> Value:
+    return int(str(choice(*map(str, PERIODS))(text)))
+
+
 PARAMS = (
     Setting("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
     Setting("per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour"),
@@ -38,6 +43,16 @@ PARAMS = (
         "reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"
     ),
     Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds"),
+    Setting(
+        "kill_percent",
+        integer(0, 99),
+        0,
+        "batches of 100 after which a node of a cluster is killed in insert; 0: none",
+    ),
+    Setting("live_variables", integer(1, 100_000), 1_000, "process variables of live, which an IOC serves"),
+    Setting("live_hz", _scans, 10, "changes of each in a second: 1, 2, 5 or 10"),
+    Setting("live_s", integer(1, 3_600), 10, "seconds of live"),
+    Setting("live_period_ms", integer(1, 60_000), 100, "milliseconds between two batches of live, at least"),
     Setting("watched", integer(1, 100_000), 10, "batches whose way from acknowledged to visible is measured"),
 )
 
@@ -77,5 +92,13 @@ PHASES = (
         *("op", True),
         checked=_DIGEST,
         parts=("acknowledged", "readable"),
+    ),
+    Phase(
+        "live",
+        "archive the events of an IOC as they come",
+        *("event", True),
+        checked="number and digest of all events; numbers that are missing",
+        reported=True,
+        by_default=False,
     ),
 )

@@ -20,6 +20,7 @@ from dyno.suites.series.dataset import Arrival, Dataset
 from dyno.suites.series.machine import SECOND
 from dyno.suites.series.port import Batch, Samples, Series
 from dyno.suites.series.samples import Digest
+from dyno.suites.series.survival import Survival
 
 Slices = Iterator[Slice]
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
@@ -80,6 +81,8 @@ class Work:
     window_ns: int
     watched: int
     seed: int
+    survival: Survival | None = None
+    """Of a node that is killed in the middle of `insert`."""
 
 
 class Watched(NamedTuple):
@@ -103,9 +106,10 @@ class Share:
         """Not in a further round: all is there."""
         if self._round:
             return
+        survival, insert = self._work.survival, self._port.insert
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number >= self._archive.batches:
-                yield self._added(self._port.insert, arrival)
+                yield self._added(survival.call(number, insert) if survival else insert, arrival)
 
     def watching(self) -> Slices:
         """Batches that come after all others, each followed until its last sample can be read."""
@@ -136,7 +140,10 @@ class Share:
 
     def _taken(self, arrival: Arrival, answers: Sequence[Any]) -> int:
         for answer in answers:
-            if type(answer) is Failure:
+            if type(answer) is Failure and self._work.survival is not None:
+                # It is an error, and no answer: what is acknowledged is looked at.
+                self._work.survival.failed(self._archive.batches)
+            elif type(answer) is Failure:
                 raise Wrong(f"batch {self._archive.batches} was not taken: {answer.error}")
             self._archive.taken(arrival)
         return 0

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import Engine
 from dyno.host.filesystem import size_on_disk
-from dyno.model import Fact, Phase
-from dyno.suite import Job
+from dyno.model import Absent, Fact, Phase
+from dyno.suite import Job, Reported
 from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import conformance, judge
 from dyno.suites.series.dataset import Dataset, MadeUp, Way
+from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.machine import SECOND, Machine
 from dyno.suites.series.port import SAMPLE_BYTES, Series
 from dyno.suites.series.samples import Digest
+from dyno.suites.series.survival import Survival
 from dyno.suites.series.work import Archive, Share, Work
 
 
@@ -47,8 +50,14 @@ class SeriesWorkload(OnStore):
             window_ns=int(params["window_s"]) * SECOND,
             watched=int(params["watched"]),
             seed=job.seed,
+            survival=self._survival(int(params["kill_percent"])),
         )
-        """Whether samples have been added since the last upkeep."""
+        self._live: Any = None
+        """The run of the phase `live`, once that has begun."""
+
+    def _survival(self, percent: int) -> Survival | None:
+        job = self._job
+        return Survival(job.server, self._dataset, percent) if percent and not job.spec.floor else None
 
     # -- the archive ----------------------------------------------------------------------------------------
 
@@ -60,13 +69,19 @@ class SeriesWorkload(OnStore):
 
     @contextmanager
     def connect(self) -> Iterator[Series]:
-        with closing(self.port(self.engine(), self._dataset.names)) as port:
+        names = self._dataset.names if self._live is None else live_names(int(self._job.params["live_variables"]))
+        with closing(self.port(self.engine(), names)) as port:
             yield port
 
     def prepare(self, phase: Phase) -> None:
+        if phase.name == "live":
+            self._live = self._begin_live()
+            return
         self.begin()
         if phase.name == "insert":
             return
+        if self._work.survival is not None:
+            raise Absent("is left out where insert loses a node")
         self.load(self._load_missing)
         self._count_missing()
         if self._job.spec.floor:
@@ -74,6 +89,16 @@ class SeriesWorkload(OnStore):
         with self.connect() as port:
             port.settle()
         self.keep_up()
+
+    def _begin_live(self) -> Any:
+        """In a store of its own, in the place of the other: it is the last phase."""
+        from dyno.suites.series.live import Asked, Live
+
+        given = (int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms"))
+        live = Live(self._job.home / "ioc", Asked(*given))
+        self.close()
+        self.begin("live")
+        return live
 
     @property
     def _whole(self) -> bool:
@@ -104,6 +129,8 @@ class SeriesWorkload(OnStore):
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
+        if self._live is not None:
+            return iter([Reported(partial(self._live.run, port), self._live.check)])
         share, cold = Share(self._work, phase.name, port, round), phase.temperature == "cold"
         slices: dict[str, Callable[[], Iterator[Slice]]] = {
             "insert": share.inserting,
@@ -124,17 +151,24 @@ class SeriesWorkload(OnStore):
         if self._job.spec.floor or not phase.writes:
             return 0
         self._written = True
+        if self._live is not None:
+            with self.connect() as port:
+                return int(self._live.verify(port))
         found = Digest()
         with self.connect() as port:
             port.settle()
+            if self._work.survival is not None:
+                return self._work.survival.verify(port.all(), self._archive.batches)
             for piece in port.all():
                 judge.added(found, piece)
         return judge.judge_digest(found, self._archive.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """How many samples there are, what of them all engines must agree on, and what each takes on disk."""
-        if self._job.spec.floor:
+        if self._job.spec.floor or self._live is not None:
             return {}
+        if self._work.survival is not None:
+            return self._work.survival.facts()
         digest = self._archive.digest
         told: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
         if phase.writes and digest.count and (size := size_on_disk(self.engine().files())) is not None:

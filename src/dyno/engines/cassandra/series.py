@@ -1,0 +1,248 @@
+"""The port `series` on Cassandra: a partition has a variable's samples of a day, as its documentation has it.
+
+Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling" and "Time Window Compaction Strategy".
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from threading import Semaphore
+from typing import Any
+
+from dyno.engines.cassandra.opener import Cass
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+UNDER_WAY = 64
+"""Requests at once: the driver waits for none of them."""
+ROWS = 200
+"""Of a partition in one request, at most."""
+PAGE = 20_000
+"""Rows of an answer."""
+DAY = 86_400_000_000_000
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS samples (pv text, day int, ts bigint, val double, stat smallint, sevr smallint, "
+    "PRIMARY KEY ((pv, day), ts)) WITH CLUSTERING ORDER BY (ts DESC) AND compaction = "
+    "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}"
+)
+DAYS = "CREATE TABLE IF NOT EXISTS days (pv text, day int, PRIMARY KEY (pv, day))"
+FIELDS = "ts, val, stat, sevr"
+WORTH_FLUSHING = 10
+"""Samples in memory: fewer weigh nothing on disk."""
+FLUSHED_SECONDS, REST_SECONDS = 30.0, 0.15
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Cass, names: Sequence[str]) -> None:
+        self._engine, self._names = engine, names
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._writer, self._reader = engine.connect(), engine.connect()
+        self._arrays()
+        session = self._writer
+        for statement in (TABLE, DAYS):
+            session.execute(statement)
+        self._insert = session.prepare(f"INSERT INTO samples (pv, day, {FIELDS}) VALUES (?, ?, ?, ?, ?, ?)")
+        self._insert_day = session.prepare("INSERT INTO days (pv, day) VALUES (?, ?)")
+        read = self._reader.prepare
+        asked = f"SELECT {FIELDS} FROM samples WHERE pv = ? AND day = ?"
+        self._one, self._last = read(asked), read(f"{asked} LIMIT 1")
+        self._window = read(f"{asked} AND ts >= ? AND ts < ?")
+        self._seen = session.prepare("SELECT ts FROM samples WHERE pv = ? AND day = ? AND ts = ?")
+        for statement in (self._one, self._window):
+            statement.fetch_size = PAGE
+        # Which days there are of a variable; nobody else is at the archive.
+        self._days: dict[int, set[int]] = {}
+        for name, day in session.execute("SELECT pv, day FROM days"):
+            if name in self._numbers:
+                self._days.setdefault(self._numbers[name], set()).add(day)
+
+    def _arrays(self) -> None:
+        """Answers to reads come as arrays."""
+        from cassandra import numpy_parser
+        from cassandra.protocol import NumpyProtocolHandler
+
+        # Its own calls a method that NumPy has no more from version 2 on, and gives back nothing then.
+        numpy_parser.make_native_byteorder = _native
+        self._reader.client_protocol_handler = NumpyProtocolHandler
+
+    # -- writes ---------------------------------------------------------------------------------------------
+
+    def insert(self, batch: Batch) -> None:
+        """A request for each partition, of up to so many rows; all are acknowledged when it returns."""
+        requests = _Requests(self._writer)
+        for pv, day, rows in _partitions(batch):
+            name = self._names[pv]
+            if day not in self._days.setdefault(pv, set()):
+                requests.send(self._insert_day, (name, day))
+                self._days[pv].add(day)
+            for first in range(0, len(rows), ROWS):
+                requests.send(*self._written(name, day, rows[first : first + ROWS]))
+        self._engine.waiting += len(batch.ts)
+        try:
+            requests.wait()
+        except BaseException:
+            # Whether a day that is new was written is not known.
+            for pv in set(batch.pv.tolist()):
+                self._days.pop(pv, None)
+            raise
+
+    def _written(self, name: str, day: int, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        from cassandra.query import BatchStatement, BatchType
+
+        if len(rows) == 1:
+            return self._insert, (name, day, *rows[0])
+        # Of one partition it is one write, atomic without a log of its own.
+        statement = BatchStatement(BatchType.UNLOGGED)
+        for row in rows:
+            statement.add(self._insert, (name, day, *row))
+        return (statement,)
+
+    def settle(self) -> None:
+        """What is acknowledged can be read. What is in memory is written into tables, as it would be some time."""
+        if self._engine.waiting < WORTH_FLUSHING or not self._engine.server.own:
+            return
+        before = self._tables()
+        flushed = "ALTER TABLE samples WITH memtable_flush_period_in_ms = {}"
+        self._writer.execute(flushed.format(100))
+        deadline = time.monotonic() + FLUSHED_SECONDS
+        while (now := self._tables()) <= before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(REST_SECONDS)
+        while (later := self._tables()) != now and time.monotonic() < deadline:
+            now = later
+            time.sleep(REST_SECONDS)
+        self._writer.execute(flushed.format(0))
+        self._engine.waiting = 0
+
+    def _tables(self) -> set[Path]:
+        return {file for file in self._engine.files() if file.name.endswith("-Data.db")}
+
+    # -- reads ----------------------------------------------------------------------------------------------
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return self._writer.execute(self._seen, (self._names[pv], ts // DAY, ts)).one() is not None
+
+    def one(self, pv: int) -> Samples:
+        return self._read([(self._one, pv, day, ()) for day in sorted(self._days.get(pv, ()))])
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        days = sorted(day for day in self._days.get(pv, ()) if start // DAY <= day <= (end - 1) // DAY)
+        return self._read([(self._window, pv, day, (start, end)) for day in days])
+
+    def _read(self, asked: Sequence[tuple[Any, int, int, tuple[int, ...]]]) -> Samples:
+        import numpy as np
+
+        found = [columns for _, columns in self._asked(asked)]
+        if not found:
+            return samples.samples([()] * 4)
+        # A partition has its latest sample first.
+        return samples.samples([np.concatenate([each[at][::-1] for each in found]) for at in range(4)])
+
+    def _asked(self, asked: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
+        """For each question its variable and the columns of its answer, in the order of the questions; several are
+        under way at once."""
+        waiting = deque[tuple[int, Any]]()
+        for statement, pv, day, more in asked:
+            future = self._reader.execute_async(statement, (self._names[pv], day, *more))
+            waiting.append((pv, future))
+            if len(waiting) >= UNDER_WAY // 4:
+                pv, future = waiting.popleft()
+                yield pv, _columns(future.result())
+        for pv, future in waiting:
+            yield pv, _columns(future.result())
+
+    def all(self) -> Iterator[Batch]:
+        """Partition by partition."""
+        every = ((self._one, pv, day, ()) for pv, days in self._days.items() for day in sorted(days))
+        for pv, columns in self._asked(every):
+            yield self._batch([pv], columns)
+
+    def _batch(self, pvs: Sequence[int], columns: Sequence[Any]) -> Batch:
+        import numpy as np
+
+        return samples.batch([np.repeat(pvs, len(columns[0]) // len(pvs)), *columns])
+
+    def latest(self) -> Batch:
+        """The first row of each variable's last day."""
+        import numpy as np
+
+        asked = ((self._last, pv, max(days), ()) for pv, days in self._days.items() if days)
+        found = [(pv, columns) for pv, columns in self._asked(asked) if len(columns[0])]
+        if not found:
+            return samples.batch([()] * 5)
+        return self._batch(
+            [pv for pv, _ in found], [np.concatenate([each[at] for _, each in found]) for at in range(4)]
+        )
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        """Here: its times are whole milliseconds, and it groups by no others."""
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        self._writer.shutdown()
+        self._reader.shutdown()
+
+
+class _Requests:
+    """Many at once, all of which are waited for in the end."""
+
+    def __init__(self, session: Any) -> None:
+        self._send: Callable[..., Any] = session.execute_async
+        self._places, self._errors = Semaphore(UNDER_WAY), list[BaseException]()
+
+    def send(self, *request: Any) -> None:
+        self._places.acquire()
+        self._send(*request).add_callbacks(self._done, self._failed)
+
+    def _done(self, _: Any) -> None:
+        self._places.release()
+
+    def _failed(self, error: BaseException) -> None:
+        self._errors.append(error)
+        self._places.release()
+
+    def wait(self) -> None:
+        """Raises the first error that there was."""
+        for _ in range(UNDER_WAY):
+            self._places.acquire()
+        if self._errors:
+            raise self._errors[0]
+
+
+def _partitions(batch: Batch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
+    """Variable, day and rows of each partition that the batch has samples of."""
+    import numpy as np
+
+    days = batch.ts // DAY
+    order = np.lexsort((days, batch.pv))
+    pv, day = batch.pv[order], days[order]
+    bounds = (
+        np.flatnonzero(np.r_[True, (pv[1:] != pv[:-1]) | (day[1:] != day[:-1]), True]).tolist() if len(pv) else []
+    )
+    rows = list(zip(*(values[order].tolist() for values in batch[1:]), strict=True))
+    for first, last in pairwise(bounds):
+        yield int(pv[first]), int(day[first]), rows[first:last]
+
+
+def _columns(found: Any) -> list[Any]:
+    """Of all pages of an answer, without the mark of what is missing: nothing is."""
+    import numpy as np
+
+    pages = []
+    while True:
+        rows = found.current_rows
+        pages += rows if isinstance(rows, list) else [rows]
+        if not found.has_more_pages:
+            break
+        found.fetch_next_page()
+    return [np.concatenate([np.ma.getdata(page[name]) for page in pages]) for name in ("ts", "val", "stat", "sevr")]
+
+
+def _native(values: Any) -> Any:
+    return values if values.dtype.kind == "O" else values.byteswap().view(values.dtype.newbyteorder())

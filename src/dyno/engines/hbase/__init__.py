@@ -1,0 +1,41 @@
+"""Apache HBase by happybase, which speaks to its Thrift gateway: one node or several of Dyno's own, or a
+user's gateway by its address.
+
+Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
+"""
+
+from __future__ import annotations
+
+from dyno.engine import EngineSpec, PortSpec
+from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, remove, serve
+from dyno.model import Tier
+from dyno.servers import foreign, given
+from dyno.servers.foreign import URL
+from dyno.servers.hbase import OURS, PACKAGES, PROGRAM, missing
+from dyno.settings import Setting, choice, integer
+
+ENGINE = EngineSpec(
+    name="hbase",
+    title="Apache HBase, a store of wide rows (happybase)",
+    opener=Base,
+    ports={"series": PortSpec("dyno.engines.hbase.series:Series")},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("happybase",),
+    requires=("happybase>=1.3",),
+    programs=(PROGRAM,),
+    packages=PACKAGES,
+    options=(
+        foreign.setting("hbase"),
+        Setting("nodes", integer(1, MOST_NODES), 1, "region servers of Dyno's own, which share their files"),
+        Setting("heap_mib", integer(0), 0, "memory of Java's for each node, in MiB; 0: 1024, or 512 of several"),
+        Setting("compression", choice("NONE", "GZ"), "NONE", "of its files"),
+        given.setting("settings", OURS),
+    ),
+    refuse=given.refused,
+    server=serve,
+    remove=remove,
+    needs=lambda options: None if options[URL] else missing(),
+    clients="one",
+    by_default=False,
+)

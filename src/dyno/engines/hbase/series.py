@@ -1,0 +1,106 @@
+"""The port `series` on HBase: a row is a sample, whose key is the variable's name and its time, the latest first.
+
+Apache Software Foundation, Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically Increasing Row
+Keys/Timeseries Data", "Reverse Timestamps").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Any
+
+from dyno.engines.hbase.opener import Base
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+PAGE = 10_000
+"""Rows of an answer."""
+FAMILY, COLUMN = "d", b"d:s"
+LATEST = (1 << 63) - 1
+"""What a time is taken from, so that later ones come first."""
+END = b"\0"
+"""After a name, which has none of these."""
+KEY, CELL = Struct(">q"), Struct(">dhh")
+CELLS = [("val", ">f8"), ("stat", ">i2"), ("sevr", ">i2")]
+
+
+class Series:
+    """See `dyno.suites.series.port.Series`."""
+
+    def __init__(self, engine: Base, names: Sequence[str]) -> None:
+        self._engine = engine
+        self._prefixes = [name.encode() + END for name in names]
+        self._numbers = {prefix: number for number, prefix in enumerate(self._prefixes)}
+        self._connection = engine.connect()
+        if engine.name.encode() not in self._connection.tables():
+            family = {"max_versions": 1, "compression": engine.options["compression"], "bloom_filter_type": "ROW"}
+            self._connection.create_table(engine.name, {FAMILY: family})
+        self._table = self._connection.table(engine.name)
+        # Of one that has just been started: returns when the region is there.
+        self._table.row(END)
+
+    def insert(self, batch: Batch) -> None:
+        """One request; a sample is a row with one cell, as each cell is stored with its key."""
+        prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
+        self._engine.waiting += len(batch.ts)
+        with self._table.batch() as together:
+            for pv, ts, *rest in samples.tuples(batch):
+                together.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
+
+    def settle(self) -> None:
+        """What is acknowledged can be read."""
+        self._engine.flush()
+
+    # -- reads ----------------------------------------------------------------------------------------------
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return bool(self._table.row(self._key(pv, ts)))
+
+    def _key(self, pv: int, ts: int) -> bytes:
+        return self._prefixes[pv] + KEY.pack(LATEST - ts)
+
+    def one(self, pv: int) -> Samples:
+        return self._read(row_prefix=self._prefixes[pv])
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        return self._read(row_start=self._key(pv, end - 1), row_stop=self._key(pv, start - 1))
+
+    def _read(self, **rows: bytes) -> Samples:
+        found = list(self._table.scan(batch_size=PAGE, **rows))
+        return samples.samples([values[::-1] for values in _columns(found)])
+
+    def all(self) -> Iterator[Batch]:
+        """In the order of the keys."""
+        page: list[Any] = []
+        for row in self._table.scan(batch_size=PAGE):
+            page.append(row)
+            if len(page) == PAGE:
+                yield self._batch(page)
+                page = []
+        if page:
+            yield self._batch(page)
+
+    def latest(self) -> Batch:
+        """The first row of each variable."""
+        found = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
+        return self._batch(found)
+
+    def _batch(self, rows: Sequence[Any]) -> Batch:
+        return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        """Here: it has no words for it."""
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _columns(rows: Sequence[Any]) -> list[Any]:
+    """Times, values, statuses and severities, in the order of the rows."""
+    import numpy as np
+
+    times = np.frombuffer(b"".join([key[-KEY.size :] for key, _ in rows]), ">i8")
+    cells = np.frombuffer(b"".join([cells[COLUMN] for _, cells in rows]), CELLS)
+    return [LATEST - times.astype("i8"), *(cells[name] for name, _ in CELLS)]

@@ -1,0 +1,63 @@
+"""A server of several processes: nodes that are started one after the other, stopped and killed together, and of
+which one can be lost and come back. Each has a directory of its own.
+
+What a node is (its program, its settings, how it finds the others) may not be put here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+
+from dyno.engine import Nodes
+from dyno.servers.process import Process
+
+
+class Cluster(Nodes):
+    """See `dyno.engine.Server` and `dyno.engine.Nodes`. The first node is there before the others are started."""
+
+    own = True
+
+    def __init__(self, nodes: Sequence[Process]) -> None:
+        self.nodes = tuple(nodes)
+
+    def start(self) -> None:
+        """Those that do not run. Raises Refused, and leaves none running, where one does not come up."""
+        try:
+            # In this thread: the kernel ends a process with the thread that started it.
+            for node in self.nodes:
+                if not list(node.pids()):
+                    node.start()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        self._all(Process.stop)
+
+    def kill(self) -> None:
+        self._all(Process.kill)
+
+    def close(self) -> None:
+        self._all(Process.close)
+
+    def _all(self, how: Callable[[Process], None], nodes: Sequence[Process] | None = None) -> None:
+        """At once: each takes its time to come to an end."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(how, self.nodes if nodes is None else nodes))
+
+    def pids(self) -> Iterable[int]:
+        return chain.from_iterable(node.pids() for node in self.nodes)
+
+    # -- one of them ----------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes)
+
+    def lose(self, number: int) -> None:
+        self.nodes[number].kill()
+
+    def restore(self, number: int) -> None:
+        self.nodes[number].start()

@@ -1,0 +1,50 @@
+"""Guards clusters of real nodes in the suite series: several of Java's take minutes, so that these are long runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from needed import require
+from shell import Shell
+
+from dyno import registry
+
+pytestmark = pytest.mark.soak
+FEW = ("-p", "variables=100", "-p", "per_half_hour=600", "-p", "batch=500")
+SAMPLES = 100 * 600
+PATIENT = ("--samples", 1, "--budget", 300, "--timeout", 1_800)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(shell: Shell) -> Iterator[None]:
+    require(registry.engine("cassandra").through("series"))
+    yield
+    assert shell.strays() == [], "no process of any node"
+
+
+def run(shell: Shell, *words: object) -> list[dict[str, Any]]:
+    ended = shell.dyno("run", "series", *FEW, *words, *PATIENT, "-o", shell.file)
+    assert ended.status == 0, ended.out + ended.err
+    return [sample for line in shell.attempts() for sample in line["samples"]]
+
+
+def test_three_nodes_have_the_same_samples_as_others(shell: Shell) -> None:
+    found = run(shell, "-e", "cassandra:nodes=3,sqlite", "--phases", "insert,extract-all-cold,latest-hot")
+    assert len({sample["facts"]["digest"] for sample in found if "digest" in sample["facts"]}) == 1
+    assert all(sample["checked"] and not sample["void"] for sample in found if sample["facts"])
+
+
+def test_what_two_of_three_have_acknowledged_survives_the_death_of_one(shell: Shell) -> None:
+    (sample,) = run(shell, "-e", "cassandra:nodes=3", "--phases", "insert", "-p", "kill_percent=50")
+    assert not sample["void"], sample["void"]
+    assert sample["facts"]["lost_samples"] == 0
+    assert 0 < sample["facts"]["acknowledged_samples"] <= SAMPLES
+    assert sample["series"], "throughput over time, through the failure"
+
+
+def test_what_only_one_of_three_has_acknowledged_may_be_lost_and_is_counted(shell: Shell) -> None:
+    (sample,) = run(shell, "-e", "cassandra:nodes=3+consistency=ONE", "--phases", "insert", "-p", "kill_percent=50")
+    assert not sample["void"], sample["void"]
+    assert 0 <= sample["facts"]["lost_samples"] <= sample["facts"]["acknowledged_samples"]

@@ -1,0 +1,132 @@
+"""Guards the phase `live` of the suite series: a real IOC is archived as it runs, every event of it, and nothing is
+left behind; and what is missing, late or wrong is seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from needed import unavailable
+from shell import Shell
+
+from dyno.model import Absent, Wrong
+from dyno.suites.series import live
+from dyno.suites.series.ioc import database
+from dyno.suites.series.live import Asked, Live
+from dyno.suites.series.machine import SECOND
+from dyno.suites.series.port import Batch
+
+FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2", "-p", "variables=10", "-p", "per_half_hour=10")
+
+
+def test_every_event_of_an_ioc_is_archived_and_nothing_is_left(shell: Shell) -> None:
+    if why := live.missing():
+        unavailable(why)
+    words = ("run", "series", "-e", "sqlite", *FEW, "--phases", "live", "--samples", "1")
+    ended = shell.dyno(*words, "-o", shell.file)
+    assert ended.status == 0, ended.out + ended.err
+    assert all(cell["valid"] for cell in shell.cells().values())
+    (line,) = shell.attempts("sqlite")
+    (sample,) = line["samples"]
+    facts = sample["facts"]
+    assert facts["lost_events"] == 0 and sample["errors"] == 0
+    # 20 variables, five times a second, for two seconds, and a scan more at either end. An IOC that is held up leaves
+    # out scans, and loses none of what it counts.
+    assert 20 <= sample["items"] <= 12 * 20 and sample["checked"] > sample["items"]
+    assert sample["histogram"] and sample["reported_by"].startswith("softioc ")
+    assert facts["batches"] > 1 and facts["kept_up"] in ("yes", "no")
+    assert shell.strays() == [], "neither the IOC nor what an EPICS client starts beside itself"
+
+
+def test_it_is_measured_where_it_is_named(shell: Shell) -> None:
+    ended = shell.dyno("run", "series", "-e", "sqlite", *FEW, "--samples", "1", "-o", shell.file)
+    assert ended.status == 0, ended.err
+    assert "live" not in {cell["phase"] for cell in shell.shown()["cells"]}
+
+
+def test_without_its_libraries_it_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
+    with pytest.raises(Absent, match=r"needs no_such_module: pip install 'dyno-bench\[epics\]'"):
+        Live(tmp_path, Asked(1, 1, 1, 1))
+
+
+def test_the_records_of_an_ioc_count() -> None:
+    text = database(live.names(3), 10)
+    assert text.count("record(calc,") == 3 and text.count('"A+1"') == 3 and text.count('".1 second"') == 3
+
+
+# -- what came of it ----------------------------------------------------------------------------------------
+
+
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> Live:
+    """As if these had come of each variable, the first before the time and the last after it."""
+    monkeypatch.setattr(live, "missing", lambda: None)
+    found = Live(tmp_path, Asked(len(numbers), 1, 1, 100))
+    found._before = {pv: each[0] for pv, each in enumerate(numbers)}
+    found._after = {pv: each[-1] for pv, each in enumerate(numbers)}
+    rows = [(pv, round(value * SECOND), value, 0, 0) for pv, each in enumerate(numbers) for value in each[1:-1]]
+    types = "i4", "i8", "f8", "i2", "i2"
+    columns = zip(*rows, strict=True) if rows else [()] * 5
+    batch = Batch(*(np.array(list(values), kind) for values, kind in zip(columns, types, strict=True)))
+    store: Any = type("Port", (), {"insert": lambda self, batch: None})()
+    if len(batch.ts):
+        monkeypatch.setattr(live, "time_ns", lambda: 10 * SECOND)
+        found._put(store, [tuple(row) for row in rows])  # type: ignore[misc]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lost"),
+    [
+        (([1, 2, 3, 4], [5, 6, 7]), 0),
+        (([1, 2, 4, 5], [5, 6, 7]), 1),
+        (([1, 4, 5], [5, 6, 9]), 4),
+        # Those that came in another order are not lost.
+        (([1, 3, 2, 4], [5, 6, 7]), 0),
+    ],
+)
+def test_a_number_that_is_missing_is_an_event_that_was_lost(
+    numbers: Any, lost: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    report = run(monkeypatch, tmp_path, *numbers)._reported(SECOND, 9 * SECOND, 0, 5)
+    assert report.facts["lost_events"] == report.errors == lost
+    assert report.facts["kept_up"] == ("no" if lost else "yes")
+    assert report.operations == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
+
+
+def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    report = run(monkeypatch, tmp_path, [1, 2, 3, 4])._reported(SECOND, 9 * SECOND, SECOND * 3, 5)
+    assert report.latencies == [(7 * SECOND, 1), (8 * SECOND, 1)]
+    (point,) = report.series
+    assert (point["from_ns"], point["operations"], point["p50_ns"]) == (9 * SECOND, 2, 7 * SECOND)
+    assert report.facts["kept_up"] == "no" and report.facts["behind_ns"] == 3 * SECOND
+
+
+def test_a_variable_that_nothing_came_of_voids_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = run(monkeypatch, tmp_path, [1, 2, 3], [1, 2])
+    with pytest.raises(Wrong, match="of 2 variables 1 had an event"):
+        found.check(found._reported(SECOND, 9 * SECOND, 0, 5))
+
+
+def test_an_event_that_is_not_found_again_voids_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = run(monkeypatch, tmp_path, [1, 2, 3, 4])
+    whole = found._kept[0]
+
+    class Port:
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+        def settle(self) -> None:
+            pass
+
+        def all(self) -> Any:
+            yield Batch(*(values[: self.count] for values in whole))
+
+    assert found.verify(Port(2)) == 1  # type: ignore[arg-type]
+    with pytest.raises(Wrong, match="the archive has 1 samples"):
+        found.verify(Port(1))  # type: ignore[arg-type]

@@ -1,0 +1,184 @@
+"""Guards what is said of clusters: nodes that start in turn and end together, one that is lost and comes back, and
+what is found out of the samples that were acknowledged when a node dies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from shell import Shell, is_one_line
+
+from dyno.engine import Nodes
+from dyno.model import Refused, Wrong
+from dyno.servers import loopback
+from dyno.servers.cluster import Cluster
+from dyno.servers.process import Process
+from dyno.suites.series.dataset import MadeUp, Way
+from dyno.suites.series.machine import Machine
+from dyno.suites.series.port import Batch
+from dyno.suites.series.survival import Survival
+
+NODE = """
+import os, signal
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: (Path("ended").touch(), os._exit(0)))
+Path("ready").touch()
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    nodes = []
+    for number in range(3):
+        home = tmp_path / f"node-{number}"
+        home.mkdir()
+        nodes.append(Process([sys.executable, "-c", NODE], home, (home / "ready").exists))
+    with closing(Cluster(nodes)) as found:
+        yield found
+
+
+def test_nodes_are_one_server(cluster: Cluster, tmp_path: Path) -> None:
+    assert cluster.own and cluster.count == 3 and list(cluster.pids()) == []
+    cluster.start()
+    pids = list(cluster.pids())
+    assert len(set(pids)) == 3
+    cluster.stop()
+    assert list(cluster.pids()) == [] and not any(map(psutil.pid_exists, pids))
+    assert len(list(tmp_path.glob("node-*/ended"))) == 3, "each was asked to end"
+    cluster.start()
+    again = list(cluster.pids())
+    assert len(set(again)) == 3
+    cluster.kill()
+    assert list(cluster.pids()) == [] and not any(map(psutil.pid_exists, again))
+
+
+def test_one_is_lost_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start()
+    first, second, third = cluster.pids()
+    cluster.lose(1)
+    assert list(cluster.pids()) == [first, third] and not psutil.pid_exists(second)
+    assert not (tmp_path / "node-1" / "ended").exists(), "it had no time to"
+    cluster.restore(1)
+    assert len(list(cluster.pids())) == 3 and first in cluster.pids() and third in cluster.pids()
+
+
+def test_where_one_does_not_come_up_none_is_left(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.nodes[2].command = [sys.executable, "-c", "print('no room')"]
+    with pytest.raises(Refused, match="no room"):
+        cluster.start()
+    assert list(cluster.pids()) == []
+
+
+def test_nodes_have_addresses_of_their_own_and_ports_in_common(tmp_path: Path) -> None:
+    addresses, further = loopback.cluster(tmp_path, 3, ports=2)
+    assert [each.host for each in addresses] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+    assert len({each.port for each in addresses}) == len({each.password for each in addresses}) == 1
+    assert len({addresses[0].port, *further}) == 3
+    (alone,), _ = loopback.cluster(tmp_path, 1, ports=0)
+    assert alone.host == loopback.HOST and alone.password == addresses[0].password
+
+
+# -- what becomes of samples --------------------------------------------------------------------------------
+
+
+class Pair(Nodes):
+    count = 2
+    copies = 2
+
+    def __init__(self, survives: bool) -> None:
+        self.survives, self.lost = survives, list[int]()
+
+    def lose(self, number: int) -> None:
+        self.lost.append(number)
+
+    def restore(self, number: int) -> None:
+        raise NotImplementedError
+
+
+DATASET = MadeUp(Machine(1, 10, 60), 1, Way(50, 20_000, 20_000, 20_000))
+ARRIVALS = list(DATASET.arrivals())
+FAILED = 7
+
+
+def survived(survives: bool = True) -> Survival:
+    """One batch failed after the node died."""
+    server = Pair(survives)
+    found = Survival(server, DATASET, 50)
+    inserted = []
+    for number, arrival in enumerate(ARRIVALS):
+        found.call(number, inserted.append)(arrival.batch)
+    assert len(inserted) == len(ARRIVALS) and server.lost == [1]
+    found.failed(FAILED)
+    return found
+
+
+def store(without: Callable[[int], bool] = lambda number: False) -> dict[tuple[int, int], tuple[Any, ...]]:
+    kept: dict[tuple[int, int], tuple[Any, ...]] = {}
+    for number, arrival in enumerate(ARRIVALS):
+        if not without(number):
+            for pv, ts, *rest in zip(*(values.tolist() for values in arrival.batch), strict=True):
+                kept[pv, ts] = tuple(rest)
+    return kept
+
+
+def pieces(kept: dict[tuple[int, int], tuple[Any, ...]]) -> list[Batch]:
+    rows = [(*key, *rest) for key, rest in kept.items()]
+    types = "i4", "i8", "f8", "i2", "i2"
+    whole = Batch(*(np.array(values, dtype) for values, dtype in zip(zip(*rows, strict=True), types, strict=True)))
+    half = len(rows) // 2
+    return [Batch(*(values[:half] for values in whole)), Batch(*(values[half:] for values in whole))]
+
+
+def test_all_that_was_acknowledged_is_there_with_or_without_what_was_not() -> None:
+    for kept in (store(), store(lambda number: number == FAILED)):
+        survival = survived()
+        assert survival.verify(pieces(kept), len(ARRIVALS)) == len(kept)
+        facts = survival.facts()
+        assert facts["lost_samples"] == 0 and facts["failed_batches"] == 1
+        assert DATASET.total - 50 <= facts["acknowledged_samples"] < DATASET.total  # type: ignore[operator]
+
+
+def test_what_is_lost_is_counted_or_voids_the_phase_where_it_may_not_be() -> None:
+    kept = store()
+    for key in list(store(lambda number: number != 3))[:4]:
+        del kept[key]
+    survival = survived(survives=False)
+    survival.verify(pieces(kept), len(ARRIVALS))
+    assert survival.facts()["lost_samples"] == 4
+    with pytest.raises(Wrong, match=r"4 of [0-9,]+ acknowledged samples are lost with a node"):
+        survived().verify(pieces(kept), len(ARRIVALS))
+
+
+def test_what_was_never_written_and_what_is_there_twice_is_found() -> None:
+    kept = store()
+    key, (value, *rest) = next(iter(kept.items()))
+    with pytest.raises(Wrong, match="1 samples are not as they were written"):
+        survived(False).verify(pieces({**kept, key: (value + 0.5, *rest)}), len(ARRIVALS))
+    with pytest.raises(Wrong, match="twice"):
+        survived(False).verify([*pieces(kept), pieces(kept)[0]], len(ARRIVALS))
+
+
+def test_a_phase_that_was_over_before_has_found_out_nothing() -> None:
+    with pytest.raises(Wrong, match="before the node was to be killed"):
+        Survival(Pair(True), DATASET, 50).verify([], 0)
+
+
+def test_who_has_no_node_to_lose_is_refused(shell: Shell) -> None:
+    words = ("-p", "kill_percent=50", "-p", "variables=10", "-p", "per_half_hour=10", "--phases", "insert")
+    ended = shell.dyno("run", "series", "-e", "sqlite", *words, "--samples", "1", "-o", shell.file)
+    assert ended.status == 3 and "has no node to lose" in ended.out + ended.err
+    alone = Pair(True)
+    alone.copies = 1
+    with pytest.raises(Refused, match="keeps each sample once"):
+        Survival(alone, DATASET, 50)
+    ended = shell.dyno("run", "series", "-e", "cassandra:replication=3", "-p", "variables=10")
+    assert ended.status == 2 and is_one_line(ended.err) and "nodes=3" in ended.err
