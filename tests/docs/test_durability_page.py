@@ -57,7 +57,7 @@ def _word(value: object) -> object:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-@pytest.mark.parametrize("name", ["tiers", "journals", "archives", "zodb", "relstorage", "arrays"])
+@pytest.mark.parametrize("name", ["tiers", "journals", "archives", "zodb", "relstorage", "arrays", "objectstores"])
 def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -> None:
     for row in table(name):
         verdict, _, why = row["verdict"].partition(": ")
@@ -71,7 +71,10 @@ def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -
 
 def test_every_tier_of_every_server_of_time_series_stands_in_its_table() -> None:
     told = [(row["engine"], row["tier"]) for row in table("archives")]
-    alone = [registry.engine(name) for name in ("clickhouse", "influxdb", "questdb", "victoriametrics")]
+    alone = [
+        registry.engine(name)
+        for name in ("cassandra", "clickhouse", "hbase", "influxdb", "questdb", "victoriametrics")
+    ]
     assert told == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
 
 
@@ -88,6 +91,12 @@ def test_every_tier_of_every_engine_of_arrays_alone_stands_in_its_table() -> Non
     alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) in whole]
     wanted = [(spec.name, tier.value) for spec in alone for tier in spec.tiers]
     assert sorted(told) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
+
+
+def test_every_tier_of_every_object_store_stands_in_its_table() -> None:
+    told = [(row["engine"], row["tier"]) for row in table("objectstores")]
+    able = [spec for spec in registry.engines_for(registry.suite("objectstore")) if not spec.floor]
+    assert sorted(told) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
 def test_every_journal_of_sqlite_stands_in_the_other_table_at_every_tier_that_it_gives() -> None:

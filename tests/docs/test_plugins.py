@@ -86,7 +86,7 @@ def test_list_shows_them(dyno: Run) -> None:
 
 def test_the_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
     for tier in Tier:
-        words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5")
+        words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5", "--phases", "all")
         found = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
         rows = [cell for cell in found if cell["engine"] == "sqlite-kv"]
         assert len(rows) == 12
@@ -147,7 +147,7 @@ def test_bytes_parts_and_kinds_are_in_every_form(dyno: Run, swept: Path) -> None
     assert list(quick["latency_by_kind_ns"]) == ["shuffled", "reversed"]
     parts = sum(times["p50"] for times in quick["latency_by_part_ns"].values())
     assert 0 < parts <= quick["latency_ns"]["max"] * 2
-    lines = dyno("show", str(swept)).stdout
+    lines = dyno("show", str(swept), "--all").stdout
     assert "1 MB/s" in lines and "tier" not in lines.split("In short")[0]
     assert re.search(r"p50 of shuffled\s", lines) and re.search(r"p50 of\s+copy", lines)
     csv_ = dyno("show", str(swept), "--csv").stdout.splitlines()

@@ -1,0 +1,18 @@
+"""Dyno from Python: to measure, to read what was measured, to compare. What commands print stands on the same.
+
+Documented in docs/library.md, which a test holds to what is here. No command and no engine may be imported here.
+"""
+
+from __future__ import annotations
+
+from dyno.library.comparing import Change as Change
+from dyno.library.comparing import Check as Check
+from dyno.library.comparing import Comparison as Comparison
+from dyno.library.comparing import Comparisons as Comparisons
+from dyno.library.comparing import check as check
+from dyno.library.comparing import compare as compare
+from dyno.library.result import Picture as Picture
+from dyno.library.result import Result as Result
+from dyno.library.result import Row as Row
+from dyno.library.result import load as load
+from dyno.library.running import run as run

@@ -1,0 +1,205 @@
+"""Ratios with intervals and verdicts, as objects: within a run, of two runs, and the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dyno.library.result import Result, loaded
+from dyno.model import UsageError
+from dyno.report import compared, notebook, words
+from dyno.report.compared import Section
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats import between as two
+from dyno.stats import compare as one
+from dyno.stats.gate import Judged, gate
+from dyno.stats.metric import Metric
+from dyno.stats.metric import metric as named
+from dyno.stats.verdict import MARGIN, Verdict
+
+if TYPE_CHECKING:
+    import pandas
+
+Given = Result | str | Path
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row as seen from another one, its baseline."""
+
+    phase: str
+    tier: str | None
+    params: Mapping[str, Any]
+    metric: str
+    engine: str
+    baseline: str
+    """An engine as it was asked for; of two runs, the file of the earlier one."""
+    kind: str
+    """'faster', 'slower', 'alike' (no difference over the margin) or 'unclear'."""
+    ratio: float | None
+    """Of speeds, so that over 1 is faster, of times too; None from under three blocks."""
+    low: float | None
+    high: float | None
+    """The 99 % interval."""
+    bound: float | None
+    """The least difference of what is faster or slower; the largest of what is alike. A share."""
+    blocks: int
+    more: int | None
+    """Of 'unclear': about so many more samples would tell."""
+    text: str
+    """The verdict in words."""
+
+
+@dataclass(frozen=True)
+class Change(Comparison):
+    """A row of a gate."""
+
+    state: str
+    """'slower' than the margin allows, 'fine' or 'unclear'."""
+
+
+class Comparisons(Sequence[Comparison]):
+    """What `compare` finds: a sequence of comparisons, which says how they were made."""
+
+    def __init__(
+        self, rows: Sequence[Comparison], sections: Sequence[Section], lines: Sequence[str], data: dict[str, Any]
+    ) -> None:
+        self._rows, self._data = tuple(rows), data
+        self.sections, self.lines = list(sections), list(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `dyno compare --json`: docs/compare-json.md."""
+        return self._data
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A line for each comparison, with its fields as columns, and a column `param_NAME` for each parameter.
+        Raises UsageError without pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError(
+                "A DataFrame needs pandas, which is not installed: pip install 'dyno-bench[parquet]'"
+            ) from None
+        return pandas.DataFrame([_flat(row) for row in self._rows])
+
+    def to_markdown(self) -> str:
+        """The tables of `dyno compare --markdown`."""
+        return compared.markdown(self.sections, self.lines)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._rows[at]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{row.phase}: {row.engine} against {row.baseline}: {row.text}" for row in self._rows)
+
+    def _repr_html_(self) -> str:
+        return notebook.sections(self.sections, self.lines)
+
+
+class Check(Comparisons):
+    """What `check` finds: the comparisons, each with its state, and whether the gate is passed."""
+
+    passed: bool
+    lost: tuple[str, ...]
+    """Rows that had a number before and have none now, each in words: they fail the gate."""
+
+
+def compare(
+    run: Given,
+    other: Given | None = None,
+    *,
+    baseline: str | None = None,
+    metric: str | None = None,
+    margin: float = MARGIN,
+    halves: bool = False,
+) -> Comparisons:
+    """Engines within a run, seen from `baseline` (None: the fastest of each phase); or `other`, a later run, seen
+    from `run`; or with `halves` the second half of a run's blocks seen from the first. `metric` None: what fits the
+    phase. `margin`: a share; what is shown to differ by no more is alike. Raises UsageError."""
+    by = None if metric is None else named(metric)
+    if baseline is not None and (other is not None or halves):
+        raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
+    if halves and other is not None:
+        raise UsageError("halves are of one run")
+    before = loaded(run)
+    if halves:
+        return _between(*two.halves(before), by, margin)
+    return _within(before, baseline, by, margin) if other is None else _between(before, loaded(other), by, margin)
+
+
+def check(
+    run: Given, against: Given, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
+) -> Check:
+    """The gate of `dyno check`: fails where a row of `run` is shown to be slower than in `against` by more than the
+    margin, or has no number any more; with `strict`, also where one can't tell. Raises UsageError."""
+    by = None if metric is None else named(metric)
+    before, after = loaded(against), loaded(run)
+    found = two.between(before, after, by, margin)
+    judged = gate(found, margin)
+    states = [row.state for row in judged]
+    passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)
+    sections = [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))]
+    lines = [*compared.gone(found), *compared.conditions(after), compared.how(found.paired)]
+    lines.append(compared.summary(states, len(found.lost), margin, strict))
+    told = {**compared.between_data(before, after, found, margin, judged), "passed": passed}
+    made = Check([_judged(row, before) for row in judged], sections, lines, told)
+    made.passed = passed
+    made.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in found.lost)
+    return made
+
+
+def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
+    one.check_baseline(run, baseline)
+    found = one.tables(run, by)
+    rows = [
+        Comparison(c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked, *_told(c))
+        for table in found
+        for c in one.against(table, baseline, margin)
+    ]
+    lines = [*words.answers(run), *compared.conditions(run), f"{compared.WITHIN} {compared.equal(margin)}"]
+    sections = compared.within(run, found, baseline, margin)
+    return Comparisons(rows, sections, lines, compared.within_data(run, found, baseline, margin))
+
+
+def _told(found: one.Comparison) -> tuple[Any, ...]:
+    return found.baseline.asked, *_verdict(found.verdict)
+
+
+def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
+    found = two.between(before, after, by, margin)
+    rows = [Comparison(*_change(change, before)) for change in found.changes]
+    sections = [compared.changed(before, after, found.differences), *compared.between(found, varying(after))]
+    how = f"{compared.how(found.paired)} {compared.equal(margin)}"
+    lines = [*compared.gone(found), *compared.conditions(after), how]
+    return Comparisons(rows, sections, lines, compared.between_data(before, after, found, margin))
+
+
+def _judged(found: Judged, before: Run) -> Change:
+    return Change(*(*_change(found.change, before), found.state))
+
+
+def _change(found: two.Change, before: Run) -> tuple[Any, ...]:
+    cell = found.after.cell
+    place = found.after.phase, cell.tier_name, dict(cell.params), found.metric.name, cell.asked
+    return *place, str(before.path), *_verdict(found.verdict)
+
+
+def _verdict(found: Verdict) -> tuple[Any, ...]:
+    """The last fields of a comparison."""
+    figures = found.ratio, found.low, found.high, found.bound, found.blocks, found.more
+    return found.kind, *figures, words.verdict(found)
+
+
+def _flat(row: Comparison) -> dict[str, Any]:
+    whole = asdict(row)
+    params = whole.pop("params")
+    return {**whole, **{f"param_{name}": value for name, value in params.items()}}

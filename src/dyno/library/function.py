@@ -1,0 +1,133 @@
+"""A callable, measured in this process by Dyno's loop, and the gate against what was measured of it before.
+
+Unlike a run's trials, the samples are not of fresh processes: where things happen to lie in memory is the same for
+all of them, and is in no interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import process_time_ns
+from typing import Any
+
+from dyno.histogram import Recorder, percentiles
+from dyno.measure.loops import pick
+from dyno.measure.measure import measure
+from dyno.model import Wrong
+from dyno.pace import Pace
+from dyno.report import words
+from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
+from dyno.stats.gate import CHANCE, chance
+from dyno.stats.verdict import Verdict, judge
+from dyno.suite import Failure, Operations
+
+SLICE = 1_000
+"""Operations of a slice, as far as there are fewer arguments: their answers are kept while it lasts."""
+METRICS = ("time", "cpu")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found of a callable; times in ns."""
+
+    operations: int
+    time_ns: tuple[float, ...]
+    """For each operation, in each sample: elapsed time by operations, Dyno's own between operations in it."""
+    cpu_ns: tuple[float, ...]
+    """The same of the CPU time of the process."""
+    latency_ns: dict[str, int | None]
+    """`p50`, `p90`, `p95`, `p99`, `p999` and `max` of all samples' operations."""
+    loop: str
+    """'native' or 'python'."""
+
+    @property
+    def time(self) -> Estimate:
+        """The median over samples, and its 95 % interval."""
+        return estimate(self.time_ns)
+
+    @property
+    def cpu(self) -> Estimate:
+        return estimate(self.cpu_ns)
+
+    def values(self, metric: str) -> tuple[float, ...]:
+        return self.time_ns if metric == "time" else self.cpu_ns
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What came of a callable seen from before."""
+
+    passed: bool
+    verdict: Verdict
+    """On the ratio of speeds: over 1 is faster."""
+
+    @property
+    def text(self) -> str:
+        return words.verdict(self.verdict)
+
+
+def measured(
+    function: Callable[[Any], Any],
+    arguments: Sequence[Any],
+    samples: int,
+    seconds: float,
+    check: Callable[[Any, Any], bool] | None = None,
+) -> Measured:
+    """`function` is called with each of the arguments in turn, and again from the first, for `seconds` in each
+    sample.
+
+    `check`: given an argument and the answer, whether that is right; outside the timed region. Raises AssertionError
+    for a wrong answer and for an error of the function's, and ValueError without arguments.
+    """
+    if not len(arguments):
+        raise ValueError("there are no arguments to call it with")
+    part = list(arguments) * math.ceil(SLICE / len(arguments))
+    slices = [Operations(lambda _: (function,), part, partial(_checked, part, check))]
+    pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
+    times, cpu, operations = [], [], 0
+    # The first is not counted: it warms up.
+    for number in range(samples + 1):
+        begun = _Moment()
+        tally = measure(lambda _: iter(slices), pace, begun)
+        spent = process_time_ns() - begun.ns - sum(tally.paused)
+        if tally.void is not None:
+            raise AssertionError(tally.void)
+        if number:
+            times.append(tally.elapsed_ns / tally.operations)
+            cpu.append(max(spent, 1) / tally.operations)
+            operations += tally.operations
+            latency.merge(tally.latency)
+    return Measured(operations, tuple(times), tuple(cpu), percentiles([latency.encode()]), pick().NAME)
+
+
+class _Moment:
+    """What it is called at: the CPU time of the process when all is built, and the measuring begins."""
+
+    ns = 0
+
+    def __call__(self) -> None:
+        self.ns = process_time_ns()
+
+
+def _checked(part: Sequence[Any], check: Callable[[Any, Any], bool] | None, answers: Sequence[Any]) -> int:
+    for argument, answer in zip(part, answers, strict=False):
+        if isinstance(answer, Failure):
+            raise Wrong(f"the measured call of {argument!r} raised {answer.error}")
+        if check is not None and not check(argument, answer):
+            raise Wrong(f"the measured call of {argument!r} returned {answer!r}, which is wrong")
+    return len(answers)
+
+
+def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate:
+    """The gate on times of an operation: it fails where they are shown to be longer by more than the margin, which
+    chance does in one of a hundred cases at most."""
+    fewest = min(len(now), len(before))
+    ratio = estimate(before).median / estimate(now).median
+    if fewest < FEWEST_TRIALS:
+        return Gate(True, judge(None, ratio, fewest, margin))
+    # Of speeds, as everywhere: the inverse of times.
+    found = apart(before, now)
+    return Gate(chance(found, -math.log1p(margin)) > CHANCE, judge(found, ratio, fewest, margin))

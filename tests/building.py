@@ -1,0 +1,52 @@
+"""Source distributions and wheels of Dyno, built from a copy of the sources alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from shell import TESTS, Ended, Shell
+
+REPOSITORY = TESTS.parent
+# What a build takes; of the sources, not what was built before.
+PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "src", "rust")
+UNWANTED = ("*.so", "*.egg-info", "__pycache__", "target", "build")
+PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+
+
+def copy(target: Path) -> Path:
+    """The sources of a checkout, without what was built."""
+    target.mkdir()
+    for name in PARTS:
+        path = REPOSITORY / name
+        if path.is_dir():
+            shutil.copytree(path, target / name, ignore=shutil.ignore_patterns(*UNWANTED))
+        else:
+            shutil.copy(path, target)
+    return target
+
+
+def without_cargo() -> str:
+    """PATH without the directories that have a Rust toolchain."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if not (Path(folder) / "cargo").exists())
+
+
+def sdist(shell: Shell, place: Path) -> Path:
+    """The source distribution, as its build back end makes it; the sources are gone then."""
+    source, made = copy(place / "source"), place / "sdist"
+    made.mkdir()
+    ended = shell.sh("sh", "-c", 'cd "$1" && exec "$2" -c "$3" "$4"', "-", source, sys.executable, SDIST, made)
+    assert ended.status == 0, ended.err
+    shutil.rmtree(source)
+    (found,) = made.iterdir()
+    return found
+
+
+def wheel(shell: Shell, source: Path, place: Path) -> Ended:
+    """Builds one with what is installed here, into `place`; without asking for anything from elsewhere."""
+    words = ("--no-deps", "--no-index", "--no-build-isolation", "--no-cache-dir", "--wheel-dir", place)
+    return shell.sh(sys.executable, *PIP, "wheel", source, *words)

@@ -1,0 +1,23 @@
+"""The documentation builds as a site, with every page in it and every link and anchor where it says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from pages import DOCS, ROOT
+from shell import Shell
+
+
+def test_it_builds_without_a_warning(shell: Shell, tmp_path: Path) -> None:
+    words = ("build", "--strict", "--config-file", ROOT / "mkdocs.yml", "--site-dir", tmp_path / "site")
+    ended = shell.sh(sys.executable, "-m", "mkdocs", *words)
+    assert ended.status == 0, ended.out + ended.err
+    built = {path.relative_to(tmp_path / "site").with_suffix("") for path in (tmp_path / "site").rglob("*.html")}
+    pages = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
+    assert pages <= built
+    home = (tmp_path / "site" / "index.html").read_text()
+    assert "tutorials/choosing-a-store.html" in home
+    # What is outside of it is named, and not linked.
+    assert not re.search(r'href="[^"]*\.\./examples', (tmp_path / "site" / "ci.html").read_text())

@@ -1,0 +1,36 @@
+"""docs/library.md says all that the library has, and its script does what it says."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+
+from pages import blocks, named, read, sections
+from shell import Shell
+
+import dyno
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_every_field_and_method_is_documented() -> None:
+    found = sections(read("library.md"))
+    tables = {**named(found["A result"]), **named(found["Comparisons"])}
+    rows = {field.name for kind in (dyno.Row, dyno.Comparison) for field in fields(kind)}
+    told = {name.partition("(")[0] for name in tables}
+    assert rows | public(dyno.Result) == told
+    functions = {name.removeprefix("dyno.").partition("(")[0] for name in named(found["Functions"])}
+    assert functions == {name for name in dyno.__all__ if name[0].islower()}
+
+
+def test_the_script_runs_compares_and_plots(shell: Shell) -> None:
+    (script,) = [block.text for block in blocks(read("library.md")) if block.language == "python"]
+    assert len(script.strip().splitlines()) <= 12
+    ended = shell.sh(sys.executable, "-c", script)
+    assert ended.status == 0, ended.err
+    assert "rand-key: lmdb against sqlite" in ended.out
+    assert "throughput_median" in ended.out
+    assert (shell.home / "throughput.svg").read_text().startswith("<svg")
+    assert list(shell.home.glob("records-*.json"))

@@ -1,0 +1,168 @@
+"""Dyno from Python: the objects say what the commands print, and `import dyno` costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import fields
+from html.parser import HTMLParser
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from shell import Shell
+from stats.madeup import a_cell, of_rates, reads, written
+
+import dyno
+from dyno.model import UsageError
+from dyno.run.plan import Asked
+
+FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Path:
+    """A run of two engines, one of which is twice as fast."""
+    return written(reads(lmdb=FAST, sqlite=SLOW), tmp_path / "both.json")
+
+
+class Tags(HTMLParser):
+    """Whether every element is closed in its turn, and what text there is."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_importing_it_imports_nothing_that_takes_long(shell: Shell) -> None:
+    ended = shell.sh(sys.executable, "-c", "import dyno, sys; dyno.__version__; print(*sys.modules)")
+    loaded = {name for name in ended.out.split() if name.startswith("dyno.")}
+    assert (loaded, ended.status) == (set(), 0)
+    assert {"numpy", "click", "rich", "psutil", "msgspec"} & set(ended.out.split()) == set()
+
+
+def test_its_names_are_found_and_others_are_not() -> None:
+    assert {"run", "load", "compare", "check", "Result", "UsageError"} <= set(dir(dyno))
+    assert all(getattr(dyno, name) is not None for name in dir(dyno))
+    with pytest.raises(AttributeError, match="no attribute 'measure_all'"):
+        dyno.measure_all  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("first", ["", "import dyno.run.plan; ", "import dyno.cli.run; "])
+def test_run_can_be_called_whatever_was_imported_before(shell: Shell, first: str) -> None:
+    program = f"{first}import dyno\ntry: dyno.run('nosuite')\nexcept dyno.UsageError as e: print(e)"
+    ended = shell.sh(sys.executable, "-c", program)
+    assert "nosuite is not known" in ended.out.replace("'", ""), ended.err
+
+
+def test_run_takes_all_that_can_be_asked_for() -> None:
+    own = {"path", "overwrite", "resume", "blocks", "work_dir", "observer"}
+    from dyno.library import run
+
+    assert set(signature(run).parameters) - own == {field.name for field in fields(Asked)}
+
+
+def test_a_result_has_the_rows_of_the_table(both: Path) -> None:
+    result = dyno.load(both)
+    assert (result.suite, result.path, result.complete) == ("records", both, True)
+    row = result.row("lmdb", "read")
+    assert row.throughput is not None and row.throughput.median == pytest.approx(1002)
+    assert [found.engine for found in result] == ["lmdb", "sqlite"]
+    told = result.to_dict()["cells"]
+    assert [(cell["engine"], cell["throughput"]["median"]) for cell in told] == [
+        (found.engine, found.throughput and found.throughput.median) for found in result.rows
+    ]
+    assert "8 of 8 trials" in repr(result)
+    with pytest.raises(LookupError, match="0 rows of duckdb"):
+        result.row("duckdb", "read")
+
+
+def test_tables_have_the_columns_of_the_csv_and_na_where_nothing_is_known(both: Path) -> None:
+    result = dyno.load(both)
+    frame, arrow = result.to_pandas(), result.to_arrow()
+    assert list(frame.columns) == arrow.column_names
+    assert frame["throughput_median"].tolist() == arrow["throughput_median"].to_pylist()
+    assert frame["samples"].tolist() == [4, 4]
+    assert frame["response_p99_ns"].isna().all() and frame.attrs["suite"] == "records"
+    each = result.to_pandas(samples=True)
+    assert len(each) == 8 and each["started"].dtype.kind == "M"
+    assert each.groupby("engine")["per_second"].median().to_dict() == {"lmdb": 1002, "sqlite": 501}
+
+
+def test_a_comparison_says_what_the_command_prints(both: Path, shell: Shell) -> None:
+    found = dyno.compare(both, baseline="sqlite")
+    (row,) = found
+    assert (row.engine, row.baseline, row.kind, row.blocks) == ("lmdb", "sqlite", "faster", 4)
+    assert row.ratio == pytest.approx(2.0, rel=0.02)
+    printed = json.loads(shell.dyno("compare", both, "--baseline", "sqlite", "--json").out)
+    assert found.to_dict() == printed
+    assert row.text in repr(found) and row.text == printed["comparisons"][0]["text"]
+    assert found.to_pandas().loc[0, "ratio"] == row.ratio
+    assert isinstance(found.to_pandas(), pandas.DataFrame)
+
+
+def test_the_gate_fails_on_what_is_slower_and_passes_on_what_is_not(both: Path, tmp_path: Path) -> None:
+    slower = written(reads(lmdb=[v / 3 for v in FAST], sqlite=SLOW), tmp_path / "slower.json")
+    judged = dyno.check(slower, both)
+    assert not judged.passed
+    assert {row.engine: row.state for row in judged if isinstance(row, dyno.Change)} == {
+        "lmdb": "slower",
+        "sqlite": "fine",
+    }
+    assert dyno.check(both, both).passed
+    (lost,) = dyno.check(written(reads(lmdb=FAST, sqlite=[None] * 4), tmp_path / "gone.json"), both).lost
+    assert lost.startswith("sqlite, read: ")
+
+
+def test_a_notebook_gets_whole_tables_with_every_text_escaped(tmp_path: Path) -> None:
+    evil = a_cell("lmdb", note="<b>&")
+    run = written(
+        of_rates((evil, {"read": FAST}), (a_cell("sqlite", note="<b>&"), {"read": SLOW}), phases=["read"]),
+        tmp_path / "e",
+    )
+    result = dyno.load(run)
+    page = Tags(result._repr_html_())
+    assert page.seen.count("table") == 1 and "lmdb" in page.text and "1,002" in page.text
+    compared = Tags(result.compare()._repr_html_())
+    assert "at least" in compared.text and "table" in compared.seen
+
+
+def test_a_chart_is_a_picture(both: Path, tmp_path: Path) -> None:
+    drawn = dyno.load(both).plot("throughput", tmp_path / "c.svg", dark=True)
+    assert drawn._repr_svg_().startswith("<svg") and (tmp_path / "c.svg").read_text() == drawn.svg
+    assert drawn.save(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UsageError, match=r"\.svg or \.png"):
+        drawn.save(tmp_path / "c.pdf")
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda run: dyno.load(run.with_name("none.json")), "none.json"),
+        (lambda run: dyno.compare(run, baseline="duck"), "engine duck is not known"),
+        (lambda run: dyno.compare(run, metric="p98"), "metric p98 is not known"),
+        (lambda run: dyno.compare(run, run, baseline="lmdb"), "baseline is for engines within a run"),
+        (lambda run: dyno.load(run).plot("throughputs"), "throughputs is not known"),
+        (lambda run: dyno.run("records", "sqlite", tier="forever"), "tier forever is not known"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(both: Path, call: Any, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(both)
+    assert line in str(caught.value).replace("'", "") and "\n" not in str(caught.value)

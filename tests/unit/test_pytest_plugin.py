@@ -1,0 +1,108 @@
+"""The plug-in of pytest, as a project of a user's runs it: a planted slowdown fails its gate, and noise does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import junitparser
+import pytest
+from shell import TESTS, Ended, Shell
+
+TEST = """
+import pytest
+
+def work(count):
+    return sum(range(count))
+
+@pytest.mark.parametrize("size", [COUNT])
+def test_sum(dyno_bench, size):
+    found = dyno_bench(work, [size, size + 1], check=lambda count, sum: sum == count * (count - 1) // 2)
+    assert found.operations > 0 and found.time.low <= found.time.median <= found.time.high
+    assert found.latency_ns["p50"] <= found.latency_ns["p99"] and found.cpu.median > 0
+"""
+QUICK = ("--dyno-seconds", "0.02", "--dyno-samples", "6")
+
+
+@pytest.fixture
+def project(shell: Shell) -> Any:
+    """Runs pytest in a directory of its own, on a test file of that text."""
+
+    def run(text: str, *words: object) -> Ended:
+        (shell.home / "test_mine.py").write_text(text)
+        plugin = ("-p", "dyno.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
+        return shell.sh(sys.executable, "-m", "pytest", "-q", *plugin, *QUICK, *words)
+
+    return run
+
+
+def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: Any, shell: Shell) -> None:
+    saved = project(TEST.replace("COUNT", "200"), "--dyno-save", "base.json")
+    assert saved.status == 0, saved.out
+    assert "test_sum" in saved.out and "95 %" in saved.out
+    base = json.loads((shell.home / "base.json").read_text())
+    ((name, found),) = base["tests"].items()
+    assert len(found["time_ns"]) == len(found["cpu_ns"]) == 6
+    # Of another size, so that the name stays: what it does takes some 100 times as long.
+    slow = TEST.replace("COUNT", "200").replace("sum(range(count))", "[sum(range(count)) for _ in range(100)][0]")
+    # By CPU time, which other work on the machine does not change.
+    words = ("--dyno-baseline", "base.json", "--dyno-metric", "cpu", "--junitxml", "j.xml")
+    failed = project(slow, *words)
+    assert failed.status == 1, failed.out
+    assert "slower than the baseline allows (10%)" in failed.out and "cpu [95 %" in failed.out
+    (suite,) = junitparser.JUnitXml.fromfile(str(shell.home / "j.xml"))
+    assert suite.failures == 1
+    # By time, with a baseline a million times as fast.
+    fast = {kind: [value / 1e6 for value in values] for kind, values in found.items()}
+    (shell.home / "fast.json").write_text(json.dumps({**base, "tests": {name: fast}}))
+    assert project(TEST.replace("COUNT", "200"), "--dyno-baseline", "fast.json").status == 1
+    # One a million times as slow: whatever the machine does meanwhile, this is not slower.
+    slowed = {kind: [value * 1e6 for value in values] for kind, values in found.items()}
+    (shell.home / "slow.json").write_text(json.dumps({**base, "tests": {name: slowed}}))
+    passed = project(TEST.replace("COUNT", "200"), "--dyno-baseline", "slow.json")
+    assert passed.status == 0, passed.out
+
+
+def test_a_wrong_answer_and_an_error_fail_the_test(project: Any) -> None:
+    wrong = project("def test_it(dyno_bench):\n    dyno_bench(abs, [-1], check=lambda given, got: got == given)\n")
+    assert wrong.status == 1 and "returned 1, which is wrong" in wrong.out
+    error = project("def test_it(dyno_bench):\n    dyno_bench(len, [3])\n")
+    assert error.status == 1 and "the measured call of 3 raised TypeError" in error.out
+    twice = project("def test_it(dyno_bench):\n    dyno_bench(dict)\n    dyno_bench(dict)\n")
+    assert twice.status == 1 and "name the second one" in twice.out
+
+
+def test_a_new_test_is_said_to_be_new_and_passes(project: Any, shell: Shell) -> None:
+    (shell.home / "base.json").write_text('{"schema": 1, "tests": {}}')
+    ended = project("def test_it(dyno_bench):\n    dyno_bench(dict)\n", "--dyno-baseline", "base.json")
+    assert ended.status == 0 and "not in the baseline" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "line"),
+    [
+        (None, (), "base.json: No such file"),
+        ("{}", (), "not written by --dyno-save"),
+        ('{"schema": 2, "tests": {}}', (), "of schema 2"),
+        ('{"schema": 1, "tests": {}}', ("--dyno-margin", "wide"), "--dyno-margin wide"),
+        ('{"schema": 1, "tests": {}}', ("--dyno-samples", "1"), "--dyno-samples wants 3 or more"),
+    ],
+)
+def test_what_is_no_baseline_is_said_before_any_test_runs(
+    project: Any, shell: Shell, content: str | None, words: tuple[str, ...], line: str
+) -> None:
+    if content is not None:
+        (shell.home / "base.json").write_text(content)
+    ended = project("def test_it(): raise SystemExit(7)\n", "--dyno-baseline", "base.json", *words)
+    assert ended.status == 4 and line in ended.out + ended.err
+
+
+def test_tests_that_do_not_measure_import_nothing_of_it(project: Any) -> None:
+    ended = project("import sys\ndef test_it(): assert not {'dyno.library', 'dyno.measure'} & set(sys.modules)\n")
+    assert ended.status == 0, ended.out
+
+
+def test_the_plug_in_is_found_by_its_entry_point() -> None:
+    declared = (TESTS.parent / "pyproject.toml").read_text()
+    assert '[project.entry-points.pytest11]\n"dyno.pytest_plugin" = "dyno.pytest_plugin"\n' in declared
