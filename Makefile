@@ -8,7 +8,8 @@ DEMO := demo
 # Two processes of tests, a file of tests each: more would disturb those that measure.
 WORKERS ?= -n 2 --dist loadfile
 # The servers that the tests start for themselves, and what has an interpreter of its own.
-SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse sysbench
+SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
+	sysbench versitygw minio
 # What is imported is compiled to bytecode then; most never is.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
@@ -37,12 +38,15 @@ setup: $(STAMP)
 
 # Dyno, the engines that the demo runs and the report. The build back end is in the lock file too, so nothing unpinned
 # is installed.
-$(ENGINES): requirements-demo.lock pyproject.toml rust/Cargo.toml rust/Cargo.lock $(wildcard rust/src/*.rs)
+$(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/Cargo.lock \
+		$(wildcard rust/src/*.rs rust/src/*/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || PYTHON=$(PYTHON) sh tools/system-packages python3-venv
 	$(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-demo.lock
+	@# One that was built for a single version of Python would be imported before the one for all.
+	rm -f src/dyno/_native*.so
 	$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c 'import dyno._native' 2>/dev/null || \
 		echo "The native loop was not built; for it, install a Rust toolchain (cargo) and run: make -B setup"

@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from shell import DISK, Shell
 
 # Where the tests themselves outlive their terminal (nohup), what they start would too, and wait to be ended for ever.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# No test asserts on wall-clock time, and on a busy machine an example takes what it takes.
+settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture

@@ -1,3 +1,55 @@
-"""Dyno: a dynamometer for data engines."""
+"""Dyno: a dynamometer for data engines.
+
+As a library: `run` measures, `load` reads a run file, `compare` and `check` judge. See docs/library.md. Nothing is
+imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dyno.library import Change as Change
+    from dyno.library import Check as Check
+    from dyno.library import Comparison as Comparison
+    from dyno.library import Comparisons as Comparisons
+    from dyno.library import Picture as Picture
+    from dyno.library import Result as Result
+    from dyno.library import Row as Row
+    from dyno.library import check as check
+    from dyno.library import compare as compare
+    from dyno.library import load as load
+    from dyno.library import run as run
+    from dyno.model import UsageError as UsageError
 
 __version__ = "0.1.0"
+_LIBRARY = (
+    "Change",
+    "Check",
+    "Comparison",
+    "Comparisons",
+    "Picture",
+    "Result",
+    "Row",
+    "check",
+    "compare",
+    "load",
+    "run",
+)
+__all__ = [*_LIBRARY, "UsageError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LIBRARY:
+        from dyno import library
+
+        return getattr(library, name)
+    if name == "UsageError":
+        from dyno.model import UsageError
+
+        return UsageError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +73,44 @@ class Server(Protocol):
         """Ends it for good, as fast as it goes without leaving anything behind."""
 
     def pids(self) -> Iterable[int]:
-        """Its processes, but for their descendants; nothing of a user's own, and of one that is not running."""
+        """Its processes, but for their descendants; nothing of a user's own, of one that is not running, and of
+        a node that was lost."""
+
+
+class Nodes(ABC):
+    """A server of Dyno's own that has several nodes, of which one may be lost: `isinstance` tells it from others."""
+
+    copies = 1
+    """On how many nodes each thing that is stored is kept."""
+    survives = False
+    """Whether what is acknowledged is found by who asks the others when any one node has died for good."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many nodes there are."""
+
+    @abstractmethod
+    def lose(self, number: int) -> None:
+        """As a crash ends it: SIGKILL to one node, counted from 0. The others go on."""
+
+    @abstractmethod
+    def restore(self, number: int) -> None:
+        """Starts one that was lost, with what it had on disk."""
+
+
+@dataclass(frozen=True)
+class Seldom:
+    """What an engine does once in a while: a checkpoint, a new log, a compaction. A crash in the middle of it is
+    another than one between two commits, so that whoever brings about crashes has it done on purpose."""
+
+    what: str
+    """'checkpoint'; of an engine that does nothing of the kind, what it does instead."""
+    do: Callable[[Any], object] | None = None
+    """Called with the opened engine between two commits; returns when it is done, or under way. None where there is
+    nothing of the kind: every commit does all that is ever done."""
+    every: int = 10
+    """Commits from one to the next."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +201,15 @@ class EngineSpec:
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
     its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
+    seldom: Seldom | None = None
+    """What it does once in a while only; None where nobody has said: what a crash in the middle of it does is not
+    covered."""
+    intact: Callable[[Any], str | None] | None = None
+    """Called with the opened engine: what its own check of its files finds wrong, None for nothing. None where it has
+    no such check."""
+    in_place: str = ""
+    """Why half of a transaction that changes what is there may be left by a crash: it is not judged. Empty where none
+    may."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
     """What is missing here beside modules (a server's program), with what to do about it."""
     in_memory: bool = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -82,6 +82,14 @@ class Phase:
     """An outside tool does and measures the work; what it reports is never ranked with what Dyno timed itself."""
     metric: str = "throughput"
     """What its rows are compared by: see `stats.metric`."""
+    alias: str = ""
+    """A name that needs no explaining, under which it may be asked for too, and by which the overview calls it."""
+    by_default: bool = True
+    """Measured without being named."""
+
+    def told(self) -> dict[str, Any]:
+        """What a run file says of it."""
+        return {name: value for name, value in asdict(self).items() if name != "by_default"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,13 @@ class Preset:
     samples: int
     budget: float
     timeout: float
+    phases: tuple[str, ...] = ()
+    """Those that are measured where none is asked for; none: all."""
+    until: str | None = None
+    """How narrow intervals are to be, as '10%', where neither samples nor times are asked for. There are as many
+    blocks as `samples` says at least; None: exactly so many."""
+    within: float | None = None
+    """The seconds after which no further block is begun."""
 
 
 @dataclass(frozen=True)

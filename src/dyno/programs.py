@@ -44,12 +44,23 @@ class Jar:
 
 
 @dataclass(frozen=True)
+class Jars:
+    """A program of many archives for Java: these, and all that they depend on, which Maven resolves and fetches."""
+
+    artifacts: tuple[str, ...]
+    """Each as 'group:artifact:version'; one that begins with a minus comes without what it depends on."""
+    sha256: str
+    """Of the list of all archives, in hexadecimal: for each, in the order of their names, a line of its own hash, two
+    blanks and its name, as sha256sum prints it."""
+
+
+@dataclass(frozen=True)
 class Program:
     """A program, pinned to a version and to the hash of what it is made of."""
 
     name: str
     version: str
-    source: GoModule | Jar
+    source: GoModule | Jar | Jars
 
     @property
     def home(self) -> Path:
@@ -58,12 +69,14 @@ class Program:
 
     @property
     def file(self) -> str:
-        """The name of the file that is run."""
+        """The name of the file that is run, or of the directory of the archives."""
+        if isinstance(self.source, Jars):
+            return "jars"
         return f"{self.name}.jar" if isinstance(self.source, Jar) else self.name
 
     def path(self) -> Path | None:
         """Where it is; None where it was not installed, or can't be reached."""
         found = self.home / self.file
         with suppress(OSError):
-            return found if found.is_file() else None
+            return found if found.is_dir() == isinstance(self.source, Jars) and found.exists() else None
         return None

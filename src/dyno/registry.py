@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
@@ -42,10 +43,16 @@ def _sources(kind: str) -> dict[str, str]:
     return found
 
 
+def names(kind: str) -> list[str]:
+    """Of all engines or suites, in order, whether or not they can be imported: nothing is."""
+    return sorted(_sources(kind))
+
+
 def _load(kind: str, name: str) -> Any:
     known = _sources(kind)
     if name not in known:
-        raise UsageError(unknown(kind, name, known))
+        kin = _kin(name) if kind == "engine" else []
+        raise UsageError(unknown(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")
     where = harmless(f"{kind} {name} ({known[name]})", keep="")
     try:
@@ -72,6 +79,12 @@ def _check_texts(where: str, found: Any, kind: str) -> None:
     parts = {"": found} if kind == "engine" else {name: getattr(found, name, ()) for name in Suite.__annotations__}
     for field, shown in chain.from_iterable(harmful(part, name) for name, part in parts.items()):
         raise UsageError(f"{where}: {field}: {shown:.80} is not one line of text that can be shown")
+
+
+def _kin(word: str) -> list[str]:
+    """The engines whose titles have it for a word: no engine is called 'zodb', and several are of it."""
+    wanted = word.lower()
+    return [spec.name for spec in engines() if wanted in re.findall(r"[\w.]+", spec.title.lower().replace("'s", ""))]
 
 
 @cache
@@ -109,12 +122,12 @@ def suite(name: str) -> Suite:
 
 def engines() -> Iterator[EngineSpec]:
     """Every engine that can be imported, in order of name."""
-    return (spec for name in sorted(_sources("engine")) if isinstance(spec := attempt("engine", name), EngineSpec))
+    return (spec for name in names("engine") if isinstance(spec := attempt("engine", name), EngineSpec))
 
 
 def suites() -> Iterator[Suite]:
     """Every suite that can be imported, in order of name."""
-    for name in sorted(_sources("suite")):
+    for name in names("suite"):
         found = attempt("suite", name)
         if not isinstance(found, str):
             yield found
@@ -130,7 +143,7 @@ def attempt(kind: str, name: str) -> Any:
 
 def broken() -> list[str]:
     """One line for each engine or suite that can't be imported."""
-    found = (attempt(kind, name) for kind in GROUPS for name in sorted(_sources(kind)))
+    found = (attempt(kind, name) for kind in GROUPS for name in names(kind))
     return [line for line in found if isinstance(line, str)]
 
 

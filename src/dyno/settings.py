@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from dyno import addresses
+from dyno import addresses, quantities
 from dyno.harmless import harmless
 from dyno.model import UsageError, Value
 from dyno.passwords import concealed_argument
@@ -52,12 +52,12 @@ class Setting:
 
 
 def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
-    """A parser of integers from `low` to `high`; underscores may group digits, as in Python."""
+    """A parser of integers from `low` to `high`, as people write them: 20000, 20_000, 20k, 1M, 64Ki."""
     wanted = f"a whole number from {low}" + (f" to {high}" if high is not None else " up")
 
     def parse(text: str) -> Value:
         try:
-            number = int(text)
+            number = quantities.whole(text)
         except ValueError:
             number = low - 1
         if number < low or (high is not None and number > high):
@@ -142,9 +142,14 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
     return {name: s.read(given[name], owner) if name in given else s.default for name, s in known.items()}
 
 
-def unknown(what: str, word: object, names: Iterable[str]) -> str:
-    """The line for a name that is not known."""
+def unknown(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
+    """The line for a name that is not known. `kin`: names that are meant rather than what is spelt alike."""
     names, word = list(names), shown(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
-    return f"{what} {shlex.quote(word)} is not known; {nearest(word, names)}"
+    meant = f"did you mean {_either(kin)}?" if kin else nearest(word, names)
+    return f"{what} {shlex.quote(word)} is not known; {meant}"
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

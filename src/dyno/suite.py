@@ -133,6 +133,10 @@ class Workload(Protocol):
     def prepare(self, phase: Phase) -> None:
         """Everything that the phase needs, untimed: a store that is empty, or loaded."""
 
+    def opens(self, phase: Phase) -> bool:
+        """Whether the engine is opened in the phase's own time, and so not asked what it is until that is over."""
+        return False
+
     def connect(self) -> AbstractContextManager[Any]:
         """A port on the prepared store, for one client. Entered in that client's thread or process."""
 
@@ -245,6 +249,24 @@ class Curve:
     """Those that it is drawn for; none: all."""
 
 
+class History(Protocol):
+    """Transactions without an end, which follow from a seed, through one port: what is found in a store after a crash
+    is held against them. A transaction is whole or not there."""
+
+    def open(self, engine: Engine) -> AbstractContextManager[Any]:
+        """A port on an opened engine, with what the first transaction needs: also where a crash has left some of
+        that, or all."""
+
+    def commit(self, port: Any, number: int) -> None:
+        """Transaction `number`, from 0 up; all before it are there. Acknowledged when it returns."""
+
+    def state(self, commits: int) -> Mapping[str, Any]:
+        """What there is after so many transactions, by name: of no two numbers the same."""
+
+    def found(self, port: Any) -> Mapping[str, Any]:
+        """What the store holds, in the same words. Raises `Wrong` where two ways of reading it do not agree."""
+
+
 @dataclass(frozen=True)
 class Proof:
     """A phase of which every operation is one commit, or every transaction that holds slices is, when the parameters
@@ -254,6 +276,8 @@ class Proof:
     count: str
     """The parameter that says how many commits there are."""
     params: Mapping[str, Value] = field(default_factory=dict)
+    history: Callable[[Job], History] | None = None
+    """What a crash is judged by: see `dyno crash`. None where nothing is."""
     also: Proof | None = None
     """Another phase, which commits in a way of its own. Whichever an engine does not have (Absent) is left out. The
     parameters are those of all of them together."""

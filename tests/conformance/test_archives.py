@@ -26,7 +26,18 @@ OPTIONS: Options = {
 }
 
 
-@pytest.mark.parametrize("store", [*stores(SPECS, OPTIONS)], ids=str)
+SLOW = ("cassandra", "hbase")
+"""Servers that take long to start: at the highest of their tiers alone, which are one setting apart."""
+SOAKED = ("hbase",)
+"""Those that are too large to be fetched for each run of the tests."""
+STORES = [
+    pytest.param(store, marks=pytest.mark.soak if store.spec.name in SOAKED else ())
+    for store in stores(SPECS, OPTIONS)
+    if store.spec.name not in SLOW or store.tier is list(store.spec.tiers)[-1]
+]
+
+
+@pytest.mark.parametrize("store", STORES, ids=str)
 def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
     holds(store, place, port=PORT, look="extracts-3")
 

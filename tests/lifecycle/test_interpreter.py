@@ -43,7 +43,7 @@ def elder(shell: Shell, cache: Path) -> str:
 
 
 def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: Shell, cache: Path) -> None:
-    run = ("run", "records", "-e", "elder,sqlite", "-o", shell.file, *small())
+    run = ("run", "records", "-e", "elder,sqlite", "-o", shell.file, *small(), "--all")
     assert shell.dyno(*run) == (2, "", f"dyno: engine elder needs Python {elder}: dyno install elder\n")
     status, out, err = shell.dyno("install", "elder")
     if "pip failed" in out:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -106,7 +107,7 @@ def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=str)
 def test_in_every_encoding_a_table_has_units_and_bars(shell: Shell, environment: dict[str, str]) -> None:
-    out = said(shell, ("show", "r.json"), environment).decode("latin-1")
+    out = said(shell, ("show", "r.json", "--all"), environment).decode("latin-1")
     (head, *_) = (line for line in out.splitlines() if line.startswith("engine "))
     rows = [line for line in out.splitlines() if "value_size=" in line and "#" in line]
     end = head.index("p99") + len("p99")
@@ -364,6 +365,24 @@ def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(sh
     assert shell.left() == []
 
 
+@pytest.mark.parametrize("more", [(), ("--overwrite",)])
+def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
+    shell: Shell, ran: bytes, more: tuple[str, ...]
+) -> None:
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
+    words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "r.json" if more else "new.json", *more)
+    with shell.started(*words) as run:
+        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
+        os.killpg(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=PATIENCE)
+    assert (run.returncode, out, err.splitlines()[-1]) == (130, "", "dyno: interrupted")
+    assert not (shell.home / "new.json").exists()
+    # What --overwrite was to replace was replaced by a run without trials.
+    assert (shell.home / "r.json").exists() is not bool(more)
+    assert shell.strays() == []
+    assert shell.left() == []
+
+
 def test_too_few_open_files_are_one_line(shell: Shell) -> None:
     ended = bash(shell, f"ulimit -n 8; dyno {' '.join(RUN)} -o new.json")
     assert (ended.status, ended.out) == (2, "")
@@ -424,6 +443,7 @@ def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, envi
             cwd=str(shell.home),
             env={**shell.environment(), "TERM": "xterm", **environment},
             dimensions=(40, columns),
+            use_poll=True,
             encoding="utf-8",
             timeout=PATIENCE,
         )

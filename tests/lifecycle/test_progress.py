@@ -5,16 +5,21 @@ Under a pseudo-terminal, as a user sees it. Nothing is said of how often the dis
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pexpect
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
+
+from dyno.cli.progress import Display
 
 RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-TABLE = re.compile(r"engine +ops +time +op/s")
+TABLE = re.compile(r"engine +get")
 
 
 def on_terminal(shell: Shell, *words: str, columns: int = 160) -> tuple[int, str]:
@@ -26,6 +31,7 @@ def on_terminal(shell: Shell, *words: str, columns: int = 160) -> tuple[int, str
         cwd=str(shell.home),
         env=environment,
         dimensions=(40, columns),
+        use_poll=True,
         encoding="utf-8",
         timeout=PATIENCE,
     )
@@ -48,8 +54,8 @@ def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, c
     assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
     assert re.search(r"about \d:\d\d left", progress)
     assert "memory (volatile), block 1" in progress
-    assert "rand-key  tier volatile" in rest
-    assert re.search(r"^engine .*op/s.* remarks", rest, re.MULTILINE)
+    assert "tier volatile: " in rest
+    assert re.search(r"^engine +get", rest, re.MULTILINE)
     assert re.search(r"^memory +\d", rest, re.MULTILINE)
     assert plain(sent).count("Written to r.json") == 1
 
@@ -97,6 +103,14 @@ def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
     assert TABLE.search(out)
     assert "\x1b" not in out
     assert "\r" not in out
+
+
+def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:
+    out = io.StringIO()
+    bar = Progress(console=Console(file=out, width=200))
+    Display(bar).found({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
+    assert "load average 30.0 on 2 cores: others are at work" in out.getvalue()
+    assert "wait a minute" in out.getvalue()
 
 
 def test_what_an_engine_says_is_text_on_a_terminal(shell: Shell) -> None:

@@ -1,44 +1,40 @@
-"""A wheel of Dyno works without the repository."""
+"""What others install: a source distribution with all that it is built from, and a wheel that needs no repository."""
 
 from __future__ import annotations
 
-import os
-import shutil
+import re
+import subprocess
 import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
-from shell import TESTS, Shell, small
+from building import PIP, REPOSITORY, sdist, wheel, without_cargo
+from shell import Shell, small
 
-REPOSITORY = TESTS.parent
-# What a build takes; of the sources, not what was built before.
-PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "rust")
-PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("archive")
+    return sdist(Shell(place, place / "work"), place)
 
 
 @pytest.fixture
-def installed(shell: Shell, tmp_path: Path) -> Path:
-    """A directory with nothing but the wheel in it, installed. Without the native loop, which takes long to build."""
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in PARTS:
-        path = REPOSITORY / name
-        unwanted = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__", "target")
-        if path.is_dir():
-            shutil.copytree(path, source / name, ignore=unwanted)
-        else:
-            shutil.copy(path, source)
-    without = os.pathsep.join(
-        folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "cargo").exists()
-    )
-    shell.given = {"PATH": without}
+def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
+    """A directory with nothing but the wheel of the source distribution in it, installed. Without the native loop,
+    which takes long to build."""
+    shell.given = {"PATH": without_cargo()}
     wheels, target = tmp_path / "wheels", tmp_path / "installed"
-    built = shell.sh(*PIP, "wheel", source, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
+    built = wheel(shell, archive, wheels)
     assert built.status == 0, built.err
-    (wheel,) = wheels.iterdir()
-    assert wheel.name.startswith("dyno_bench-")
-    assert shell.sh(*PIP, "install", "--no-deps", "--no-index", "--target", target, wheel).status == 0
-    shutil.rmtree(source)
+    (found,) = wheels.iterdir()
+    # What has no native part is no wheel for one kind of machine.
+    assert re.fullmatch(r"dyno_bench-[\d.]+-py3-none-any\.whl", found.name)
+    assert not [name for name in zipfile.ZipFile(found).namelist() if name.endswith(".so")]
+    words = ("install", "--no-deps", "--no-index", "--target", target, found)
+    assert shell.sh(sys.executable, *PIP, *words).status == 0
     return target
 
 
@@ -48,7 +44,6 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
     where = shell.sh(sys.executable, "-c", "import dyno; print(dyno.__file__)").out
     assert where.strip() == str(installed / "dyno" / "__init__.py")
     for words in (
-        ("list",),
         ("run", "records", "-e", "sqlite,memory", "-o", shell.file, *small()),
         ("report", shell.file, "-o", "r.html"),
         ("site", shell.home, "-o", "site"),
@@ -58,3 +53,44 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
         assert ended.status == 0, ended.err
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
+    # Who has the slower loop is told, and how to get the other.
+    listed = shell.dyno("list")
+    assert listed.status == 0
+    assert re.search(r"native loop is not built here.*install a Rust toolchain", listed.out)
+    assert "python-loop" in shell.dyno("doctor", "--json").out
+
+
+def test_the_source_distribution_has_what_the_native_part_is_built_from(archive: Path) -> None:
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    tracked = subprocess.run(["git", "ls-files", "rust", "src"], cwd=REPOSITORY, capture_output=True, text=True)
+    wanted = set(tracked.stdout.split()) if tracked.returncode == 0 else {"rust/Cargo.toml", "rust/src/lib.rs"}
+    # Of a checkout where a file was just taken away, git knows it still.
+    assert {name for name in wanted if (REPOSITORY / name).exists()} - names == set()
+    assert not [name for name in names if name.endswith((".so", ".pyc")) or "/target/" in name]
+
+
+def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Path) -> None:
+    with tarfile.open(archive) as opened:
+        (info,) = [member for member in opened.getmembers() if re.fullmatch(r"[^/]+/PKG-INFO", member.name)]
+        file = opened.extractfile(info)
+        assert file is not None
+        told = message_from_bytes(file.read())
+    text = str(told.get_payload())
+    assert told["Description-Content-Type"].startswith("text/markdown")
+    assert "How Dyno measures" in text and "# Dyno" in text
+    relative = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not re.match(r"[a-z]+:", target)]
+    assert relative == []
+    assert "<img" not in text and "![" not in text
+    # Of the README, where they lead somewhere.
+    assert "](docs/methodology.md)" in (REPOSITORY / "README.md").read_text()
+
+
+def test_a_wheel_that_must_have_the_native_part_is_not_made_without(
+    archive: Path, shell: Shell, tmp_path: Path
+) -> None:
+    shell.given = {"PATH": without_cargo(), "DYNO_NATIVE": "required"}
+    built = wheel(shell, archive, tmp_path / "wheels")
+    assert built.status != 0
+    assert "cargo" in built.err.lower() + built.out.lower() or "rust" in built.err.lower() + built.out.lower()
+    assert not list((tmp_path / "wheels").glob("*.whl"))

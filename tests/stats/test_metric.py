@@ -52,6 +52,20 @@ def test_what_has_no_percentile_has_no_speed(name: str) -> None:
     assert metric(name).speed(a_sample(histogram=None, bulk=True)) is None
 
 
+def test_cpu_time_is_of_client_and_server_together_for_each_item() -> None:
+    client, server = {"user_ns": 30_000_000, "system_ns": 20_000_000}, {"user_ns": 0, "system_ns": 100_000_000}
+    found, items = metric("cpu"), a_sample().items
+    assert found.inverse
+    assert found.of(a_sample(client=client)) == pytest.approx(50_000_000 / items)
+    assert found.of(a_sample(client=client, server=server)) == pytest.approx(150_000_000 / items)
+
+
+def test_cpu_time_of_which_a_part_is_not_known_is_not_known() -> None:
+    client, few = {"user_ns": 30_000_000, "system_ns": 20_000_000}, {"user_ns": 10_000_000, "system_ns": 0}
+    assert metric("cpu").of(a_sample(client=client, server=few)) is None, "of a tick of the server's clock"
+    assert metric("cpu").of(a_sample(client=None, server=few)) is None
+
+
 def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:
     assert {name: metric(name).name for name in METRICS} == {name: name for name in METRICS}
     with pytest.raises(UsageError, match=r"^metric p95 is not known; did you mean p9+\?$"):

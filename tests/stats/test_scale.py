@@ -68,7 +68,7 @@ def calls(work: Callable[[], object]) -> int:
 
 def shown(run: Run) -> str:
     out = io.StringIO()
-    text.render(run, Console(file=out, width=200))
+    text.render(run, Console(file=out, width=200), whole=True)
     return out.getvalue()
 
 

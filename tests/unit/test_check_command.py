@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shell import Ended, Shell, is_one_line
-from stats.madeup import a_cell, a_sample, an_attempt, of_cells, reads, recorded, written
+from stats.madeup import a_cell, a_sample, an_attempt, changed, of_cells, reads, recorded, written
 
 from dyno.results import Run
 
@@ -188,3 +189,22 @@ def test_what_can_not_be_checked_is_said_in_one_line(shell: Shell, home: Path, w
     assert (status, out) == (2, "")
     assert is_one_line(err)
     assert err.startswith(f"dyno: {line}")
+
+
+def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: Path) -> None:
+    """Half the speed by others' work is no failure of the CPU time; three times the CPU time is."""
+
+    def run(name: str, rates: list[float], cpu_ns: int) -> Path:
+        made = changed(
+            reads(lmdb=rates),
+            lambda engine, sample: replace(sample, client={"user_ns": sample.items * cpu_ns, "system_ns": 0}),
+        )
+        return written(made, tmp_path / f"{name}.json")
+
+    base = run("base", [100_000.0] * 6, 2_000)
+    busy = run("busy", [50_000.0] * 6, 2_000)
+    heavy = run("heavy", [100_000.0] * 6, 6_000)
+    assert shell.dyno("check", busy, "--against", base).status == 1
+    assert shell.dyno("check", busy, "--against", base, "--metric", "cpu").status == 0
+    failed = shell.dyno("check", heavy, "--against", base, "--metric", "cpu")
+    assert failed.status == 1 and "by the CPU time of an item" in failed.out

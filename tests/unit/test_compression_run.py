@@ -169,7 +169,7 @@ def test_a_run_file_without_layout_and_facts_is_read(measured: Run, tmp_path: Pa
     old.write_text("".join(json.dumps(line) + "\n" for line in [first, *rest]))
     found = results.load(old)
     assert all(sample.facts == {} for attempt in found.attempts for sample in attempt.samples)
-    assert wide.tables(found, groups(found)) == [] and "gets  tier process" in printed(found)
+    assert wide.tables(found, groups(found)) == [] and "gets  tier process" in printed(found, whole=True)
 
 
 def test_a_layout_that_is_none_is_damage(measured: Run, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from clockwork import the_loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from dyno.suites.records import dataset
 from dyno.suites.records.dataset import (
     ABSENT,
     Dataset,
@@ -27,9 +29,32 @@ from dyno.suites.records.port import VERSION_DIGITS
 
 DEFAULT_RECORDS = next(int(setting.default) for setting in PARAMS if setting.name == "records")
 
+FIRST_OF_77 = "V+qeu6HXyo3B1"
+
 
 def small(records: int = 500, spare: int = 0, value_size: int = 150, seed: int = 1) -> Dataset:
     return Dataset(records, spare, value_size, seed)
+
+
+# -- text -------------------------------------------------------------------------------------------------
+
+
+def test_the_text_is_the_same_in_every_version_of_dyno() -> None:
+    """Else figures of two versions were of different records."""
+    assert dataset.stubbed(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
+    assert dataset.stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
+
+
+@given(
+    prefix=st.binary(max_size=20),
+    number=st.integers(0, 2**63),
+    version=st.integers(0, 10**9),
+    chars=st.integers(0, 5_000),
+)
+def test_the_native_text_is_that_of_the_one_in_python(prefix: bytes, number: int, version: int, chars: int) -> None:
+    the_loop("native")
+    asked = prefix, number, version, chars
+    assert dataset._native.stub(*asked) == dataset.stubbed(*asked)
 
 
 # -- names ------------------------------------------------------------------------------------------------

@@ -4,21 +4,33 @@ back what Dyno promises of that server is refused in one line."""
 from __future__ import annotations
 
 import pytest
+from shell import Shell, small
 
-from dyno import registry
+from dyno import registry, results
 from dyno.model import Tier, UsageError
+from dyno.run.plan import Asked, Plan
+from dyno.run.plan import make as plan_of
 from dyno.servers import given
 
 RECORDS = ("postgresql", "mariadb", "mysql", "redis", "valkey", "ferretdb")
-ARCHIVES = ("clickhouse", "influxdb", "questdb", "victoriametrics")
+ARCHIVES = ("cassandra", "clickhouse", "hbase", "influxdb", "questdb", "victoriametrics")
 SERVERS = RECORDS + ARCHIVES
+EMBEDDED = ("sqlite", "rocksdb")
 SCHEMES = {"ferretdb": "mongodb", "influxdb": "http", "questdb": "http", "victoriametrics": "http"}
+
+
+def make(*engines: str) -> Plan:
+    return plan_of(Asked("records", engines=engines))
+
 
 every_server = pytest.mark.parametrize("engine", SERVERS)
 
 
 def test_these_are_all_that_have_it() -> None:
-    assert {spec.name for spec in registry.engines() if given.SET in {s.name for s in spec.options}} == set(SERVERS)
+    assert {spec.name for spec in registry.engines() if given.SET in {s.name for s in spec.options}} == {
+        *SERVERS,
+        *EMBEDDED,
+    }
 
 
 @every_server
@@ -79,3 +91,65 @@ def test_a_server_of_the_users_own_is_not_changed(engine: str) -> None:
     options = spec.resolve({"set": "one=1", "url": f"{scheme}://u@h/"})
     assert "leave one of them out" in str(spec.refuse(Tier.PROCESS, options))
     assert spec.refuse(Tier.PROCESS, {**options, "set": ""}) is None
+
+
+# -- engines in the process -------------------------------------------------------------------------------------
+
+
+def test_each_setting_may_be_written_by_itself() -> None:
+    (cell,) = (c for c in make("postgresql:set.jit=on+cache_mib=64+set.work_mem=8 MB").cells if not c.floor)
+    assert cell.options == {"set": "jit=on 'work_mem=8 MB'", "cache_mib": 64}
+    assert given.pairs(str(cell.options["set"])) == {"jit": "on", "work_mem": "8 MB"}
+
+
+@pytest.mark.parametrize(
+    ("options", "tier", "why"),
+    [
+        ({"set": "synchronous=normal"}, Tier.POWER, "set.synchronous=normal can't give tier power, which wants full"),
+        ({"set": "synchronous=1"}, Tier.POWER, "can't give tier power"),
+        ({"set": "synchronous=full", "journal_mode": "delete"}, Tier.POWER, "which wants extra"),
+        ({"set": "synchronous=most"}, Tier.PROCESS, "wants one of off, normal, full, extra"),
+        ({"set": "synchronous=normal"}, Tier.PROCESS, None),
+        ({"set": "synchronous=extra"}, Tier.POWER, None),
+    ],
+)
+def test_a_pragma_that_breaks_the_tier_is_refused_by_name(
+    options: dict[str, str], tier: Tier, why: str | None
+) -> None:
+    spec = registry.engine("sqlite")
+    told = spec.refuse(tier, spec.resolve(options))
+    assert told is None if why is None else told is not None and why in told
+
+
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("sqlite", "journal_mode=off"),
+        ("sqlite", "'temp_store=2; DROP TABLE x'"),
+        ("sqlite", "'a b=2'"),
+        ("rocksdb", "manual_wal_flush=true"),
+        ("rocksdb", "write_buffer_size=1"),
+    ],
+)
+def test_what_is_no_pragma_or_not_the_users_is_refused(engine: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"engine {engine}: option set="):
+        registry.engine(engine).resolve({"set": text})
+
+
+def test_they_take_effect_and_are_read_back_and_one_that_is_unknown_is_refused(shell: Shell) -> None:
+    engines = (
+        "sqlite:set.wal_autocheckpoint=77",
+        "sqlite:set.no_such=1",
+        "rocksdb:set.max_background_jobs=3",
+        "rocksdb:set.no_such=1",
+    )
+    words = small(samples=1, phases="update", retries=0)
+    ended = shell.dyno("run", "records", "-e", ",".join(engines), *words, "-o", shell.file)
+    assert ended.status == 1
+    run = results.load(shell.file)
+    told = {(run.cells[a.cell].asked): a for a in run.attempts if not run.cells[a.cell].floor}
+    assert (told["sqlite:set=wal_autocheckpoint=77"].settings or {})["wal_autocheckpoint"] == 77
+    assert (told["rocksdb:set=max_background_jobs=3"].settings or {})["max_background_jobs"] == "3"
+    for name in ("sqlite", "rocksdb"):
+        refused = told[f"{name}:set=no_such=1"]
+        assert refused.outcome == "refused" and "set.no_such" in str(refused.why)

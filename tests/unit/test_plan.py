@@ -94,9 +94,10 @@ def test_an_engine_with_other_options_is_another_row() -> None:
     assert made.cells[1].options == {"cache_mib": 8}, "read, and without those that were not given"
 
 
-def test_phases_are_done_in_the_suites_order_and_all_without_being_named() -> None:
+def test_phases_are_done_in_the_suites_order_and_those_of_the_preset_without_being_named() -> None:
     every = tuple(phase.name for phase in SUITE.phases)
-    assert make().phases == every
+    assert make().phases == SUITE.presets["quick"].phases != every
+    assert make(preset="standard").phases == make(phases=["all"]).phases == every
     assert make(phases=["delete", "rand-key", "insert-blind-indices"]).phases == (
         "insert-blind-indices",
         "rand-key",
@@ -107,7 +108,7 @@ def test_phases_are_done_in_the_suites_order_and_all_without_being_named() -> No
 @pytest.mark.parametrize("name", sorted(SUITE.presets))
 def test_a_preset_gives_parameters_samples_budget_and_timeout(name: str) -> None:
     preset = SUITE.presets[name]
-    made = make(preset=name)
+    made = make(preset=name, samples=None if preset.until is None else preset.samples)
     assert (made.samples, made.budget, made.timeout) == (preset.samples, preset.budget, preset.timeout)
     for parameter, value in preset.params.items():
         wanted = set(value) if isinstance(value, tuple) else {value}
@@ -219,8 +220,8 @@ def test_without_names_an_engine_that_is_not_installed_is_left_out(without: Call
 
 def test_without_names_only_those_run_that_can_give_the_tier() -> None:
     found = unasked(tier="power")
-    assert set(found) >= EMBEDDED - {"memory"}
-    assert "memory" not in found
+    assert set(found) >= EMBEDDED - {"memory", "duckdb"}
+    assert not {"memory", "duckdb"} & set(found)
     assert set(found.values()) == {"power"}
 
 
@@ -303,16 +304,33 @@ def test_how_narrow_is_a_percentage_however_it_is_written(text: Any) -> None:
     assert (made.until, made.within) == (0.05, 1_800)
 
 
+def test_a_phase_may_be_asked_for_by_the_name_that_needs_no_explaining() -> None:
+    assert make(phases=["get", "insert", "update"]).phases == ("insert-noblind-indices", "rand-key", "update")
+    with pytest.raises(UsageError, match="phase get-col is not known; did you mean get-cold"):
+        make(phases=["get-col"])
+
+
+def test_the_usual_run_goes_on_until_it_can_tell_for_who_says_nothing_of_samples_or_times() -> None:
+    usual = make()
+    assert (usual.until, usual.within, usual.least, usual.samples) == (0.1, 60, 3, 6)
+    for said in ({"samples": 4}, {"budget": 1.0}, {"duration": 2.0}, {"warmup": 1.0}):
+        made = make(**said)
+        assert (made.until, made.within, made.least) == (None, None, 1)
+    asked = make(until="5%", within=10.0)
+    assert (asked.until, asked.within, asked.least) == (0.05, 10.0, 1)
+
+
 def test_there_are_blocks_enough_for_an_interval_that_takes_nothing_for_granted() -> None:
-    quick = SUITE.presets["quick"].samples
-    assert (make(until="5%").samples, make().samples) == (6, quick)
-    assert quick < 6
+    standard = SUITE.presets["standard"].samples
+    assert [make(preset="standard", until=until).samples for until in ("5%", None)] == [6, standard]
+    assert standard < 6
     assert [make(until="5%", samples=samples).samples for samples in (3, 9)] == [3, 9]
 
 
 def test_the_longest_time_is_that_which_was_asked_for() -> None:
     assert make(until="5%", within=60.5).within == 60.5
-    assert (make().until, make().within) == (None, None)
+    made = make(preset="standard")
+    assert (made.until, made.within) == (None, None)
 
 
 def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> None:
@@ -537,8 +555,8 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
 def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     from dyno.cli.run import command
 
-    # Of the rest of the flags, none says what is measured.
-    where = {"output", "resume", "overwrite", "blocks", "work"}
+    # Of the rest of the flags, none says what is measured. An address for all engines is their option `url` there.
+    where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
     assert set(planfile.KEYS) == {"suite", *flags - where}
 
@@ -728,7 +746,7 @@ def test_an_address_that_is_cut_in_a_message_is_hidden_before(write: Write) -> N
 def test_the_plan_of_a_run_file_is_plain_data() -> None:
     data = make("sqlite:cache_mib=8", samples=2).data()
     assert "cells" not in data
-    assert data["phases"] == [phase.name for phase in SUITE.phases]
+    assert data["phases"] == list(SUITE.presets["quick"].phases)
     counts = {"samples", "seed", "budget", "timeout", "memory", "retries"}
     assert set(data) == {
         "suite",

@@ -162,17 +162,14 @@ def test_a_program_that_can_not_be_started_is_refused(home: Path) -> None:
     server.close()
 
 
-def test_a_program_that_does_not_answer_is_refused_and_ended(
-    home: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "READY_SECONDS", 0.1)
+def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: Serve) -> None:
     seen: list[int] = []
 
     def never() -> bool:
         seen.extend(process.pid for process in strays.recorded(home) if process.pid not in seen)
         return False
 
-    server = Process([sys.executable, "-c", PROGRAM], home, never)
+    server = Process([sys.executable, "-c", PROGRAM], home, never, patience=0.1)
     with closing(server), pytest.raises(Refused, match=r"did not answer in 0\.1 s"):
         server.start()
     (pid,) = seen

@@ -234,6 +234,21 @@ def test_asynchronous_writes_are_writes_of_the_files_that_they_name() -> None:
     assert dict(read(begin(), f"7 {submitted}", end()).writes) == {"io_submit": 1}
 
 
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        (f"7 sendfile({A}, 9</srv/other>, NULL, 1000) = 1000", {"sendfile": 1}),
+        (f"7 sendfile(9</srv/other>, {A}, NULL, 1000) = 1000", {}),
+        (f"7 copy_file_range(9</srv/other>, NULL, {A}, NULL, 1000, 0) = 1000", {"copy_file_range": 1}),
+        (f"7 copy_file_range({A}, NULL, 9</srv/other>, NULL, 1000, 0) = 1000", {}),
+        (f"7 splice(9<pipe:[12]>, NULL, {A}, NULL, 1000, 0) = 1000", {"splice": 1}),
+    ],
+)
+def test_of_what_the_kernel_copies_the_file_that_is_copied_to_is_written(line: str, written: dict[str, int]) -> None:
+    found = read(begin(), line, end())
+    assert (dict(found.writes), found.written) == (written, len(written))
+
+
 def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
     """What goes on in the background with others proves nothing of a commit, and disproves nothing."""
     log, other = f"3<{HOME}/server/wal1/a>", f"4<{HOME}/server/table/a>"

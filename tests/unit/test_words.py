@@ -187,7 +187,7 @@ def both(**rates: tuple[float | None, float | None]) -> Run:
 
 def test_several_phases_and_where_it_does_not_hold() -> None:
     assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
-        "At tier process, sqlite is the fastest in the 2 phases together that are neither hot nor cold: at least 2.5"
+        "At tier process, sqlite is the fastest in fill and read together: at least 2.5"
         " times as fast as memory (2.58 times as fast, 99 % interval 2.58 – 2.58, 5 blocks). But memory is at least"
         " 3.0 times as fast as sqlite in fill."
     )
@@ -209,7 +209,7 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
 
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
-        "At tier process, lmdb is the fastest in the 2 phases together that are neither hot nor cold: at least 65 %"
+        "At tier process, lmdb is the fastest in fill and read together: at least 65 %"
         " faster than sqlite (1.655 times as fast, 99 % interval 1.655 – 1.655, 5 blocks). Left out for want of a"
         " phase: memory."
     )
@@ -223,7 +223,7 @@ def test_each_temperature_has_its_answer_which_says_so() -> None:
     run = heated(run, read="hot", scan="hot", **{"read-cold": "cold"})
     assert [sentence.partition(":")[0] for sentence in words.answers(run)] == [
         "At tier process, lmdb is the fastest in fill",
-        "At tier process, lmdb is the fastest in the 2 hot phases together",
+        "At tier process, lmdb is the fastest in read and scan together (hot)",
         "At tier process, lmdb is the fastest in read-cold (cold)",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ from dyno.passwords import concealed, secrets, without
 from dyno.places import trouble
 from dyno.settings import nearest
 
+COMPLETING = "_DYNO_COMPLETE"
+"""The variable by which a shell asks what could follow, and for its own script: click's convention."""
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
-READING = {"show", "plot", "compare", "check", "extrapolate", "report", "site"}
+READING = {"show", "export", "plot", "compare", "check", "extrapolate", "report", "site"}
 """Commands that only read run files: of a large one they make millions of objects, and next to no cycles of them. The
 collector that looks for cycles after every 700 took a quarter of their time."""
 SELDOM = 1_000_000
@@ -33,6 +36,7 @@ COMMANDS = {
     "install": ("install", "Get what engines lack: Python packages, programs, an interpreter of their own."),
     "doctor": ("doctor", "This machine, how quiet it is, and what would spoil a measurement."),
     "show": ("show", "Print the run file RUN, complete or not."),
+    "export": ("export", "Write the run file RUN in the format of another tool."),
     "plot": ("plot", "Draw a chart of the run file RUN, without a browser."),
     "compare": (
         "compare",
@@ -49,6 +53,7 @@ COMMANDS = {
     "report": ("report", "Write one self-contained HTML page of the run files RUN."),
     "site": ("site", "Write a static site over the run files RUN, and those in and below each DIR."),
     "replicate": ("replicate", "Run a published EXPERIMENT on this machine; without a name, list them."),
+    "crash": ("crash", "Kill engines, cut their power, and look for what they had acknowledged."),
     "http": ("http", "Make one HTTP request, and say how long each of its parts took."),
     "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }
@@ -95,6 +100,10 @@ def dyno(context: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits: 0 done, 1 something failed, 2 a usage error in one line, 3 nothing measured."""
+    if asked := os.environ.get(COMPLETING):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(dyno, {}, "dyno", COMPLETING, asked))
     streams.prepare()
     # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed. So does a terminal that
     # is closed, unless nohup(1) has seen to that.

@@ -1,10 +1,31 @@
-"""Values of flags that take lists."""
+"""Values of flags: lists, and times and sizes as people write them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
 
 from dyno.model import UsageError
+
+
+class Quantity(click.ParamType[float]):
+    """What `read` makes of the text, `least` or more."""
+
+    name = "quantity"
+
+    def __init__(self, read: Callable[[str], float], least: float) -> None:
+        self._read, self._least = read, least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found = self._read(str(value))
+        except ValueError as error:
+            self.fail(f"{str(value)!r}: {error}", param, ctx)
+        if found < self._least:
+            self.fail(f"{found} is not in the range x>={self._least:g}", param, ctx)
+        return found
 
 
 def split(texts: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -15,6 +16,7 @@ from dyno.model import Cell, Trial
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
 from dyno.run.plan import Plan
+from dyno.stats.machine import machine_doubts
 
 
 class Estimate:
@@ -74,6 +76,11 @@ class Display:
         for attempt in trials.values():
             self._estimate.add(attempt)
         self._bar.update(self._task, total=self._total, completed=len(trials))
+
+    def found(self, host: Mapping[str, Any]) -> None:
+        for finding in machine_doubts(host):
+            if finding.severity != "ok":
+                self._bar.console.print(f"{finding.text}: {finding.remedy}", soft_wrap=True)
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
         if attempt == 0 and not self._estimate.left(trial.cell):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dyno import published, registry
+from dyno.cli import words
 from dyno.cli.console import output
 from dyno.cli.run import carry_out, status
 from dyno.model import UsageError
@@ -18,7 +19,7 @@ from dyno.run.rows import lacking, split
 
 
 @click.command(name="replicate")
-@click.argument("experiment", required=False)
+@click.argument("experiment", required=False, shell_complete=words.EXPERIMENT)
 @click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
 @click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
 @click.option("-o", "--output", "path", metavar="RUN", help="The run file.")

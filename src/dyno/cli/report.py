@@ -16,6 +16,15 @@ from dyno.report import byplace
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.downloads import MOST_BYTES
 
+_PRINTED = "to print it, open it in a browser"
+_DRAWN = "for a picture, see `dyno plot`"
+_DATA = "for the figures, see `dyno show`"
+OTHERS = {
+    ".pdf": _PRINTED,
+    **dict.fromkeys((".png", ".svg", ".jpg", ".jpeg"), _DRAWN),
+    **dict.fromkeys((".csv", ".md", ".json", ".txt", ".tsv", ".xlsx"), _DATA),
+}
+
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
@@ -44,6 +53,7 @@ def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: boo
     if show and files.is_output(page):
         raise UsageError("--open wants a file: leave -o - out")
     _may_write(page, overwrite)
+    _is_page(page)
     loaded = [results.load(run) for run in runs]
     content = build(loaded).encode()
     files.save(page, content)
@@ -54,6 +64,12 @@ def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: boo
             print(f"{run.path} is not complete; the page says so", file=sys.stderr)
     if show and not webbrowser.open(Path(page).absolute().as_uri()):
         print("no browser was found to open it", file=sys.stderr)
+
+
+def _is_page(page: str) -> None:
+    """Raises UsageError for a name that promises something else than a page."""
+    if (suffix := Path(page).suffix.lower()) in OTHERS:
+        raise UsageError(f"{page}: a report is one HTML page, not {suffix}: name a .html; {OTHERS[suffix]}")
 
 
 def _may_write(page: str, overwrite: bool) -> None:

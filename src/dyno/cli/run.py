@@ -11,20 +11,24 @@ from typing import Any
 
 import click
 
-from dyno import results
-from dyno.cli import files
-from dyno.cli.console import output
+from dyno import prices, quantities, registry, results
+from dyno.cli import files, words
+from dyno.cli.console import output, tell
+from dyno.cli.lists import Quantity, split
 from dyno.cli.lists import params as parsed
-from dyno.cli.lists import split
 from dyno.cli.progress import observer
+from dyno.cli.show import PRICES
 from dyno.model import UsageError
 from dyno.places import trouble
-from dyno.report import text
+from dyno.report import coststext, planned, text
 from dyno.report.table import groups
 from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
+from dyno.run.foreseen import foreseen
 from dyno.run.plan import Asked, Plan
+from dyno.run.rows import placed
 from dyno.run.strategy import Judge
+from dyno.stats.costs import costs
 from dyno.stats.summary import absences
 from dyno.stats.until import unsure, wanting
 
@@ -32,29 +36,49 @@ FAILED, NOTHING = 1, 3
 
 
 @click.command(name="run")
-@click.argument("what", metavar="SUITE|PLAN.toml")
+@click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=words.SUITE)
 @click.option(
     "-e",
     "--engine",
     "engines",
     multiple=True,
+    shell_complete=words.ENGINES,
     metavar="ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
     help="Engines to compare. The address of your own server: url=env:NAME or url=file:PATH, as ps(1) shows it else.",
 )
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Values of a parameter.")
+@click.option(
+    "--on",
+    metavar="ADDRESS",
+    help="Run them on your own server or cluster: tcp://scheduler:8786, spark://host:7077; or env:NAME, file:PATH.",
+)
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    shell_complete=words.PARAMETER,
+    metavar="NAME=V1[,V2...]",
+    help="Values of a parameter.",
+)
 @click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
 @click.option(
     "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
 )
 @click.option(
     "--within",
-    type=click.FloatRange(min=1),
-    metavar="SECONDS",
+    type=Quantity(quantities.seconds, 1),
+    metavar="TIME",
     help="With --until: longest run. Default: 1800.",
 )
-@click.option("--preset", metavar="NAME", help="Named size: quick (the default), standard or full.")
+@click.option(
+    "--preset",
+    shell_complete=words.PRESET,
+    metavar="NAME",
+    help="Named size: quick (the default), standard or full.",
+)
 @click.option(
     "--tier",
+    shell_complete=words.TIER,
     metavar="TIER",
     help="Durability of all: volatile, process or power. Default: each engine's own.",
 )
@@ -65,25 +89,34 @@ FAILED, NOTHING = 1, 3
     help="Operations a second that are due, of all clients together: an open loop. max: each after the one before.",
 )
 @click.option("--arrivals", metavar="KIND", help="Of an open loop: uniform (the default) or poisson.")
-@click.option("--phases", metavar="NAME[,NAME...]", help="Only these phases.")
+@click.option("--phases", shell_complete=words.PHASES, metavar="NAME[,NAME...]", help="Only these phases.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the data and of the order of trials. Default: 1.")
-@click.option("--budget", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Longest measuring of a phase.")
 @click.option(
-    "--duration", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Measure so long, in place of the budget."
+    "--budget", type=Quantity(quantities.seconds, 0.01), metavar="TIME", help="Longest measuring of a phase."
 )
-@click.option("--warmup", type=click.FloatRange(min=0), metavar="SECONDS", help="Unrecorded work before each phase.")
+@click.option(
+    "--duration",
+    type=Quantity(quantities.seconds, 0.01),
+    metavar="TIME",
+    help="Measure so long, in place of the budget.",
+)
+@click.option(
+    "--warmup", type=Quantity(quantities.seconds, 0), metavar="TIME", help="Unrecorded work before each phase."
+)
 @click.option("--loop", metavar="NAME", help="What measures: native, python, or auto (the default).")
-@click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help="Longest trial; then it is killed.")
+@click.option(
+    "--timeout", type=Quantity(quantities.seconds, 1), metavar="TIME", help="Longest trial; then it is killed."
+)
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0.05),
-    metavar="GIB",
+    type=Quantity(quantities.gib, 0.05),
+    metavar="SIZE",
     help="Most memory of a trial; then it is killed.",
 )
 @click.option(
     "--confine",
-    type=click.FloatRange(min=0.05),
-    metavar="GIB",
+    type=Quantity(quantities.gib, 0.05),
+    metavar="SIZE",
     help="Confine each trial to so much memory, page cache included, by a control group.",
 )
 @click.option(
@@ -102,9 +135,23 @@ FAILED, NOTHING = 1, 3
     metavar="N",
     help="Stop after so many blocks; --resume does the rest. To measure two versions in turns.",
 )
+@click.option(
+    "--all", "whole", is_flag=True, help="Print every table afterwards, with intervals, latencies and doubts."
+)
+@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
+@click.option("--dry-run", "dry", is_flag=True, help="Print the plan and how long it measures, and run nothing.")
 @click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
 def command(
-    what: str, path: str | None, resume: bool, overwrite: bool, most: int | None, root: Path | None, **given: Any
+    what: str,
+    path: str | None,
+    resume: bool,
+    overwrite: bool,
+    most: int | None,
+    dry: bool,
+    whole: bool,
+    root: Path | None,
+    table: Path | None,
+    **given: Any,
 ) -> int:
     """Measure engines doing the work of SUITE, or what a plan file says.
 
@@ -113,9 +160,23 @@ def command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    run = carry_out(plan.make(_asked(what, given)), path, root, resume, overwrite, most)
-    text.render(run, output())
+    made, found = plan.make(_asked(what, given)), None if table is None else prices.read(table)
+    if dry:
+        planned.render(made.suite, made.phases, made.cells, _sentence(made), output())
+        return 0
+    run = carry_out(made, path, root, resume, overwrite, most)
+    text.render(run, output(), whole=whole)
+    if found is not None:
+        coststext.render(run, costs(run, found), found, output())
     return status(run)
+
+
+def _sentence(made: Plan) -> str:
+    trials, seconds = foreseen(made)
+    said = planned.told(trials, made.samples, len(made.phases), seconds)
+    if made.until is not None and made.within is not None:
+        said += f"; further blocks follow until each interval is narrow, for {planned.clock(made.within)} at most"
+    return said
 
 
 def carry_out(
@@ -126,6 +187,8 @@ def carry_out(
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
+    if sys.stderr.isatty():
+        tell(_sentence(made))
     file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
@@ -167,7 +230,10 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
         asked = replace(asked, budget=None)
     if "budget" in said:
         asked = replace(asked, duration=None)
-    return replace(asked, **said, params={**asked.params, **parsed(given["params"])})
+    asked = replace(asked, **said, params={**asked.params, **parsed(given["params"])})
+    if given["on"] is None:
+        return asked
+    return replace(asked, engines=placed(registry.suite(asked.suite), asked.engines, given["on"]))
 
 
 def _kept(file: Path) -> str | None:

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import click
 
-from dyno import results
+from dyno import prices, results
 from dyno.cli import files
 from dyno.cli.console import output
 from dyno.model import UsageError
-from dyno.report import data, export, text
+from dyno.prices import Prices
+from dyno.report import coststext, data, export, text
 from dyno.results import Run
+from dyno.stats.costs import costs
 
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".parquet": "parquet"}
 ROWS = ("json", "csv", "parquet")
+PRICES = "What the rows cost, by a table of prices of yours (TOML)."
 
 
 @click.command(name="show")
@@ -25,8 +28,10 @@ ROWS = ("json", "csv", "parquet")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV, a line for each cell and phase.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="Parquet, the columns of the CSV. Wants -o.")
+@click.option("--all", "whole", is_flag=True, help="Every table, with intervals, latencies and doubts.")
 @click.option("--by-phase", is_flag=True, help="Tables by phase, also where the suite has one of its own.")
 @click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
+@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
 @click.option(
     "-o",
     "--output",
@@ -34,31 +39,41 @@ ROWS = ("json", "csv", "parquet")
     metavar="FILE",
     help="A file to write instead; its ending says the form, where no flag does. -: standard output.",
 )
-def command(run: Path, samples: bool, by_phase: bool, path: str | None, **flags: bool) -> None:
+def command(
+    run: Path, samples: bool, whole: bool, by_phase: bool, table: Path | None, path: str | None, **flags: bool
+) -> None:
     """Print the run file RUN, complete or not.
 
     \b
     dyno show r.json
     dyno show r.json --csv
     dyno show r.json --samples -o samples.parquet
+    dyno show r.json --prices prices.toml
     """
     form = _form([name.removeprefix("as_") for name, given in flags.items() if given], path)
     if samples and form not in ROWS:
         raise UsageError("--samples wants --json, --csv or --parquet")
-    if by_phase and form is not None:
-        raise UsageError("--by-phase is for the terminal: the other forms have all phases")
+    for flag, given in (("--by-phase", by_phase), ("--all", whole)):
+        if given and form is not None:
+            raise UsageError(f"{flag} is for the terminal: the other forms have all phases")
+    if table is not None and (form not in (None, "json") or samples):
+        raise UsageError("--prices is for the terminal and for --json by cells")
+    found = None if table is None else prices.read(table)
     if path is not None:
         files.check(path)
     loaded = results.load(run)
     if form is None:
-        text.render(loaded, output(), by_phase)
+        charged = None if found is None else costs(loaded, found)
+        text.render(loaded, output(), by_phase, whole)
+        if found is not None and charged is not None:
+            coststext.render(loaded, charged, found, output())
     elif path is None:
-        for piece in _pieces(loaded, form, samples):
+        for piece in _pieces(loaded, form, samples, found):
             sys.stdout.write(piece)
     elif form == "parquet":
         files.save(path, export.as_parquet((export.samples if samples else export.cells)(loaded), loaded))
     else:
-        files.save(path, "".join(_pieces(loaded, form, samples)).encode())
+        files.save(path, "".join(_pieces(loaded, form, samples, found)).encode())
 
 
 def _form(asked: list[str], path: str | None) -> str | None:
@@ -75,9 +90,9 @@ def _form(asked: list[str], path: str | None) -> str | None:
     return form
 
 
-def _pieces(run: Run, form: str, samples: bool) -> Iterable[str]:
+def _pieces(run: Run, form: str, samples: bool, found: Prices | None) -> Iterable[str]:
     if form == "markdown":
         return [data.as_markdown(run)]
     if form == "csv":
         return [export.as_csv((export.samples if samples else export.cells)(run))]
-    return export.as_json(export.samples(run), run) if samples else data.as_json(run)
+    return export.as_json(export.samples(run), run) if samples else data.as_json(run, found)

@@ -54,4 +54,5 @@ ENGINE = EngineSpec(
     modules=("ZODB",),
     requires=zodb.REQUIRES,
     clients="threads",
+    seldom=zodb.APPENDED,
 )

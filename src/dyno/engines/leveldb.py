@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
@@ -45,6 +45,11 @@ class LevelDB:
 
     def close(self) -> None:
         self.db.close()
+
+    def compact(self) -> None:
+        """What is in memory goes to a table, a new log begins, and tables are merged: as after each buffer of
+        writes."""
+        self.db.compact_range()
 
     def version(self) -> str:
         import plyvel
@@ -140,6 +145,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    seldom=Seldom("new log, and compaction", LevelDB.compact),
     modules=("plyvel",),
     requires=("plyvel>=1.5",),
     options=(

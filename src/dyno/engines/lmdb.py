@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared import samplekeys
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.ordered_kv import Entry
@@ -37,12 +37,14 @@ class Lmdb:
         import lmdb
 
         library: Any = lmdb
-        self._home, self._library = home, library
+        self._home, self._library, self._options = home, library, options
         self.env: Any = library.open(
             str(home),
             map_size=int(options["map_size_gib"]) * GIB,
             readahead=bool(options["readahead"]),
             max_readers=READERS,
+            meminit=bool(options["meminit"]),
+            max_spare_txns=int(options["max_spare_txns"]),
             **TIERS[tier],
         )
 
@@ -55,7 +57,9 @@ class Lmdb:
     def settings(self) -> Mapping[str, Value | None]:
         flags = self.env.flags()
         shown = ("sync", "metasync", "writemap", "map_async", "readahead")
-        return {name: flags.get(name) for name in shown} | {"map_size_gib": self.env.info()["map_size"] // GIB}
+        told = {name: flags.get(name) for name in shown} | {"map_size_gib": self.env.info()["map_size"] // GIB}
+        # It tells neither.
+        return told | {name: self._options[name] for name in ("meminit", "max_spare_txns")}
 
     def files(self) -> Iterable[Path]:
         return (self._home / "data.mdb",)
@@ -186,11 +190,14 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    seldom=Seldom("every commit writes its pages and the root, and nothing else is ever done"),
     modules=("lmdb",),
     requires=("lmdb>=1.4",),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),
         Setting("readahead", yes_no, True, "let the kernel read ahead of page faults"),
+        Setting("meminit", yes_no, True, "zero the memory of a page before it is written (LMDB's default)"),
+        Setting("max_spare_txns", integer(0, 1_000), 1, "ended read transactions that are kept (py-lmdb's default)"),
     ),
     clients="processes",
 )

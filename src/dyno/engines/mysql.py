@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared import innodb, mysqlclient
 from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqlseries import Series
@@ -35,6 +35,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     remove=innodb.remove,
     upkeep=innodb.InnoDB.upkeep,
+    seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
     needs=innodb.needs(MYSQL),
     clients="processes",
     by_default=False,

@@ -137,6 +137,25 @@ class Arrays:
         pass
 
 
+class Compute:
+    """Takes the numbers and does nothing with them."""
+
+    def __init__(self, engine: Null) -> None:
+        pass
+
+    def load(self, arrays: Mapping[str, object]) -> None:
+        pass
+
+    def operation(self, name: str) -> Callable[[object], object]:
+        return bool
+
+    def threads(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
 class Series:
     """Takes every sample and has none."""
 
@@ -197,12 +216,24 @@ class Requests:
         pass
 
 
+class Bucket(Requests):
+    """The `bucket` port: the same."""
+
+    def __init__(self, engine: Null, large: bool, patience: float) -> None:
+        self._begun = []
+
+    def begin(self, place: int, argument: object) -> None:
+        self._begun.append((place, None))
+
+
 ENGINE = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
     ports={
         "arrays": PortSpec(Arrays),
+        "bucket": PortSpec(Bucket, clients="one"),
+        "compute": PortSpec(Compute, tiers={}),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
         # Nothing is stored; and one process has all requests under way.

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared import layouts
 from dyno.engines._shared.flushing import flush, replace
 from dyno.engines._shared.layouts import LAYOUT, Held
@@ -139,4 +139,6 @@ ENGINE = EngineSpec(
     modules=("pandas",),
     requires=("pandas>=2.0",),
     options=(LAYOUT,),
+    seldom=Seldom("every commit stores its rows and the file of their number, and nothing else is ever done"),
+    in_place="updates in place: a crash in the middle of an update leaves a part of it",
 )

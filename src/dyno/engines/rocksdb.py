@@ -10,11 +10,12 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.engine import EngineSpec, Gap, PortSpec, Seldom
 from dyno.engines._shared import samplekeys
-from dyno.model import Caveat, Tier, Value
+from dyno.model import Caveat, Refused, Tier, Value
 from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, fill, overlay
+from dyno.servers import given
 from dyno.settings import Setting, choice, integer
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
@@ -27,6 +28,35 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"disable_wal": False, "sync": False},
     Tier.POWER: {"disable_wal": False, "sync": True},
 }
+
+
+OURS = ("create_if_missing", "write_buffer_size", "compression_type", "manual_wal_flush", "wal_dir", "use_fsync")
+"""Settings that a tier, an option or Dyno itself decides."""
+
+
+def _set(settings: Any, name: str, value: str) -> None:
+    """Raises Refused for what is no setting of one number, of yes or no, or of a text."""
+    change = getattr(settings, f"set_{name}", None)
+    if change is None:
+        raise Refused(f"set.{name}: rocksdict has no such setting")
+    word = value.lower()
+    kinds = (int, float, str)
+    tries = [word == "true"] if word in ("true", "false") else [kind(value) for kind in kinds if _is(kind, value)]
+    for each in tries:
+        try:
+            change(each)
+        except (TypeError, OverflowError, ValueError):
+            continue
+        return
+    raise Refused(f"set.{name}={value}: rocksdict takes no such value")
+
+
+def _is(kind: type, value: str) -> bool:
+    try:
+        kind(value)
+    except ValueError:
+        return False
+    return True
 
 
 class RocksDB:
@@ -49,6 +79,9 @@ class RocksDB:
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
+        self._given = given.given(options)
+        for name, value in self._given.items():
+            _set(settings, name, value)
         self.db: Any = rocksdict.Rdict(str(home), settings)
         self.write_options = self.library.WriteOptions()
         self.write_options.sync = bool(self._tier["sync"])
@@ -57,17 +90,32 @@ class RocksDB:
     def close(self) -> None:
         self.db.close()
 
+    def compact(self) -> None:
+        """What is in memory goes to a table, a new log begins, and tables are merged: as after each buffer of
+        writes."""
+        self.db.flush()
+        self.db.compact_range(None, None)
+
     def version(self) -> str:
         return f"RocksDB of rocksdict {version('rocksdict')}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {**self._tier, **self._options}
+        return {**self._tier, **self._options, **self._read_back()}
+
+    def _read_back(self) -> dict[str, Value | None]:
+        """What was given, as RocksDB keeps it in the newest file of its settings."""
+        kept = max(self._home.glob("OPTIONS-*"), default=None) if self._given else None
+        lines = [] if kept is None else kept.read_text().splitlines()
+        known = {
+            name.strip(): value.strip() for name, equals, value in (line.partition("=") for line in lines) if equals
+        }
+        return {name: known.get(name) for name in self._given}
 
     def files(self) -> Iterable[Path]:
         return (path for path in self._home.iterdir() if path.is_file())
 
     def caveats(self) -> Iterable[Caveat]:
-        return ()
+        return (given.CAVEAT,) if self._given else ()
 
 
 class Keys:
@@ -201,6 +249,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    seldom=Seldom("new log, and compaction", RocksDB.compact),
     modules=("rocksdict",),
     requires=("rocksdict>=0.3.23",),
     options=(
@@ -209,6 +258,7 @@ ENGINE = EngineSpec(
         Setting("block_kib", integer(1), 4, "block, in KiB (RocksDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (RocksDB's default)"),
         Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
+        given.setting("settings", OURS, "its Options"),
     ),
     clients="threads",
 )

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared.pieces import Pieces
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
@@ -113,6 +113,9 @@ class Arrays(Pieces):
         self.rows = count
 
     def sum(self, name: str) -> int | float:
+        if not self.rows:
+            # It takes no range without a place in it.
+            return 0
         found = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
         value = found["sum"] if isinstance(found, dict) else found
         return int(value) if BY_NAME[name].exact else float(value)
@@ -138,6 +141,7 @@ ENGINE = EngineSpec(
     # A fragment counts when a file of its own says so, which is written last.
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
+    seldom=Seldom("every commit is a fragment of its own, and nothing else is ever done"),
     modules=("tiledb", "pandas"),
     requires=("tiledb>=0.33", "pandas>=2.0"),
     options=(

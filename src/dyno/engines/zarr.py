@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared.pieces import Pieces
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
@@ -128,6 +128,8 @@ ENGINE = EngineSpec(
     default_tier=Tier.PROCESS,
     modules=("zarr", "pandas"),
     requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
+    seldom=Seldom("every commit replaces files, and nothing else is ever done"),
+    in_place="has no transactions: a crash in the middle of an update leaves a part of it",
     options=(
         Setting("chunk_rows", integer(1), CHUNK_ROWS, "rows of a chunk: 512 KiB of a column of numbers"),
         Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),

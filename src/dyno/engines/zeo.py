@@ -65,6 +65,7 @@ ENGINE = EngineSpec(
         zodb.SHARING,
     ),
     server=serve,
+    seldom=zodb.APPENDED,
     clients="processes",
     sharing=zodb.sharing,
     by_default=False,

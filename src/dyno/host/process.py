@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -42,6 +44,8 @@ def environment() -> dict[str, str]:
 
 def running(pid: int) -> bool:
     """Whether there is such a process that has not ended: one that has stays until its parent waits for it."""
+    import psutil
+
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
@@ -55,6 +59,8 @@ def nothing_left() -> Iterator[None]:
     Orphans are adopted, so that one which took a session of its own is found too. What a process that was there
     before has started since, a server perhaps, is left alone.
     """
+    import psutil
+
     adopt_orphans()
     here = psutil.Process()
     before = set(here.children(recursive=True))
@@ -72,6 +78,8 @@ def nothing_left() -> Iterator[None]:
 
 def _belongs(process: psutil.Process, owners: set[psutil.Process]) -> bool:
     """Whether one of `owners` is among the process's ancestors."""
+    import psutil
+
     with suppress(psutil.NoSuchProcess):
         return any(parent in owners for parent in process.parents())
     return False

@@ -9,12 +9,26 @@ times: see `dyno.http.record`. Cloud Mercato, "New HTTP benchmark tool: pycurlb"
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dyno.http.client import Client
-from dyno.http.options import Options
+if TYPE_CHECKING:
+    from dyno.http.client import Client
+    from dyno.http.options import Options
 
 __all__ = ["Client", "Options", "request"]
+
+
+def __getattr__(name: str) -> Any:
+    """What makes requests is imported when it is asked for: lists of suites need the stages' names alone."""
+    if name == "Client":
+        from dyno.http.client import Client
+
+        return Client
+    if name == "Options":
+        from dyno.http.options import Options
+
+        return Options
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def request(url: str, **options: Any) -> dict[str, Any]:
@@ -22,5 +36,8 @@ def request(url: str, **options: Any) -> dict[str, Any]:
 
     Raises UsageError for what is no address and no option, and where pycurl is not installed.
     """
+    from dyno.http.client import Client
+    from dyno.http.options import Options
+
     with Client(Options.of(options)) as client:
         return client.request(url)

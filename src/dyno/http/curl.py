@@ -6,7 +6,6 @@ No redirect is followed by libcurl itself: see `redirects`.
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +51,8 @@ def versions() -> dict[int, str]:
 
 def certificates() -> str | None:
     """The file of this machine's certificates: what curl's own variables name, or where systems keep it."""
+    import ssl
+
     named = [os.environ.get(name, "") for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")]
     usual = ssl.get_default_verify_paths().cafile or ""
     return next((path for path in (*named, usual, *BUNDLES) if path and Path(path).is_file()), None)

@@ -19,6 +19,8 @@ from dyno.http.options import Options
 AWAKE_NS = 200_000
 """A sleep wakes late: for so long before a moment one looks at the clock."""
 LONGEST_SECONDS = 1.0
+SELECTABLE = 1024
+"""No descriptor from here on may be given to select()."""
 ERROR_FROM = 400
 KEPT_BYTES = 16 << 10
 """A body that is expected to be no larger is kept, and looked at when the clock stands still."""
@@ -94,12 +96,7 @@ class Way:
 
     def begin(self, place: int, argument: Any) -> None:
         handle = self._handles[place]
-        if self._urls[place] is not argument:
-            handle.setopt(self._c.URL, argument)
-            self._urls[place] = argument
-        if not handle.keeps:
-            handle.digest = DIGEST()
-            handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
+        self._ask(handle, argument)
         self._multi.add_handle(handle)
         self._running += 1
 
@@ -125,6 +122,17 @@ class Way:
         self._multi.close()
         self._epoll.close()
 
+    # -- what another protocol over HTTP has in another way ---------------------------------------------------
+
+    def _ask(self, handle: Any, argument: Any) -> None:
+        """Has the handle make that request."""
+        if self._urls[handle.place] is not argument:
+            handle.setopt(self._c.URL, argument)
+            self._urls[handle.place] = argument
+        if not handle.keeps:
+            handle.digest = DIGEST()
+            handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
+
     # -- the event loop -------------------------------------------------------------------------------------
 
     def _ready(self, until: int, running: int) -> list[tuple[int, int]]:
@@ -134,9 +142,12 @@ class Way:
         left = until - now()
         if left > LONGEST_SECONDS * 1e9:
             return self._epoll.poll(LONGEST_SECONDS)
-        if left > AWAKE_NS:
-            # To the µs, where epoll waits whole ms.
-            select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
+        if left <= AWAKE_NS:
+            return self._epoll.poll(0)
+        if self._epoll.fileno() >= SELECTABLE:
+            return self._epoll.poll((left - AWAKE_NS) / 1e9)
+        # To the µs, where epoll waits whole ms.
+        select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
         return self._epoll.poll(0)
 
     def _socket(self, what: int, descriptor: int, multi: Any, data: Any) -> None:

@@ -11,7 +11,7 @@ from dyno import interpreters
 from dyno.engine import EngineSpec
 from dyno.install import environment, go, maven, pip, system
 from dyno.install.tools import NotHad, made
-from dyno.programs import GoModule, Jar, Program
+from dyno.programs import GoModule, Program
 
 Step = Callable[[], str]
 """Does one thing; returns what it did, or nothing where nothing was to be done. Raises NotHad."""
@@ -57,7 +57,7 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
 
 def _fetched(program: Program) -> bool:
     """Whether Maven is to fetch it."""
-    return isinstance(program.source, Jar) and program.path() is None
+    return not isinstance(program.source, GoModule) and program.path() is None
 
 
 def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:

@@ -107,7 +107,7 @@ def _here(version: str) -> Iterator[tuple[str, str]]:
 def _link(python: Path, groups: Sequence[str]) -> None:
     """Makes Dyno and its plug-ins importable there: links to what is here, be it a wheel's or a checkout's.
 
-    A native module is for the version of Python that it was built for, and is not seen by others.
+    Dyno's native module serves every version; another's, if for the one that it was built for, is not seen there.
     """
     there = Path(run([python, "-c", FOLDER]).strip())
     for path in [Path(dyno.__file__).parent, *_plugins(groups)]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dyno.measure import loop as python
 from dyno.model import UsageError
+from dyno.native import REMEDY
 
 LOOPS = ("auto", "native", "python")
-REMEDY = "install a Rust toolchain (cargo) and install Dyno again"
 SAMPLE = 20_000
 BATCHES = 5
 

@@ -45,7 +45,8 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent
         counters.read()
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server)
-    if not all(map(running, server)):
+    # A node that the workload itself has killed is none of the server's processes any more.
+    if not all(running(pid) for pid in server if pid in serving(job)):
         # What the clients found then is no answer of the engine's, and no reason to void it.
         raise ServerDied("its server ended in the middle of the phase")
     served, moved, mine = counters.served(), counters.moved(), own()

@@ -185,11 +185,15 @@ def _phases(
         pipe.tell("phase", phase=phase.name)
         try:
             workload.prepare(phase)
-            if not told:
+            if not told and not workload.opens(phase):
                 pipe.tell("engine", **_about(workload, job))
                 told = True
             spent.on("prepare")
-            pipe.tell("sample", sample=asdict(sampled(workload, phase, job, pace, spent)))
+            sample = asdict(sampled(workload, phase, job, pace, spent))
+            if not told:
+                pipe.tell("engine", **_about(workload, job))
+                told = True
+            pipe.tell("sample", sample=sample)
             spent.on("verify")
         except Absent as why:
             pipe.tell("absent", phase=phase.name, why=said(why))

@@ -47,6 +47,20 @@ class PublishedLine:
 
 
 @dataclass(frozen=True)
+class Matrix:
+    """A published table of one figure by two things, in seconds: no line of it is a cell of ours."""
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    """As they were printed: what each is of, and a figure under each head."""
+    phase: str
+    """Of ours beside it."""
+    part: str
+    """Of its latency."""
+
+
+@dataclass(frozen=True)
 class Style:
     """How the experiment makes one figure of several runs: the least of the means of so many of them."""
 
@@ -70,6 +84,30 @@ class Grows:
 
 
 @dataclass(frozen=True)
+class PublishedCurve:
+    """A column of a published table that has a line for each value of a parameter."""
+
+    phase: str
+    engine: str
+    """Our engine of the same kind."""
+    published_as: str
+    values: tuple[float, ...]
+    """Of the first so many of `Curves.at`: a column may end before the others do."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Published tables by the values of a parameter, one for each phase."""
+
+    parameter: str
+    metric: str
+    """By which ours stand beside them."""
+    unit: str
+    at: tuple[float, ...]
+    rows: tuple[PublishedCurve, ...]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published experiment."""
 
@@ -81,8 +119,9 @@ class Experiment:
     machine: str
     notes: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
-    """Of a table with a phase in each line; there are these or `lines`, or neither where no figure is known."""
+    """Of a table with a phase in each line; there are these, `lines` or `curves`, or none of them."""
     lines: tuple[PublishedLine, ...]
+    curves: Curves | None
     plan: Mapping[str, Any]
     """As in a plan file."""
     sizes: Mapping[str, Mapping[str, Any]]
@@ -95,6 +134,7 @@ class Experiment:
     findings: tuple[Finding, ...]
     parts: Mapping[str, Mapping[str, float]]
     """Of phases, by name: each part of a latency in seconds; nothing where none were published."""
+    matrix: Matrix | None
 
     @property
     def citation(self) -> str:
@@ -128,11 +168,12 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
     taking_part = contenders(left.pop("contenders", ())) or _contenders(rows, left["plan"])
     known = {each.name: each.engine for each in taking_part}
-    style, grows = left.pop("style", None), left.pop("grows", None)
+    style, grows, matrix, curves = (left.pop(each, None) for each in ("style", "grows", "matrix", "curves"))
     return Experiment(
         name=name,
         rows=rows,
         lines=lines,
+        curves=None if curves is None else _curves(curves),
         notes=tuple(left.pop("notes")),
         sizes=left.pop("sizes", {}),
         parts=left.pop("parts", {}),
@@ -140,6 +181,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         style=None if style is None else Style(**style),
         grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),
         findings=findings(left.pop("findings", ()), known, name),
+        matrix=None if matrix is None else _matrix(matrix),
         **left,
     )
 
@@ -167,6 +209,16 @@ def _contenders(rows: Sequence[PublishedRow], plan: Mapping[str, Any]) -> tuple[
     """Where a file does not list them: those of its rows, or the plan's engines."""
     named = {row.published_as: row.engine for row in rows} or {name: name for name in plan["engine"]}
     return tuple(Contender(name, name, engine) for name, engine in named.items())
+
+
+def _matrix(found: Mapping[str, Any]) -> Matrix:
+    lines = tuple(tuple(line) for line in found["lines"])
+    return Matrix(**{**found, "heads": tuple(found["heads"]), "lines": lines})
+
+
+def _curves(data: Mapping[str, Any]) -> Curves:
+    rows = tuple(PublishedCurve(row[0], row[1], row[2], tuple(row[3])) for row in data["rows"])
+    return Curves(data["parameter"], data["metric"], data["unit"], tuple(data["at"]), rows)
 
 
 def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:

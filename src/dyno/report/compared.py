@@ -203,6 +203,17 @@ def _name(cell: Cell) -> str:
     return places.engine(cell.asked, cell.tier)
 
 
+def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:
+    """What came of a gate."""
+    parts = [f"{states.count('slower')} of {len(states)} rows slower by more than {margin * 100:g} %"]
+    if lost:
+        parts.append(f"{lost} without a number now")
+    if unclear := states.count("unclear"):
+        told = "which fails under --strict" if strict else "which passes without --strict"
+        parts.append(f"{unclear} that can't be told, {told}: more --samples would")
+    return "; ".join(parts) + "."
+
+
 def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
     """Tables for a README, an issue or a pull request."""
     parts = []

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from dyno.prices import Prices
 from dyno.report import export, jsontext
 from dyno.report.export import LATENCIES as LATENCIES
 from dyno.report.markdown import as_markdown as as_markdown
 from dyno.report.table import Row, groups
 from dyno.results import Run
+from dyno.stats.costs import costs
 from dyno.stats.doubts import machine
 from dyno.stats.summary import Absence, CellSummary, absences
 
@@ -26,9 +28,9 @@ def as_data(run: Run) -> dict[str, Any]:
     return {**found, "cells": list(found["cells"])}
 
 
-def as_json(run: Run) -> Iterator[str]:
-    """The same as text, a piece at a time."""
-    return jsontext.pieces(_data(run))
+def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
+    """The same as text, a piece at a time; with what the rows cost, where there are prices."""
+    return jsontext.pieces({**_data(run), **({} if prices is None else {"costs": _costs(run, prices)})})
 
 
 def as_dense_json(run: Run) -> Iterator[str]:
@@ -48,7 +50,24 @@ def _data(run: Run) -> dict[str, Any]:
         "machine_doubts": [asdict(finding) for finding in machine(run)],
         "cells": (_cell(row) for group in groups(run) for row in group.rows),
         "absent": [_absent(found) for found in absences(run)],
+        "costs": None,
     }
+
+
+def _costs(run: Run, prices: Prices) -> list[dict[str, Any]]:
+    return [
+        {
+            "suite": cost.row.cell.suite,
+            "engine": cost.row.cell.asked,
+            "phase": cost.row.phase,
+            "params": dict(cost.row.cell.params),
+            "tier": cost.row.cell.tier_name,
+            "million": cost.million,
+            "month": cost.month,
+            "currency": prices.currency,
+        }
+        for cost in costs(run, prices)
+    ]
 
 
 def _cell(row: Row) -> dict[str, Any]:

@@ -290,11 +290,20 @@ def as_csv(table: Table) -> str:
 
 
 def as_parquet(table: Table, run: Run) -> bytes:
-    """With what `about` says as the file's metadata, by names that begin with `dyno.`. Raises UsageError without
-    pyarrow."""
+    """Raises UsageError without pyarrow."""
+    found = as_arrow(table, run)
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(found, out, compression="zstd")
+    return out.getvalue()
+
+
+def as_arrow(table: Table, run: Run) -> Any:
+    """A `pyarrow.Table`, with what `about` says as its metadata, by names that begin with `dyno.`. Raises UsageError
+    without pyarrow."""
     try:
         import pyarrow
-        from pyarrow import parquet
     except ImportError:
         raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'dyno-bench[parquet]'") from None
     types = {
@@ -312,14 +321,34 @@ def as_parquet(table: Table, run: Run) -> bytes:
     }
     schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()], said)
     moments = [name for name, kind in table.columns.items() if kind == MOMENT]
-    out = io.BytesIO()
     try:
         rows = [{**row, **{name: _moment(row[name]) for name in moments}} for row in table.rows]
-        parquet.write_table(pyarrow.Table.from_pylist(rows, schema), out, compression="zstd")
+        return pyarrow.Table.from_pylist(rows, schema)
     # What is of another type than the run file's format says.
     except (TypeError, ValueError, OverflowError) as error:
         raise damaged(run.path, error) from None
-    return out.getvalue()
+
+
+def as_pandas(table: Table, run: Run) -> Any:
+    """A `pandas.DataFrame`, what is not known as NA, and with what `about` says as its `attrs`. Raises UsageError
+    without pandas."""
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError(
+            "A DataFrame needs pandas, which is not installed: pip install 'dyno-bench[parquet]'"
+        ) from None
+    types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", TEXT: "object", CODES: "object"}
+    columns = {}
+    for name, kind in table.columns.items():
+        values = [row[name] for row in table.rows]
+        if kind == MOMENT:
+            columns[name] = pandas.Series([_moment(value) for value in values], dtype="datetime64[us]")
+        else:
+            columns[name] = pandas.Series(values, dtype=types[kind])
+    frame = pandas.DataFrame(columns)
+    frame.attrs = about(run)
+    return frame
 
 
 def _moment(text: str) -> datetime:

@@ -16,6 +16,7 @@ from dyno.suite import Suite
 
 DECLARED = "†"
 """The sign of a tier that nobody has run against the real thing."""
+NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
 Through = Mapping[str, EngineSpec]
 """By the name of a suite: an engine as it is through the port that the suite measures it by."""
 

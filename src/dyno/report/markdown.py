@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from dyno.report import heading, places, units, wide, words
+from dyno.report.evidence import evidence
 from dyno.report.table import (
     Group,
     absent,
@@ -98,6 +99,7 @@ def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[s
         *(f"not measured: {line}" for line in absent(run)),
         *tiers,
         *remarks,
+        *evidence(run),
         *(f"this machine: {finding.text}" for finding in machine(run)),
     ]
     cut = f"**Not complete**: {len(run.final())} trials have ended, of more that were asked for."
@@ -105,9 +107,15 @@ def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[s
 
 
 def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
+    title = places.named(f"**{group.place}**", places.tier(group.tier))
+    return f"{title}\n\n{table(*columns(group, changing, apart))}"
+
+
+def columns(group: Group, changing: Sequence[str], apart: bool) -> tuple[dict[str, list[str]], set[str]]:
+    """A group's cells by the heading of their column, and the headings of those that are words."""
     rows = [row.summary for row in group.rows]
     found = [costs(row, apart) for row in rows]
-    columns = {
+    cells = {
         "engine": [row.name for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
@@ -120,10 +128,9 @@ def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
         "remarks": [", ".join(row.remarks()) for row in group.rows],
     }
     # Without what no row has: latencies of a bulk phase, sizes of engines in memory.
-    kept = {name: cells for name, cells in columns.items() if name == "95 %" or set(cells) != {units.UNKNOWN}}
+    kept = {name: found for name, found in cells.items() if name == "95 %" or set(found) != {units.UNKNOWN}}
     texts = {name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)}
-    title = places.named(f"**{group.place}**", places.tier(group.tier))
-    return f"{title}\n\n{table(kept, {'engine', 'remarks', *texts})}"
+    return kept, {"engine", "remarks", *texts}
 
 
 def _rate(row: CellSummary) -> str:

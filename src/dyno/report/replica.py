@@ -10,7 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
-from dyno.report import findings, growth, partsreplica, places, styled, units, widereplica
+from dyno.report import (
+    curvereplica,
+    findings,
+    growth,
+    matrixreplica,
+    partsreplica,
+    places,
+    styled,
+    units,
+    widereplica,
+)
 from dyno.results import Run
 from dyno.stats import style
 from dyno.stats.doubts import doubts
@@ -42,8 +52,12 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
         widereplica.render(experiment, run, console)
     elif experiment.rows:
         _rows(experiment, run, console)
+    if experiment.matrix is not None:
+        matrixreplica.render(experiment.matrix, run, console)
     if experiment.parts:
         partsreplica.render(experiment, run, console)
+    if experiment.curves is not None:
+        curvereplica.render(experiment.curves, run, console)
     if experiment.style is not None:
         styled.render(experiment, experiment.style, run, console)
     if experiment.grows is not None:

@@ -11,7 +11,7 @@ from dyno.report.table import varying, written
 from dyno.results import Run
 from dyno.stats.kept import kept
 from dyno.stats.metric import THROUGHPUT, estimated
-from dyno.stats.sweep import Crossing, Sweep, crossings, logarithmic, sweeps, swept, values
+from dyno.stats.sweep import Crossing, End, Sweep, crossings, ends, logarithmic, sweeps, swept, values
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Told:
     lines: tuple[tuple[str, ...], ...]
     """The engine, and its figure at each value."""
     crossings: tuple[Crossing, ...]
+    ends: tuple[End, ...]
 
 
 def number(value: float) -> str:
@@ -43,6 +44,12 @@ def crossed(run: Run) -> tuple[Crossing, ...]:
     return tuple(crossing for sweep in every(run) for crossing in crossings(sweep, logs[sweep.parameter]))
 
 
+@kept
+def ended(run: Run) -> tuple[End, ...]:
+    """Of all sweeps, where an engine goes no further."""
+    return tuple(end for sweep in every(run) for end in ends(run, sweep))
+
+
 def told(run: Run, sweep: Sweep) -> Told:
     changing, log = varying(run), logarithmic(values(run, sweep.parameter))
     names = list(dict.fromkeys(row.cell.asked for _, table in sweep.points for row, _ in table.rows))
@@ -57,7 +64,7 @@ def told(run: Run, sweep: Sweep) -> Told:
     lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
     heads = (sweep.parameter, *(number(value) for value, _ in sweep.points))
     title = places.named(where(sweep, changing), f"{what} by {sweep.parameter}")
-    return Told(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)))
+    return Told(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
 
 
 def where(sweep: Sweep, changing: list[str]) -> str:
@@ -78,6 +85,14 @@ def sentence(found: Crossing) -> str:
         f"from {name} = {point(found)} on, {found.above.asked} is faster than {found.below.asked}{by}"
         f" (interpolated between {between})"
     )
+
+
+def ending(found: End) -> str:
+    """'radix goes no further than length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
+    name, at = found.sweep.parameter, number(found.at)
+    if found.last is None:
+        return f"{found.cell.asked} has no figure from {name} = {at} on: {found.why}"
+    return f"{found.cell.asked} goes no further than {name} = {number(found.last)}: at {at} {found.why}"
 
 
 def point(found: Crossing) -> str:

@@ -1,4 +1,5 @@
-"""Sweeps on a terminal: a line for each engine, a column for each value, and from where on another is the faster."""
+"""Sweeps on a terminal: a line for each engine, a column for each value, from where on another is the faster, and
+where one goes no further."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from rich.text import Text
 from dyno.report import grid, limits, sweeps
 from dyno.results import Run
 
-MOST_TABLES, MOST_LINES = 6, 8
+MOST_TABLES, MOST_LINES = 8, 8
 MORE = "`dyno report RUN` has all of them"
 
 
@@ -27,5 +28,9 @@ def render(run: Run, console: Console) -> None:
             console.print(Text(f"  {sweeps.sentence(crossing)}"), soft_wrap=True)
         if len(each.crossings) > MOST_LINES:
             console.print(Text(f"  and {len(each.crossings) - MOST_LINES} more crossings", "dim"))
+        for end in each.ends[:MOST_LINES]:
+            console.print(Text(f"  {sweeps.ending(end)}"), soft_wrap=True)
+        if len(each.ends) > MOST_LINES:
+            console.print(Text(f"  and {len(each.ends) - MOST_LINES} more that go no further", "dim"))
     if len(found) > MOST_TABLES:
         console.print(Text(f"\n{len(found) - MOST_TABLES} more sweeps: {MORE}", "dim"))

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report import ceilingtext, grid, heading, places, scalingtext, sweeptext, units, wide, widetext, words
+from dyno.report import (
+    ceilingtext,
+    grid,
+    heading,
+    overviewtext,
+    places,
+    scalingtext,
+    sweeptext,
+    units,
+    wide,
+    widetext,
+    words,
+)
+from dyno.report.evidence import evidence
 from dyno.report.grid import GAP
 from dyno.report.table import (
     Group,
@@ -53,10 +69,9 @@ REMARKS_MIN = 18
 BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with intervals, latencies and the floor"
 
 
-def render(run: Run, console: Console, by_phase: bool = False) -> None:
-    """Prints the run: what was asked, a table for each phase and tier, and what speaks against the numbers.
-
-    In place of the tables by phase stands the suite's own where it has one, unless they are wanted.
+def render(run: Run, console: Console, by_phase: bool = False, whole: bool = False) -> None:
+    """Prints the run: what was asked, an overview, and the answer. `whole`: a table for each phase and tier, and what
+    speaks against each number; `by_phase` wants them also where the suite has a table of its own.
     """
     found = groups(run)
     own = [] if by_phase else wide.tables(run, found)
@@ -67,6 +82,17 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
         scalingtext.render(run, console)
         ceilingtext.render(run, console)
         _footer(run, found, legend(shown) + wide.legend(run) + [BY_PHASE], console)
+        return
+    if not (whole or by_phase):
+        _header(run, console)
+        overviewtext.render(run, console)
+        widetext.render(own, console)
+        sweeptext.render(run, console)
+        scalingtext.render(run, console)
+        _footer(run, found, [], console, overviewtext.called(run))
+        console.print()
+        for line in _further(run):
+            console.print(Text(line), soft_wrap=True)
         return
     changing = varying(run)
     apart = served(found)
@@ -84,6 +110,15 @@ def render(run: Run, console: Console, by_phase: bool = False) -> None:
     ceilingtext.render(run, console)
     columns = meaning(found) if {"cpu", "client"} & widths.keys() else []
     _footer(run, found, legend(found) + columns + (wide.legend(run) if own else []), console)
+
+
+def _further(run: Run) -> list[str]:
+    """Where what is not in the overview can be looked at."""
+    run_ = shlex.quote(str(run.path))
+    return [
+        f"Intervals, latencies, CPU time and every doubt: dyno show {run_} --all",
+        f"Charts, on one page: dyno report {run_}",
+    ]
 
 
 def _header(run: Run, console: Console) -> None:
@@ -168,13 +203,16 @@ def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int], con
     grid.render(columns, [[cells.get(column, "") for column in widths] for cells in rows], console, styles)
 
 
-def _footer(run: Run, found: list[Group], remarks: list[str], console: Console) -> None:
-    """`remarks`: what remarks mean, and columns that do not tell."""
+def _footer(
+    run: Run, found: list[Group], remarks: list[str], console: Console, names: Mapping[str, str] | None = None
+) -> None:
+    """`remarks`: what remarks mean, and columns that do not tell. `names`: of phases, see `words.answers`."""
     parts = (
-        ("In short", words.answers(run)),
+        ("In short", words.answers(run, names)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),
         ("Remarks", remarks),
+        ("Tiers", evidence(run)),
         ("This machine", [f"{finding.text} ({finding.remedy})" for finding in machine(run)]),
     )
     for title, lines in parts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from dyno.model import Cell
 from dyno.report import places, units
@@ -17,6 +18,8 @@ from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 TWICE = 2.0
+NAMED = 4
+"""Phases that a sentence names; of more, it says how many they are."""
 LEVEL = f"{CONFIDENCE * 100:g} %"
 """Of the intervals of ratios."""
 Rounding = Callable[[float], int]
@@ -103,16 +106,25 @@ def figure(value: float | None) -> str:
     return f"{value:.3g}" if value >= 10 or value < 0.1 else f"{value:.3f}" if value < 2 else f"{value:.2f}"
 
 
-def answers(run: Run) -> list[str]:
+def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     """For a person who has to decide: a sentence or a few for each tier, combination of parameters and temperature.
-    The first is the headline."""
+    The first is the headline. `names`: what phases are called, where that is not their name."""
     changing = varying(run)
     told: dict[object, list[Answer]] = {}
-    for at, found in enumerate(answer.answers(run)):
+    for at, found in enumerate(_called(each, names or {}) for each in answer.answers(run)):
         empty = not (found.others or found.left_out or found.set_aside or found.warm)
         # Of one that is alone whatever the parameters, it is said once.
         told.setdefault((found.tier, found.best.asked, found.phases) if empty else at, []).append(found)
     return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
+
+
+def _called(found: Answer, names: Mapping[str, str]) -> Answer:
+    return replace(
+        found,
+        phases=tuple(names.get(phase, phase) for phase in found.phases),
+        elsewhere=tuple(replace(each, phase=names.get(each.phase, each.phase)) for each in found.elsewhere),
+        set_aside=tuple(replace(each, phase=names.get(each.phase, each.phase)) for each in found.set_aside),
+    )
 
 
 def _alone(found: Sequence[Answer]) -> str:
@@ -212,6 +224,9 @@ def _phases(found: Answer) -> str:
     neither, count = found.temperature == "none", len(found.phases)
     if count == 1:
         return found.phases[0] if neither else f"{found.phases[0]} ({found.temperature})"
+    if count <= NAMED:
+        together = f"{_and(found.phases)} together"
+        return together if neither else f"{together} ({found.temperature})"
     if neither:
         return f"the {count} phases together that are neither hot nor cold"
     return f"the {count} {found.temperature} phases together"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 
 from dyno.model import Cell
-from dyno.values import Amount, Count, Percent, Positive, Text
+from dyno.values import Amount, Count, Fact, Percent, Positive, Text
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
 Texts = list[Text]
@@ -36,6 +36,7 @@ class Plan(_Asked, total=False):
     retries: Count
     until: Annotated[float, Meta(gt=0, le=1)] | None
     within: Amount | None
+    least: Count
     awake: bool
 
 
@@ -53,6 +54,7 @@ class Phase(_Named, total=False):
     parts: Texts
     reported: bool
     metric: Text
+    alias: Text
 
 
 class _Column(TypedDict):
@@ -192,6 +194,32 @@ class Host(TypedDict, total=False):
     ceilings: Ceilings | None
 
 
+class _Crashes(TypedDict):
+    count: Count
+    outcomes: Mapping[Text, Count]
+    lost: Count
+
+
+class _Crashed(TypedDict):
+    engine: Text
+    tier: Text
+
+
+class Crashed(_Crashed, total=False):
+    settings: Mapping[Text, Fact]
+    version: Text | None
+    verdict: Text
+    why: Text
+    traced: Text | None
+    model: Text
+    system: Text | None
+    killed: _Crashes | None
+    cut: _Crashes | None
+    recovery: _Crashes | None
+    birth: _Crashes | None
+    device: _Crashes | None
+
+
 class End(TypedDict):
     """The line that ends a run whose number of blocks was left open."""
 
@@ -212,6 +240,7 @@ class _Header(_Whole, total=False):
     phases: list[Phase] | None
     layout: Layout | None
     charts: list[Curve] | None
+    crashed: list[Crashed] | None
 
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from dyno.values import MOST
 LEAST_MEMORY = 50 << 20
 """Of a trial, in bytes: less does not hold the interpreter."""
 SECONDS, MOST_SECONDS = ("budget", "timeout", "duration", "warmup", "within"), 10**9
+SIZES = ("memory", "confine")
 
 
 @dataclass(frozen=True)

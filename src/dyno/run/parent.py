@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import dyno
 from dyno import places, results
+from dyno.crash import known
 from dyno.harmless import harmless
 from dyno.host import awake, ceilings, confine, facts
 from dyno.host.wakeups import wakeups
@@ -34,6 +35,9 @@ class Observer(Protocol):
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
 
+    def found(self, host: Mapping[str, Any]) -> None:
+        """How the machine is before the first trial."""
+
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
 
     def phase(self, name: str) -> None: ...
@@ -51,6 +55,8 @@ class Quiet:
     """Nobody wants to know."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+
+    def found(self, host: Mapping[str, Any]) -> None: ...
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
 
@@ -76,7 +82,7 @@ def execute(
     """Runs what is not yet in the run file, and returns the run; of blocks with something left to do, at most `most`.
     Raises UsageError before anything is started.
 
-    An interruption leaves the file readable, with every trial that had ended.
+    An interruption leaves the file readable, with every trial that had ended; and no file of this run where none had.
     """
     with (
         _held(plan) as plan,
@@ -85,10 +91,12 @@ def execute(
     ):
         _check_confinement(plan, place.path)
         _check_awake(plan, place.path)
+        fresh = not (resume and path.exists())
         attempts = _open(plan, path, place.path, resume, overwrite)
         observer.begin(plan, attempts)
         worked, floors = 0, Floors(plan, path, judge.unsure)
-        with _awake(plan) as still:
+        with _awake(plan) as still, _nothing_for_nothing(path if fresh else None, attempts):
+            observer.found(results.load(path).header["host"])
             means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still)
             for number in numbers(plan, path, observer, judge.wanting):
                 before = len(attempts)
@@ -99,6 +107,19 @@ def execute(
                 if worked == most:
                     break
     return results.load(path)
+
+
+@contextmanager
+def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt]) -> Iterator[None]:
+    """A run file that was made for trials of which none has ended is removed where the block is left by an
+    exception."""
+    try:
+        yield
+    except BaseException:
+        if path is not None and not attempts:
+            with suppress(OSError):
+                path.unlink()
+        raise
 
 
 @contextmanager
@@ -170,6 +191,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "plan": plan.data(),
         **plan.declared,
+        "crashed": known.of(places.cache(), plan.cells),
         "host": found,
     }
 

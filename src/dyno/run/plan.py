@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from dyno import registry
+from dyno import quantities, registry
 from dyno.model import Cell, Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import secrets
@@ -26,12 +26,14 @@ from dyno.settings import Setting, by_cpus, percent, unknown
 from dyno.suite import Suite
 
 DEFAULT_PRESET = "quick"
+EVERY = "all"
+"""Of phases."""
 UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
 
 
 def _rate(text: str) -> Value:
     try:
-        rate = math.inf if text == UNPACED else float(text)
+        rate = math.inf if text == UNPACED else float(quantities.number(text))
     except ValueError:
         rate = 0.0
     if text != UNPACED and not LEAST_RATE <= rate <= MOST_RATE:
@@ -84,6 +86,8 @@ class Plan:
     """Further blocks are added until each interval reaches no further than this share of its median."""
     within: float | None = None
     """Seconds after which no further block is begun; None where `until` is."""
+    least: int = 1
+    """Blocks that are done however long they take."""
     confine: int | None = None
     """Bytes that a trial is confined to by a control group, page cache included; None where it is not."""
     awake: bool = False
@@ -137,6 +141,9 @@ class Plan:
         """As it stands in the run file, where the cells have a place of their own."""
         whole = asdict(replace(self, holds={}))
         del whole["cells"], whole["addresses"], whole["declared"], whole["interpreters"], whole["holds"]
+        if self.least == 1:
+            # As in files of earlier versions, which can be resumed.
+            del whole["least"]
         return {**whole, "phases": list(self.phases)}
 
 
@@ -150,7 +157,8 @@ def make(asked: Asked) -> Plan:
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset, asked))
     rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
-    phases = _phases(suite, asked.phases)
+    phases = _phases(suite, preset, asked.phases)
+    until, within = _ending(asked, preset)
     if len(rows) * len(combinations) > MOST_CELLS:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
     addresses: dict[str, str] = {}
@@ -163,7 +171,7 @@ def make(asked: Asked) -> Plan:
             for spec, options, tier in rows
             for params in combinations
         ),
-        samples=_samples(asked, preset),
+        samples=_samples(asked, preset, until),
         seed=1 if asked.seed is None else asked.seed,
         budget=preset.budget if asked.budget is None else asked.budget,
         timeout=_timeout(asked, preset, len(phases)),
@@ -175,10 +183,11 @@ def make(asked: Asked) -> Plan:
         warmup=asked.warmup or 0.0,
         arrivals=asked.arrivals or UNIFORM,
         loop=asked.loop or "auto",
-        until=None if asked.until is None else _until(asked.until),
-        within=None if asked.until is None else asked.within or WITHIN,
+        until=until,
+        within=within,
+        least=preset.samples if asked.until is None and until is not None else 1,
         declared={
-            "phases": [asdict(phase) for phase in suite.phases if phase.name in phases],
+            "phases": [phase.told() for phase in suite.phases if phase.name in phases],
             "layout": None if suite.layout is None else asdict(suite.layout),
             "charts": [asdict(chart) for chart in suite.charts],
         },
@@ -193,6 +202,17 @@ def make(asked: Asked) -> Plan:
     )
 
 
+def _ending(asked: Asked, preset: Preset) -> tuple[float | None, float | None]:
+    """How narrow intervals are to be, and within how many seconds; None for both where blocks are counted. A preset's
+    own wish is for who says nothing of samples or times."""
+    if asked.until is not None:
+        return _until(asked.until), asked.within or WITHIN
+    said = (asked.samples, asked.budget, asked.duration, asked.warmup)
+    if preset.until is None or any(each is not None for each in said):
+        return None, None
+    return _until(preset.until), preset.within or WITHIN
+
+
 def _until(text: str | float) -> float:
     try:
         return percent(str(text))
@@ -200,10 +220,10 @@ def _until(text: str | float) -> float:
         raise UsageError(f"until {text}: {error}") from None
 
 
-def _samples(asked: Asked, preset: Preset) -> int:
+def _samples(asked: Asked, preset: Preset, until: float | None) -> int:
     if asked.samples is not None:
         return asked.samples
-    return preset.samples if asked.until is None else max(preset.samples, UNTIL_BLOCKS)
+    return preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS)
 
 
 def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
@@ -214,12 +234,16 @@ def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
     return max(preset.timeout, (PATIENCE + 1) * phases * wanted + SPARE_SECONDS)
 
 
-def _phases(suite: Suite, asked: Sequence[str]) -> tuple[str, ...]:
-    known = [phase.name for phase in suite.phases]
+def _phases(suite: Suite, preset: Preset, asked: Sequence[str]) -> tuple[str, ...]:
+    """In the suite's order. Each may be asked for by its alias."""
+    if EVERY in asked:
+        return tuple(phase.name for phase in suite.phases if phase.by_default)
+    known = {name: phase.name for phase in suite.phases for name in (phase.name, phase.alias) if name}
     for name in asked:
         if name not in known:
             raise UsageError(unknown(f"suite {suite.name}: phase", name, known))
-    return tuple(name for name in known if not asked or name in asked)
+    wanted = {known[name] for name in asked} or set(preset.phases)
+    return tuple(phase.name for phase in suite.phases if (phase.name in wanted if wanted else phase.by_default))
 
 
 def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[str, Value]]:

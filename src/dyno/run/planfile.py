@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dyno import quantities
 from dyno.model import UsageError
 from dyno.reading import MIB, text
-from dyno.run.asked import Asked
+from dyno.run.asked import SECONDS, SIZES, Asked
 from dyno.settings import shown, unknown
 from dyno.values import MOST, MOST_TEXT
 
@@ -30,21 +31,21 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "param": ("params", dict),
     "samples": ("samples", int),
     "until": ("until", (str, int, float)),
-    "within": ("within", (int, float)),
+    "within": ("within", (int, float, str)),
     "preset": ("preset", str),
     "tier": ("tier", str),
     "clients": ("clients", (int, str, list)),
     "rate": ("rate", (int, float, str, list)),
     "phases": ("phases", list),
     "seed": ("seed", int),
-    "budget": ("budget", (int, float)),
-    "duration": ("duration", (int, float)),
-    "warmup": ("warmup", (int, float)),
+    "budget": ("budget", (int, float, str)),
+    "duration": ("duration", (int, float, str)),
+    "warmup": ("warmup", (int, float, str)),
     "arrivals": ("arrivals", str),
     "loop": ("loop", str),
-    "timeout": ("timeout", (int, float)),
-    "memory": ("memory", (int, float)),
-    "confine": ("confine", (int, float)),
+    "timeout": ("timeout", (int, float, str)),
+    "memory": ("memory", (int, float, str)),
+    "confine": ("confine", (int, float, str)),
     "retries": ("retries", int),
     "awake": ("awake", bool),
 }
@@ -118,9 +119,9 @@ def size(name: str, gib: float) -> int:
 
 
 def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
-    for name in ("memory", "confine"):
-        if name in fields:
-            fields[name] = size(name, fields[name])
+    for name in fields.keys() & {*SECONDS, *SIZES}:
+        found = _read(where, name, fields[name]) if isinstance(fields[name], str) else fields[name]
+        fields[name] = size(name, found) if name in SIZES else found
     if "engines" in fields:
         fields["engines"] = [_engine(where, entry) for entry in fields["engines"]]
     if "params" in fields:
@@ -131,6 +132,13 @@ def _whole(where: str, fields: dict[str, Any]) -> dict[str, Any]:
             if not fields[name]:
                 raise UsageError(f"{where}: {name} has no value")
     return fields
+
+
+def _read(where: str, name: str, text: str) -> float:
+    try:
+        return quantities.gib(text) if name in SIZES else quantities.seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: {name} = {_told(text)}: {error}") from None
 
 
 def _engine(where: str, entry: Any) -> str | Mapping[str, Any]:

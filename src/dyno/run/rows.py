@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from dyno.engine import TIER, EngineSpec
 from dyno.model import Cell, Tier, UsageError, Value
 from dyno.passwords import HIDDEN, concealed_argument
 from dyno.run.asked import Asked, tier_named
-from dyno.settings import nearest
+from dyno.servers.foreign import URL
 from dyno.suite import Suite
 
 Row = tuple[EngineSpec, dict[str, Value], Tier | None]
@@ -81,14 +82,20 @@ def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
     return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
+def _where_else(suite: Suite, name: str) -> str:
+    """The suites that the engine runs in, and the engines that run in this one."""
+    others = [each.name for each in registry.suites() if registry.through(each, registry.engine(name)) is not None]
+    able = [spec.name for spec in registry.engines_for(suite)]
+    return f"it runs in {', '.join(others) or 'none'}; {suite.name} has {', '.join(able)}"
+
+
 def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     rows: list[Row] = []
     for _, named in split_engines(asked.engines):
         name, given = named.name, named.options
         spec = registry.through(suite, registry.engine(name))
         if spec is None:
-            able = [s.name for s in registry.engines_for(suite)]
-            raise UsageError(f"engine {name} has no port of suite {suite.name}; {nearest(name, able)}")
+            raise UsageError(f"engine {name} has no port of suite {suite.name}; {_where_else(suite, name)}")
         resolved = spec.resolve(given)
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
@@ -97,6 +104,37 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         if row not in rows:
             rows.append(row)
     return rows
+
+
+def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
+    """The engines, each on the user's own server or cluster at that address: those that are named, or else all of the
+    suite that take one like it. Raises UsageError for one that takes none, or not this."""
+    if entries:
+        made = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
+        for spec in (registry.through(suite, registry.engine(str(one["name"]))) for one in made):
+            if spec is not None and not any(setting.name == URL for setting in spec.options):
+                able = ", ".join(spec.name for spec in _takes(suite)) or "none does"
+                raise UsageError(f"engine {spec.name} runs on no server of yours; of suite {suite.name}: {able}")
+        return list(made)
+    able_specs = [spec for spec in _takes(suite) if _reads(spec, address)]
+    if not able_specs:
+        raise UsageError(
+            f"suite {suite.name}: no engine takes {concealed_argument(address)}; see `dyno list engines`"
+        )
+    return [{"name": spec.name, URL: address} for spec in able_specs]
+
+
+def _takes(suite: Suite) -> list[EngineSpec]:
+    """Engines with an option that names a server of the user's own."""
+    return [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
+
+
+def _reads(spec: EngineSpec, address: str) -> bool:
+    try:
+        spec.resolve({URL: address})
+    except UsageError:
+        return False
+    return True
 
 
 def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
@@ -155,6 +193,10 @@ def split(text: Entry) -> Named:
     return Named(name, options, None if tier is None else tier_named(str(tier)))
 
 
+SET = "set."
+"""Before the name of a setting of the engine's own: `servers.given`."""
+
+
 def _split(text: Entry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
@@ -168,7 +210,11 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
             raise UsageError(
                 f"engine {concealed_argument(text)}: options are written {name}:option=value+option=value"
             )
-        options[option] = value
+        if option.startswith(SET):
+            # Each in the option that has them all.
+            options[SET[:-1]] = f"{options.get(SET[:-1], '')} {shlex.quote(f'{option[len(SET) :]}={value}')}".strip()
+        else:
+            options[option] = value
     return name, options
 
 

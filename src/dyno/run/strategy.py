@@ -53,7 +53,7 @@ def numbers(plan: Plan, path: Path, observer: Extended, wanting: Wanting) -> Ite
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
         started = time.monotonic()
-        if number and started - began + longest > plan.within:
+        if number >= plan.least and started - began + longest > plan.within:
             why = "time"
             break
         if number >= least:

@@ -33,6 +33,13 @@ def default_root() -> Path:
     return Path(named) if named else places.cache() / "work"
 
 
+def fast_root(root: Path) -> Path:
+    """A directory of this user's in memory, for what need not outlive anything; `root` where there is none."""
+    memory = Path("/dev/shm")
+    able = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK)
+    return memory / f"dyno-{os.geteuid()}" if able else root
+
+
 class Place:
     """A run's directory. It is locked as long as the run lives, so that only dead ones' are swept."""
 

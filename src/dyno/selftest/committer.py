@@ -23,9 +23,10 @@ from dyno.engine import Server
 from dyno.host.process import die_with_parent
 from dyno.model import Absent, Refused, Tier
 from dyno.selftest.trace import BEGIN, END, mark
-from dyno.suite import Job, Operations, Suite, Work
+from dyno.suite import Job, Operations, Suite, UnderWay, Work
 
 Transaction = Callable[[], object]
+WAIT_NS = 1_000_000_000
 
 
 def main() -> None:
@@ -99,8 +100,25 @@ def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
             continue
         for work in slices:
             with work.around() as given:
-                (call,) = work.calls(given)
+                call = _call(work, given)
                 yield from (partial(call, argument) for argument in work.arguments)
+
+
+def _call(work: Operations, given: Any) -> Callable[[Any], object]:
+    if work.many is not None:
+        return partial(_alone, work.many)
+    (call,) = work.calls(given)
+    return call
+
+
+def _alone(many: UnderWay, argument: Any) -> None:
+    """One operation of what could have many under way, until it is acknowledged."""
+    many.begin(0, argument)
+    while not (ended := many.ended(WAIT_NS)):
+        pass
+    for _, answer in ended:
+        if isinstance(answer, Exception):
+            raise answer
 
 
 def _done(held: AbstractContextManager[Any], slices: list[Operations]) -> None:

@@ -185,11 +185,11 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
     version = harmless(told["version"], keep="")
-    settings = _settings(claim.spec.tiers[claim.tier], told["settings"])
+    settings = read_back(claim.spec.tiers[claim.tier], told["settings"])
     return Proof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
 
 
-def _settings(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping[str, Value | None]:
+def read_back(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping[str, Value | None]:
     """Those that give a tier, as the engine tells them. With its options it may have some of them only: where it
     tells any, those that it does not tell are none of its."""
     read = {

@@ -17,7 +17,9 @@ from pathlib import Path
 
 BEGIN, END = "begin", "end"
 _FLUSHES = ("fsync", "fdatasync", "sync", "syncfs", "msync")
-_WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "io_submit")
+_WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "io_submit", "sendfile", "copy_file_range", "splice")
+# What they write to comes after what they read from.
+_COPIES = ("copy_file_range", "splice")
 _CUTS = ("ftruncate",)
 # Those that take a path take it after the descriptor of a directory, or whole.
 _NAMES = ("unlink", "unlinkat", "rename", "renameat", "renameat2")
@@ -102,6 +104,12 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
 def _descriptors(arguments: str) -> list[tuple[int, str]]:
     """Every descriptor among them, with the path of its file as -y shows it."""
     return [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
+
+
+def _written(call: Call) -> list[tuple[int, str]]:
+    """Those that it writes to: of one that copies, one of the two."""
+    found = _descriptors(call.arguments)
+    return found[1:] if call.name in _COPIES else found[:1] if call.name == "sendfile" else found
 
 
 def _named(arguments: str) -> list[Path]:
@@ -269,7 +277,7 @@ class _Watch:
 
     def _write(self, call: Call, process: _Process) -> list[Act]:
         acts = []
-        for number, path in filter(self._ours, _descriptors(call.arguments)):
+        for number, path in filter(self._ours, _written(call)):
             flag = re.search(r"\bRWF_D?SYNC\b", call.arguments)
             how = flag[0] if flag else process.synchronous.get(number)
             acts.append(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from dyno.model import Refused
 from dyno.servers import foreign, loopback
@@ -79,7 +79,7 @@ class ClickHouse(Served):
             _CONFIGURATION.format(home=self._home, host=host, port=port, cache=self._cache, users=USERS)
         )
         hashed = hashlib.sha256(self.address.password.encode()).hexdigest()
-        settings = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in self._settings.items())
+        settings = "".join(f"<{name}>{escape(value, quote=False)}</{name}>" for name, value in self._settings.items())
         (self._home / USERS).write_text(
             _USERS.format(settings=settings, user=self.address.user, hash=hashed, host=host)
         )

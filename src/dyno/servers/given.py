@@ -1,6 +1,7 @@
-"""The option `set`: settings that a user gives to a server of Dyno's own, beside those that Dyno gives it.
+"""The option `set`: settings that a user gives to a server of Dyno's own, or to an engine in the process, beside
+those that Dyno gives it.
 
-Which of them a server has, and what they mean, may not be put here.
+Which of them there are, and what they mean, may not be put here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SET = "set"
 CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with them is not proven")
 
 
-def setting(what: str, ours: Iterable[str]) -> Setting:
+def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own") -> Setting:
     """The option, for settings that are called `what`. Those in `ours` are not the user's to give."""
     kept = {_plain(name) for name in ours}
 
@@ -26,7 +27,7 @@ def setting(what: str, ours: Iterable[str]) -> Setting:
                 raise ValueError(f"{name} is not to be set here: the tier, another option or Dyno decides it")
         return text
 
-    return Setting(SET, parse, "", f"{what} of a server of Dyno's own: NAME=VALUE, with blanks between several")
+    return Setting(SET, parse, "", f"{what} of {whose}, also written set.NAME=VALUE")
 
 
 def pairs(text: str) -> dict[str, str]:

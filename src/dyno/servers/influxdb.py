@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -79,6 +78,8 @@ class InfluxDB(Served):
 
     def _admit(self) -> None:
         """Makes the only user. Until then it does nothing else for anybody."""
+        from http.client import HTTPConnection
+
         made = f"CREATE USER {self.address.user} WITH PASSWORD '{self.address.password}' WITH ALL PRIVILEGES"
         with closing(HTTPConnection(self.address.host, self.address.port, timeout=60)) as client:
             client.request("POST", f"/query?{urlencode({'q': made})}")

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from socket import socket as Socket
@@ -70,18 +69,38 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",)) -> Address
 
 def own(home: Path) -> Address:
     """One for a server in `home`, which keeps its password. Raises Refused where every port is taken."""
-    return Address(HOST, next(_free()), USER, _password(home / SECRET))
+    return Address(HOST, next(_free((HOST,))), USER, _password(home / SECRET))
 
 
-def _free() -> Iterator[int]:
+def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int]]:
+    """One for each node of a cluster that is kept in `home`, all with one port and one password, and so many further
+    ports that are free on all of them. A single node is on the usual address; several are on 127.0.0.2 and up, which
+    are all this machine's own on Linux."""
+    hosts = [HOST] if nodes == 1 else [f"127.0.0.{2 + number}" for number in range(nodes)]
+    free, found = _free(hosts), dict[int, None]()
+    while len(found) <= ports:
+        found[next(free)] = None
+    first, *further = found
+    password = _password(home / SECRET)
+    return [Address(host, first, USER, password) for host in hosts], further
+
+
+def _free(hosts: Sequence[str]) -> Iterator[int]:
+    """Ports that are free on each of these addresses."""
     for _ in range(ATTEMPTS):
         port = random.SystemRandom().randint(FIRST, LAST)
-        with closing(Socket(AF_INET, SOCK_STREAM)) as probe, suppress(OSError):
-            # As servers have it: a port whose connections are closed is free.
-            probe.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-            probe.bind((HOST, port))
+        if all(_binds(host, port) for host in hosts):
             yield port
     raise Refused(f"no port from {FIRST} to {LAST} is free")
+
+
+def _binds(host: str, port: int) -> bool:
+    with closing(Socket(AF_INET, SOCK_STREAM)) as probe, suppress(OSError):
+        # As servers have it: a port whose connections are closed is free.
+        probe.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return True
+    return False
 
 
 def _password(file: Path) -> str:
@@ -95,6 +114,8 @@ def _password(file: Path) -> str:
 
 def says(address: Address, path: str) -> bool:
     """Whether it answers that path by HTTP, and well. Nobody's password is needed for it."""
+    from http.client import HTTPConnection, HTTPException
+
     with closing(HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)) as client:
         try:
             client.request("GET", path)

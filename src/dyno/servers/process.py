@@ -21,7 +21,6 @@ from pwd import getpwnam, struct_passwd
 from typing import IO, Any
 
 from dyno.model import Refused
-from dyno.servers import strays
 
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
 LOOK_SECONDS = 0.005
@@ -35,7 +34,8 @@ class Process:
     """One program that serves, as `user` where one is given: a `dyno.engine.Server` where that is all there is to it.
 
     `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
-    process that started it dies. `environment`: variables of its own, beside those that are here.
+    process that started it dies. `environment`: variables of its own, beside those that are here. `patience`: seconds
+    that it may take until it answers.
     """
 
     own = True
@@ -49,10 +49,12 @@ class Process:
         ending: signal.Signals = signal.SIGTERM,
         orphaned: signal.Signals = signal.SIGKILL,
         environment: Mapping[str, str] | None = None,
+        patience: float = READY_SECONDS,
     ) -> None:
         self.command, self.home = list(command), home
         self._environment = {**os.environ, **environment} if environment else None
         self._ready, self._user, self._ending, self._orphaned = ready, user, ending, orphaned
+        self._patience = patience
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,11 +69,13 @@ class Process:
                 self._process = self._started(output)
             except OSError as error:
                 raise Refused(f"{self.name} can't be started: {error}") from None
+        from dyno.servers import strays
+
         strays.record(self.home, self._process.pid)
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + self._patience
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                how = "ended" if self._process.poll() is not None else f"did not answer in {READY_SECONDS:g} s"
+                how = "ended" if self._process.poll() is not None else f"did not answer in {self._patience:g} s"
                 self.kill()
                 raise Refused(f"{self.name} {how}: {self._last_words()}")
             time.sleep(LOOK_SECONDS)
@@ -93,6 +97,8 @@ class Process:
         """Sends it `by`, or the signal that it ends by, and waits; kills it where that takes too long."""
         if self._process is None:
             return
+        from dyno.servers import strays
+
         # Now, as those that outlive it will be nobody's children.
         family = strays.family(self._process.pid)
         self._process.send_signal(by or self._ending)
@@ -103,6 +109,9 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL to it and all its descendants; returns when they are gone."""
+        # Imports psutil, which lists of engines do without.
+        from dyno.servers import strays
+
         if self._process is not None:
             strays.kill(strays.family(self._process.pid))
             self._process.wait()

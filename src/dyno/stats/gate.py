@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dyno.stats.between import Between, Change
+from dyno.stats.estimate import Center
 from dyno.stats.student import tail, two_sided
 
 CHANCE = 0.01
@@ -42,7 +43,11 @@ def _threshold(change: Change, margin: float) -> float:
 
 def _failed(changes: Sequence[Change], margin: float) -> set[int]:
     """Places of those that are slower, from the surest on, for as long as chance can't explain them."""
-    by_chance = {at: _by_chance(change, margin) for at, change in enumerate(changes) if change.center is not None}
+    by_chance = {
+        at: chance(change.center, _threshold(change, margin))
+        for at, change in enumerate(changes)
+        if change.center is not None
+    }
     failed: set[int] = set()
     for at in sorted(by_chance, key=lambda at: by_chance[at]):
         if by_chance[at] > CHANCE / (len(by_chance) - len(failed)):
@@ -51,13 +56,13 @@ def _failed(changes: Sequence[Change], margin: float) -> set[int]:
     return failed
 
 
-def _by_chance(change: Change, margin: float) -> float:
-    """How probable so slow a run is, if it were just as slow as the margin allows."""
-    assert change.center is not None
-    distance = _threshold(change, margin) - change.center.log
-    if not change.center.error:
+def chance(center: Center, threshold: float) -> float:
+    """How probable so slow a run is, if it were just as slow as the margin allows. `threshold`: the logarithm of the
+    least speed that passes."""
+    distance = threshold - center.log
+    if not center.error:
         return 0.0 if distance > 0 else 1.0
-    return tail(distance / change.center.error, change.center.degrees)
+    return tail(distance / center.error, center.degrees)
 
 
 def _fine(change: Change, margin: float) -> bool:

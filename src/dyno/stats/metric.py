@@ -10,7 +10,7 @@ from dyno.histogram import percentiles
 from dyno.model import Sample, UsageError
 from dyno.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import CellSummary, client_cpu_ns, server_cpu_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,13 @@ def _response(name: str) -> Callable[[Sample], float | None]:
     return lambda sample: percentiles([sample.response])[name]
 
 
+def _cpu(sample: Sample) -> float | None:
+    """Of client and server together, for each item; None where one of them is not known."""
+    parts = [client_cpu_ns(sample), *([] if sample.server is None else [server_cpu_ns(sample)])]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
 RESPONSE = Metric("response-p99", "p99 of the response time", True, _response("p99"))
@@ -48,6 +55,7 @@ METRICS = {
     for metric in (
         THROUGHPUT,
         BANDWIDTH,
+        Metric("cpu", "CPU time of an item", True, _cpu),
         *(Metric(name, f"{name} of the latency", True, _service(name)) for name in ("p50", "p99", "p999")),
         Metric("response-p50", "p50 of the response time", True, _response("p50")),
         RESPONSE,

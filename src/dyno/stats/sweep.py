@@ -1,4 +1,5 @@
-"""What one numeric parameter does to figures, with all else the same; and from where on another engine is the faster.
+"""What one numeric parameter does to figures, with all else the same; from where on another engine is the faster;
+and where one goes no further.
 
 A crossing is told where an engine is shown to be faster at one value and shown to be slower at a larger one, by the
 verdicts that every comparison has. Between neighbours it is interpolated, on the scale of the axis: linear in the
@@ -18,6 +19,7 @@ from dyno.model import Cell, Tier
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.metric import Metric
+from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20
@@ -53,6 +55,20 @@ class Crossing:
     high: float
     at: float | None
     """None where a value between the two could not be told."""
+
+
+@dataclass(frozen=True)
+class End:
+    """Where an engine's line ends before the others' do: it was tried with more, and has no figure there."""
+
+    sweep: Sweep
+    cell: Cell
+    """The engine."""
+    last: float | None
+    """The largest value at which it has a figure; None where it has none at all."""
+    at: float
+    """The next one, at which it has none."""
+    why: str
 
 
 def is_number(value: object) -> bool:
@@ -101,6 +117,29 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
         if _may_cross(sweep, one.asked, other.asked)
         for crossing in _between(sweep, one, other, log, margin)
     ]
+
+
+def ends(run: Run, sweep: Sweep) -> list[End]:
+    """Of each engine that has no figure at its largest values, by the least of these, in the order of the run."""
+    there: dict[str, float] = {}
+    for value, table in sweep.points:
+        there.update((row.cell.asked, value) for row, _ in table.rows)
+    found: dict[str, End] = {}
+    for row in sorted(_without(run, sweep), key=lambda row: float(str(row.cell.params[sweep.parameter]))):
+        name, value = row.cell.asked, float(str(row.cell.params[sweep.parameter]))
+        if value > there.get(name, -math.inf):
+            found.setdefault(name, End(sweep, row.cell, there.get(name), value, row.why or ""))
+    return list(found.values())
+
+
+def _without(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
+    """Rows of the sweep that were tried and have no figure."""
+    for row in summarize(run):
+        cell = row.cell
+        others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
+        alike = row.phase == sweep.phase and cell.tier == sweep.tier and others == sweep.params
+        if alike and not row.valid and row.attempts and not cell.floor and is_number(cell.params[sweep.parameter]):
+            yield row
 
 
 def leaders(sweep: Sweep) -> list[Cell]:

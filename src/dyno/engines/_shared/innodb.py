@@ -111,6 +111,10 @@ class InnoDB:
         told |= {"client": self._options["client"], "transport": "socket" if self._server.own else "url"}
         return {**told, "tls": cipher or "no"}
 
+    def checkpoint(self) -> None:
+        """As the server does it by itself when its log fills up: all changed pages are written."""
+        self._connection.execute("SET GLOBAL innodb_log_checkpoint_now = ON").fetchall()
+
     def upkeep(self) -> None:
         """Statistics of its tables. Without them the server guesses, until it makes some in the background."""
         for (name,) in self._connection.execute(f"SHOW TABLES FROM {self._database}").fetchall():

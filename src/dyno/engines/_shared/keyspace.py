@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, given, namespace
@@ -102,6 +102,10 @@ class Keyspace:
         except ResponseError:
             return None
         return None if found is None else str(found)
+
+    def rewrite(self) -> None:
+        """Of its log, as the server does it by itself once that has grown; nothing where there is none."""
+        _rewrite(self._client)
 
     def connect(self) -> Client:
         return connect(self._server, str(self.options["client"]))
@@ -207,6 +211,7 @@ def declared(
         ports=ports,
         tiers=TIERS,
         default_tier=Tier.PROCESS,
+        seldom=Seldom("log written anew", Keyspace.rewrite),
         modules=("redis", "hiredis"),
         requires=("redis[hiredis]>=6", "hiredis>=3", *requires),
         packages=packages,

@@ -38,14 +38,14 @@ class Requests:
     def asking(self, places: int, fresh: bool) -> Asking:
         from dyno.http.multi import Way
 
-        _may_open(places + SPARE)
+        may_open(places + SPARE)
         return Way(self._options, places, fresh, keeps=not self._how.large)
 
     def close(self) -> None:
         pass
 
 
-def _may_open(count: int) -> None:
+def may_open(count: int) -> None:
     """Raises this process's limit of open files, as far as it may. Raises Refused where that is not enough."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import Seldom
 from dyno.model import Caveat, Value
 from dyno.settings import Setting, choice
 
@@ -29,6 +30,13 @@ SHARING = Setting(
 def sharing(options: Mapping[str, Value]) -> str:
     """See `dyno.engine.EngineSpec.sharing`."""
     return str(options[SHARING.name])
+
+
+APPENDED = Seldom(
+    "every commit is added at the end of its file; a pack, which writes it anew, is its administrator's to begin"
+)
+PACK = Seldom("pack", lambda engine: engine.database.pack(), every=30)
+"""Old states of objects are thrown away: the file is written anew and takes the old one's place."""
 
 
 class Objects:

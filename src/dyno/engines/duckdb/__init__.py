@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.duckdb.arrays import Arrays
-from dyno.engines.duckdb.opener import FLUSHES_ALWAYS, TIERS, DuckDB
+from dyno.engines.duckdb.compute import Compute
+from dyno.engines.duckdb.opener import TIERS, DuckDB
 from dyno.engines.duckdb.records import Table
 from dyno.engines.duckdb.series import Series
 from dyno.model import Tier
@@ -41,9 +42,18 @@ ENGINE = EngineSpec(
             clients="one",
             options=(Setting("threads", integer(0, 1024), 0, THREADS),),
         ),
+        "compute": PortSpec(
+            Compute,
+            modules=("pyarrow",),
+            requires=("pyarrow>=15",),
+            clients="one",
+            tiers={},
+            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+        ),
     },
     tiers=TIERS,
-    default_tier=Tier.POWER if FLUSHES_ALWAYS else Tier.PROCESS,
+    default_tier=Tier.PROCESS,
+    seldom=Seldom("checkpoint", DuckDB.checkpoint),
     modules=("duckdb",),
     requires=("duckdb>=1.2",),
     options=(

@@ -10,35 +10,34 @@ from typing import Any
 from dyno.model import Caveat, Tier, Value
 
 
-def _flushes_always() -> bool:
-    """Whether this DuckDB flushes every commit: before 2.0 it had no setting for it."""
+def _told() -> bool:
+    """Whether this DuckDB is told whether to flush: before 2.0 it had no setting for it, and flushed every commit."""
     try:
-        return int(version("duckdb").split(".")[0]) < 2
+        return int(version("duckdb").split(".")[0]) >= 2
     except (PackageNotFoundError, ValueError):
-        return False
+        return True
 
 
-FLUSHES_ALWAYS = _flushes_always()
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"database": ":memory:"},
-    # The write-ahead log is handed to the kernel at a commit, and flushed by it when it likes.
-    Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"},
-    Tier.POWER: {"database": "file", "fsync_mode": "STANDARD"},
+    # The write-ahead log is handed to the kernel at a commit, and flushed by it when it likes. There is no tier
+    # `power`, though a commit can be flushed: a checkpoint writes a block in place, and half of it leaves a file that
+    # can't be opened (docs/crash.md).
+    Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"} if _told() else {"database": "file"},
 }
-if FLUSHES_ALWAYS:
-    TIERS = {Tier.VOLATILE: TIERS[Tier.VOLATILE], Tier.POWER: {"database": "file"}}
 SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")
 
 
 class DuckDB:
     """One database; threads share it, each through a cursor of its own."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         import duckdb
 
         self._path = home / "records.duckdb"
-        self._tier = TIERS[tier]
-        self.db: Any = duckdb.connect(":memory:" if tier is Tier.VOLATILE else str(self._path))
+        # None: through a port that stores nothing.
+        self._tier = TIERS[tier or Tier.VOLATILE]
+        self.db: Any = duckdb.connect(":memory:" if tier in (None, Tier.VOLATILE) else str(self._path))
         # Of a port: opened through none of them, it is DuckDB's own default.
         if threads := options.get("threads"):
             self.db.execute(f"SET threads = {threads}")
@@ -49,6 +48,10 @@ class DuckDB:
 
     def close(self) -> None:
         self.db.close()
+
+    def checkpoint(self) -> None:
+        """Of the log, as DuckDB does it by itself after 16 MB."""
+        self.db.execute("CHECKPOINT")
 
     def version(self) -> str:
         return f"DuckDB {version('duckdb')}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.parquet.arrays import GAP, Arrays
 from dyno.engines.parquet.opener import TIERS, Parquet
 from dyno.engines.parquet.series import Series
@@ -22,6 +22,7 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    seldom=Seldom("every commit is a file of its own, and nothing else is ever done"),
     modules=("pyarrow", "pandas"),
     requires=("pyarrow>=15", "pandas>=2.0"),
     options=(

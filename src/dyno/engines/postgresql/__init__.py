@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
@@ -44,6 +44,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     upkeep=Postgres.upkeep,
+    seldom=Seldom("checkpoint", Postgres.checkpoint),
     needs=lambda options: None if options[URL] else missing(),
     clients="processes",
     by_default=False,

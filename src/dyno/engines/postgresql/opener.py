@@ -103,6 +103,10 @@ class Postgres:
             # Further segments of 1 GiB, the map of free space and the map of visibility.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
+    def checkpoint(self) -> None:
+        """As the server does it by itself every few minutes."""
+        self.connection.execute("CHECKPOINT")
+
     def upkeep(self) -> None:
         """Statistics of its tables, and which of their pages everybody sees all of: as `pgbench` has it before it
         measures. Without them the planner guesses, until autovacuum comes round, which is once a minute."""

@@ -30,6 +30,7 @@ ENGINE = EngineSpec(
     ),
     refuse=refuse,
     server=serve,
+    seldom=zodb.PACK,
     remove=remove,
     needs=needs,
     clients="processes",

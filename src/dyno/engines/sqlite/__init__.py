@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.sqlite.arrays import Arrays
-from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, refuse
+from dyno.engines.sqlite.compute import Compute, gaps
+from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, pragmas, refuse
 from dyno.engines.sqlite.records import Records
 from dyno.engines.sqlite.series import Series
 from dyno.model import Tier
+from dyno.servers import given
 from dyno.settings import Setting, choice, integer
+from dyno.suites.compute.port import DOUBLES
 from dyno.suites.records.port import COLUMNS
 
 ENGINE = EngineSpec(
@@ -19,10 +22,13 @@ ENGINE = EngineSpec(
         "records": PortSpec(Records, caveats=(COLUMNS,)),
         "arrays": PortSpec(Arrays, modules=("pandas",), requires=("pandas>=2.0",), clients="one"),
         "series": PortSpec(Series, clients="one"),
+        "compute": PortSpec(Compute, clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,
+    seldom=Seldom("checkpoint of the log", SQLite.checkpoint),
+    intact=SQLite.intact,
     modules=("sqlite3",),
     options=(
         Setting(
@@ -34,6 +40,7 @@ ENGINE = EngineSpec(
         Setting("cache_mib", integer(1), 256, "page cache of each connection, in MiB"),
         Setting("page_size", page_size, 4096, "page size, in bytes"),
         Setting("mmap_mib", integer(0), 0, "how much of the file to map, in MiB (SQLite's default: none)"),
+        Setting(given.SET, pragmas, "", "pragmas, written set.NAME=VALUE"),
     ),
     clients="processes",
 )

@@ -15,6 +15,8 @@ from dyno.report.charts import curves, theme, units
 STEPS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
 """Ticks of a scale of logarithms."""
 FINER = [step * 10.0**power for power in range(-6, 0) for step in (1, 2, 5)]
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+"""An x, as a path: where a line ends."""
 WRITERS: dict[str, Callable[[str], str]] = {
     "rate": units.rate,
     "bandwidth": units.bandwidth,
@@ -59,9 +61,11 @@ class Side:
         return {"field": name, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def spec(engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "") -> dict[str, Any]:
+def spec(
+    engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "", ends: bool = False
+) -> dict[str, Any]:
     """`line`: a parameter of which each value has a line of its own, in place of each engine; `point`: one that
-    stands beside the points and orders them."""
+    stands beside the points and orders them; `ends`: whether records may say why their line ends there."""
     look = _by_line() if line else _by_engine(engines)
     details = ["engine", *(["line"] if line else [])]
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
@@ -99,6 +103,14 @@ def spec(engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = 
             },
         }
     )
+    if ends:
+        layers.append(
+            {
+                "transform": [{"filter": "isValid(datum.ends)"}],
+                "mark": {"type": "point", "aria": False, "shape": CROSS, "size": 260, "strokeWidth": 2.5},
+                "encoding": {**at, "color": look["color"], "tooltip": [{"field": "ends", "title": "ends here"}]},
+            }
+        )
     if x.mark is not None:
         layers = _mark(x, *x.mark) + layers
     if point:

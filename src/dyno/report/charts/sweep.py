@@ -10,14 +10,14 @@ from dyno.model import UsageError
 from dyno.report.charts import lines
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import measured
-from dyno.report.sweeps import crossed, sentence
+from dyno.report.sweeps import crossed, ended, ending, sentence
 from dyno.report.table import Row, varying
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.machine import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
-from dyno.stats.sweep import is_number, logarithmic, swept, values
+from dyno.stats.sweep import End, is_number, logarithmic, swept, values
 
 CLIENTS, PREFIX = "clients", "sweep:"
 NAME = f"{PREFIX}PARAM"
@@ -55,13 +55,14 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         look = looks.get(unit, Look(unit, "count", False))
         y = lines.Side(look.title, look.kind, look.log, interval=True, from_zero=not look.log)
-        return lines.spec(engines, x, y)
+        return lines.spec(engines, x, y, ends=any("ends" in record for record in found))
 
     return Chart(
         name=name_of(parameter),
         title=f"By {parameter}",
         reading=f"What {parameter} does, with all else the same: the median over trials of what rows are compared by,"
-        " throughput as a rule, with its 95 % interval. Where two lines cross, another engine becomes the better.",
+        " throughput as a rule, with its 95 % interval. Where two lines cross, another engine becomes the better; a"
+        " cross at a line's end is where that engine goes no further.",
         needs=f"several values of {parameter} that are numbers: dyno run "
         + (f"--{parameter} 1,2,4" if parameter == CLIENTS else f"-p {parameter}=V1,V2"),
         columns=(
@@ -104,6 +105,7 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
     for row, _, place in rows:
         groups.setdefault(place, []).append(row)
     used = {place: metric or fitting([row.summary for row in found]) for place, found in groups.items()}
+    stops = _stops(run, parameter)
     engines = {asked: at for at, asked in enumerate(dict.fromkeys(cell.asked for cell in run.cells))}
     order = {place: at for at, place in enumerate(groups)}
     rows.sort(key=lambda one: (order[one[2]], engines[one[1]["engine"]], one[1]["params"][parameter]))
@@ -116,6 +118,7 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
             "y_high": figure.high,
             **about,
             "trials": len(row.summary.samples),
+            **({"ends": why} if (why := stops.get((record["engine"], place, record["params"][parameter]))) else {}),
         }
         for row, record, place in rows
         if (pair := _figure(row, used[place], fact)) is not None
@@ -129,6 +132,22 @@ def _cores(run: Run, measured_at: Sequence[float]) -> tuple[float, str] | None:
     if found is None or not measured_at or not measured_at[0] <= found <= measured_at[-1]:
         return None
     return found, f"{found:g} cores"
+
+
+def _stops(run: Run, parameter: str) -> dict[tuple[str, str, float | None], str]:
+    """Why a line ends, by engine, place and last value."""
+    changing = varying(run)
+    return {
+        (end.cell.asked, _place(_record(end, changing), parameter), end.last): ending(end)
+        for end in ended(run)
+        if end.sweep.parameter == parameter
+    }
+
+
+def _record(end: End, changing: Sequence[str]) -> Record:
+    """As a record of its place has it."""
+    params = {name: end.cell.params[name] for name in changing}
+    return {"phase": end.sweep.phase, "tier": end.sweep.tier and end.sweep.tier.value, "params": params}
 
 
 def _place(record: Record, parameter: str) -> str:
@@ -164,16 +183,18 @@ def _looks(found: Sequence[Record]) -> dict[str, Look]:
 
 
 def _says(run: Run, parameter: str) -> list[Record]:
-    """The crossings, each with the place that it is of."""
+    """The crossings and the ends, each with the place that it is of."""
     changing = [name for name in varying(run) if name != parameter]
+    said = [(found.sweep, [found.below.asked, found.above.asked], sentence(found)) for found in crossed(run)]
+    said += [(end.sweep, [end.cell.asked], ending(end)) for end in ended(run)]
     return [
         {
-            "phase": found.sweep.phase,
-            "tier": found.sweep.tier and found.sweep.tier.value,
-            "params": {name: found.sweep.params[name] for name in changing},
-            "engines": [found.below.asked, found.above.asked],
-            "text": sentence(found),
+            "phase": sweep.phase,
+            "tier": sweep.tier and sweep.tier.value,
+            "params": {name: sweep.params[name] for name in changing},
+            "engines": engines,
+            "text": text,
         }
-        for found in crossed(run)
-        if found.sweep.parameter == parameter
+        for sweep, engines, text in said
+        if sweep.parameter == parameter
     ]

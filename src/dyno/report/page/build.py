@@ -12,10 +12,11 @@ from dyno.harmless import harmless
 from dyno.report import charts as every
 from dyno.report import heading, limits, sweeps, units, wide, words
 from dyno.report.charts.chart import Chart
+from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
+from dyno.report.overview import address, overviews, rankings
 from dyno.report.page import downloads, parts, payload, results, settings
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
-from dyno.report.page.overview import address, overviews, rankings
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
@@ -110,7 +111,7 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "varying": varying(run),
         "results": [results.results(group, varying(run), ranked, served(found), most) for group in found],
         "absent": _few(absent(run), "lines", "`dyno show` has all"),
-        "legend": legend(found) + meaning(found),
+        "legend": legend(found) + meaning(found) + evidence(run),
         "plan": settings.plan(run),
         "settings": _few(settings.engines(run), "engines and their settings", "the run file has all"),
         "machine": settings.machine(run),

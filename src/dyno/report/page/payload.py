@@ -10,7 +10,7 @@ from dyno.model import Tier
 from dyno.report import heading, limits, units
 from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
-from dyno.report.page.overview import Place, Ranking, place
+from dyno.report.overview import Place, Ranking, place
 from dyno.report.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer

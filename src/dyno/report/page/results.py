@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dyno.report import limits, units
-from dyno.report.page.overview import Place, Ranking, place
+from dyno.report.overview import Place, Ranking, place
 from dyno.report.table import Group, Row, bandwidth, costs, interval
 from dyno.stats.doubts import MEANINGS
 

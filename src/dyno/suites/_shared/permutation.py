@@ -77,15 +77,25 @@ class Shuffled(Sequence[int]):
     def __getitem__(self, at: int | slice) -> int | list[int]:
         if isinstance(at, int):
             return self._at(range(self._count)[at])
-        return [self._at(place) for place in range(self._count)[at]]
+        places, found = range(self._count)[at], list[int]()
+        if places.step != 1:
+            return [self._at(place) for place in places]
+        while len(found) < len(places):
+            place = self._within(places.start + len(found))
+            found += self._piece[place : place + len(places) - len(found)]
+        return found
 
     def _at(self, place: int) -> int:
+        at = self._within(place)
+        return self._piece[at]
+
+    def _within(self, place: int) -> int:
+        """Where a place is in the piece that has it, which is worked out: one by one they would take too long."""
         if not 0 <= place - self._start < len(self._piece):
-            # Asked for one by one they would take as long as what is done with them.
             self._start = place - place % _PIECE
             order = self._order[self._start : self._start + _PIECE]
             self._piece = (order * self._numbers.step + self._numbers.start).tolist()
-        return self._piece[place - self._start]
+        return place - self._start
 
 
 class Grouped(Sequence[Sequence[int]]):

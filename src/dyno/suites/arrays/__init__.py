@@ -6,8 +6,16 @@ After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 
 
 from __future__ import annotations
 
-from dyno.suite import Job, Proof, Workload
+from dyno.suite import History, Job, Proof, Workload
 from dyno.suites.arrays.params import PARAMS, PHASES, PRESETS
+
+
+def history(job: Job) -> History:
+    """See `dyno.suite.Proof`."""
+    # Imported here, as the workload is.
+    from dyno.suites.arrays.history import ArraysHistory
+
+    return ArraysHistory(job)
 
 
 class ArraysSuite:
@@ -27,6 +35,7 @@ class ArraysSuite:
         "append",
         count="appends",
         params={"rows": 20_000, "slice_rows": 10},
+        history=history,
         also=Proof("update-slice", count="updates"),
     )
 

@@ -5,8 +5,16 @@ After Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootou
 
 from __future__ import annotations
 
-from dyno.suite import Job, Proof, Workload
+from dyno.suite import History, Job, Proof, Workload
 from dyno.suites.objects.params import PARAMS, PHASES, PRESETS, TRANSACTION
+
+
+def history(job: Job) -> History:
+    """See `dyno.suite.Proof`."""
+    # Imported here, as the workload is.
+    from dyno.suites.objects.history import ObjectsHistory
+
+    return ObjectsHistory(job)
 
 
 class ObjectsSuite:
@@ -21,7 +29,7 @@ class ObjectsSuite:
     phases = PHASES
     layout = None
     charts = (TRANSACTION,)
-    proof = Proof("write", count="transactions", params={"objects": 1})
+    proof = Proof("write", count="transactions", params={"objects": 1}, history=history)
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

@@ -6,8 +6,16 @@ al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
-from dyno.suite import Job, Proof, Workload
+from dyno.suite import History, Job, Proof, Workload
 from dyno.suites.records.params import PARAMS, PHASES, PRESETS
+
+
+def history(job: Job) -> History:
+    """See `dyno.suite.Proof`."""
+    # Imported here, as the workload is.
+    from dyno.suites.records.history import RecordsHistory
+
+    return RecordsHistory(job)
 
 
 class RecordsSuite:
@@ -22,7 +30,7 @@ class RecordsSuite:
     phases = PHASES
     layout = None
     charts = ()
-    proof = Proof("insert-blind-noindices", count="records", params={"txn": 1})
+    proof = Proof("insert-blind-noindices", count="records", params={"txn": 1}, history=history)
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations and needs no dataset.

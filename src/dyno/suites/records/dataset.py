@@ -3,12 +3,16 @@
 After the records of acid's benchmark (David Wilson, 2013): `name` a unique pseudo-word of about 10 letters,
 `location` the name in upper case, `stub` mostly random characters. A record's version (how often it was
 replaced) stands at the start of its stub, so that a stale answer can be told from a wrong one.
+
+Inputs and checks make hundreds of thousands of records in a trial. `stub` is the native one where it was built
+(rust/src/stubs.rs), and else `stubbed`, which says what is right: the same text.
 """
 
 from __future__ import annotations
 
 import mmap
-from base64 import b64encode
+from binascii import b2a_base64
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import shake_128
 
@@ -22,6 +26,21 @@ ABSENT = -1
 _CONSONANTS = "bcdfghjklmnprstvwxyz"
 _SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")
 _ENDINGS = np.array(["", "", "", "n"], dtype="S1")
+
+
+def stubbed(prefix: bytes, number: int, version: int, chars: int) -> str:
+    """The version in its digits, and `chars` characters that SHAKE128 of "prefix number:version" makes, in Base64."""
+    noise = shake_128(b"%b%d:%d" % (prefix, number, version)).digest((chars * 3 + 3) // 4)
+    return f"{version:0{VERSION_DIGITS}d}{b2a_base64(noise, newline=False)[:chars].decode()}"
+
+
+try:
+    from dyno import _native
+except ImportError:
+    _native = None  # type: ignore[assignment]
+
+# One that was built before it had this has the rest alone.
+stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", stubbed)
 
 
 def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None) -> NDArray[np.bytes_]:
@@ -57,18 +76,17 @@ class Dataset:
         # Apart, so that the records are the same whether or not there are spare ones.
         self.names = np.concatenate([names, pseudo_words(spare, seed, names)])
         self._value_size, self._random_chars = value_size, value_size - VERSION_DIGITS
-        self._digest_bytes = (self._random_chars * 3 + 3) // 4
+        self._prefix, self._name = b"%d:" % seed, self.names.item
 
     def key(self, number: int) -> Key:
-        name = self.names[number].decode()
+        name = self._name(number).decode()
         return name, name.upper()
 
     def record(self, number: int, version: int = 0) -> Record:
         """Record `number` after its `version`th replacement."""
-        name = self.names[number].decode()
-        noise = shake_128(b"%d:%d:%d" % (self.seed, number, version)).digest(self._digest_bytes)
-        stub = b"%0*d%b" % (VERSION_DIGITS, version, b64encode(noise)[: self._random_chars])
-        return {"name": name, "location": name.upper(), "stub": stub.decode()}
+        name = self._name(number).decode()
+        text = stub(self._prefix, number, version, self._random_chars)
+        return {"name": name, "location": name.upper(), "stub": text}
 
     @cached_property
     def mean_record_bytes(self) -> float:

@@ -78,7 +78,16 @@ PARAMS = (
 )
 
 PRESETS = {
-    "quick": Preset({"records": 20_000}, samples=3, budget=0.3, timeout=120),
+    # What stands for a store's life; and samples until a verdict can be given, or a minute is over.
+    "quick": Preset(
+        {"records": 20_000},
+        samples=3,
+        budget=0.3,
+        timeout=120,
+        phases=("insert-noblind-indices", "rand-key", "scan", "rand-key-cold", "update"),
+        until="10%",
+        within=60,
+    ),
     "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
     "full": Preset(
         {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}, samples=3, budget=900, timeout=36_000
@@ -95,7 +104,7 @@ KEYS_PER_RECORD = MappingProxyType(
 )
 
 
-def _insert(name: str, title: str) -> Phase:
+def _insert(name: str, title: str, alias: str) -> Phase:
     count = KEYS_PER_RECORD[name]
     noun = "keys" if count > 1 else "key"
     return Phase(
@@ -104,6 +113,7 @@ def _insert(name: str, title: str) -> Phase:
         unit="key",
         writes=True,
         checked="every record read back in key order, and a sample by key and by index",
+        alias=alias,
     )
 
 
@@ -116,14 +126,34 @@ SCANS = 1 / 20
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 
 PHASES = (
-    _insert("insert-blind-noindices", "insert all records, without indexes, without looking first"),
-    _insert("insert-blind-indices", "insert all records with two indexes, without looking first"),
-    _insert("insert-noblind-noindices", "insert all records, without indexes, observing the old value"),
-    _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value"),
-    Phase("rand-key", "get every record by its key, in random order", "op", False, "hot", "every record"),
-    Phase("rand-index", "find every record by an index, in random order", "op", False, "hot", "every record"),
+    _insert("insert-blind-noindices", "insert all records, without indexes, without looking first", "load"),
+    _insert("insert-blind-indices", "insert all records with two indexes, without looking first", "load-indexed"),
+    _insert(
+        "insert-noblind-noindices", "insert all records, without indexes, observing the old value", "insert-plain"
+    ),
+    _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value", "insert"),
+    Phase(
+        "rand-key", "get every record by its key, in random order", "op", False, "hot", "every record", alias="get"
+    ),
+    Phase(
+        "rand-index",
+        "find every record by an index, in random order",
+        "op",
+        False,
+        "hot",
+        "every record",
+        alias="find",
+    ),
     Phase("scan", f"read {SCAN_LENGTH} records in key order from a random one on", "op", False, "hot", _STRETCHES),
-    Phase("rand-key-cold", "rand-key of few records, from the device", "op", False, "cold", "every record"),
+    Phase(
+        "rand-key-cold",
+        "rand-key of few records, from the device",
+        "op",
+        False,
+        "cold",
+        "every record",
+        alias="get-cold",
+    ),
     Phase("scan-cold", "scan from few places, from the device", "op", False, "cold", _STRETCHES),
     Phase("update", "replace records, observing each old one", "op", True, checked="every old record"),
     Phase(

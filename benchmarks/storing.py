@@ -1,0 +1,179 @@
+"""What a request of an object store costs the client: boto3 beside libcurl, of one server, in one run; and, of one
+object, beside tools of others.
+
+    python benchmarks/storing.py [--engine versitygw] [--samples N] [--seconds S] [--inflight N,N...] [--bytes N]
+
+Of each phase: requests a second by each client, and the CPU time of the client for each request, in user mode and in
+the kernel; medians over trials. The last column is the ratio of CPU times, boto3's by libcurl's, block by block: its
+median, its least and its most. The digests of small bodies are looked at while the clock stands still, and are in
+neither figure.
+
+Then one object is got again and again, of one server, in turns, by Dyno, by wrk and by oha, those that are here: the
+last column is the ratio of CPU times, that of Dyno's libcurl by the other's, by turn. wrk signs nothing: its address
+was signed before. oha signs each request, as Dyno does. `warp` and `s3-benchmark`, which are made for object stores,
+could not be had to be built: the Go module proxy has neither of them.
+
+Exit status: 0; 2 a usage error; 3 where the server is not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from asking import Figure, outside
+
+from dyno import registry
+from dyno.run import parent, plan
+from dyno.run.asked import Asked
+from dyno.stats.summary import CellSummary, client_cpu_ns, summarize
+
+PHASES = ["put", "head", "get", "delete"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", default="versitygw")
+    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--inflight", default="1,8,64")
+    parser.add_argument("--bytes", type=int, default=1_000)
+    asked = parser.parse_args()
+    if lacking := registry.engine(asked.engine).lacking():
+        print(f"{asked.engine} {lacking}")
+        return 3
+    params = {
+        "inflight": [int(each) for each in asked.inflight.split(",")],
+        "size": [asked.bytes],
+        "requests": [10_000],
+    }
+    engines = [f"{asked.engine}:client={client}" for client in ("boto3", "thin")]
+    made = plan.make(
+        Asked("objectstore", engines, params, phases=PHASES, samples=asked.samples, budget=asked.seconds)
+    )
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.Quiet(), False, False)
+    rows = [row for row in summarize(run) if not row.cell.floor]
+    boto, thin = (
+        {(row.cell.params["inflight"], row.phase): row for row in rows if row.cell.options["client"] == client}
+        for client in ("boto3", "thin")
+    )
+    print(f"{asked.engine}, {asked.bytes:,} bytes")
+    print(f"{'under way':>9}  {'phase':<8}{'boto3':>22}{'libcurl':>22}  ratio of CPU times")
+    for at in sorted(boto):
+        print(f"{at[0]:>9}  {at[1]:<8}{_told(boto[at]):>22}{_told(thin[at]):>22}  {_ratio(boto[at], thin[at])}")
+    beside(asked)
+    return 0
+
+
+# -- tools of others ------------------------------------------------------------------------------------------------
+
+
+def beside(asked: argparse.Namespace) -> None:
+    """One object of one server, in turns."""
+    import boto3
+    from botocore.config import Config
+
+    serve = registry.engine(asked.engine).server
+    assert serve is not None
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
+        server: Any = serve(Path(place) / "server", None, {}, 1)
+        with closing(server):
+            server.start()
+            keys = {"AWS_ACCESS_KEY_ID": server.address.user, "AWS_SECRET_ACCESS_KEY": server.address.password}
+            os.environ.update(keys, NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
+            # Its default for addresses is a signature of the older kind, which not every server knows.
+            signing = Config(signature_version="s3v4")
+            client = boto3.client("s3", endpoint_url=server.address.url, region_name=server.region, config=signing)
+            client.create_bucket(Bucket="one")
+            client.put_object(Bucket="one", Key="object", Body=random.Random(1).randbytes(asked.bytes))
+            signed = client.generate_presigned_url("get_object", {"Bucket": "one", "Key": "object"})
+            tools = _tools(server, signed, asked.bytes, asked.seconds)
+            for inflight in map(int, asked.inflight.split(",")):
+                _compare(tools, inflight, asked.samples)
+
+
+Tool = Callable[[int], Figure]
+
+
+def _tools(server: Any, signed: str, size: int, seconds: float) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {
+        "libcurl": partial(_by_dyno, server.address.url, "thin", size, seconds),
+        "boto3": partial(_by_dyno, server.address.url, "boto3", size, seconds),
+    }
+    if shutil.which("wrk"):
+        tools["wrk"] = partial(_by_wrk, signed, seconds)
+    if shutil.which("oha"):
+        tools["oha"] = partial(_by_oha, server, seconds)
+    return tools
+
+
+def _by_dyno(url: str, client: str, size: int, seconds: float, inflight: int) -> Figure:
+    params = {"inflight": [inflight], "size": [size], "requests": [10_000], "objects": [1], "targets": [1]}
+    engine = f"s3:url={url}+client={client}"
+    made = plan.make(Asked("objectstore", [engine], params, phases=["get"], samples=1, duration=seconds))
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.Quiet(), False, False)
+    (row,) = [row for row in summarize(run) if not row.cell.floor]
+    assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
+    return row.throughput.median, row.client_cpu_ns
+
+
+def _by_wrk(signed: str, seconds: float, inflight: int) -> Figure:
+    words = ["wrk", "-t1", f"-c{inflight}", f"-d{max(1, round(seconds))}s", signed]
+    # One that was refused is no request.
+    return outside(words, r"(?P<count>\d+) requests in (?P<seconds>[\d.]+)s(?![\s\S]*Non-2xx)")
+
+
+def _by_oha(server: Any, seconds: float, inflight: int) -> Figure:
+    # On a command line: the keys are those of a server that is no more when this ends.
+    keys = f"{server.address.user}:{server.address.password}"
+    words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{max(1, round(seconds))}s", "-a", keys]
+    words += ["--aws-sigv4", f"aws:amz:{server.region}:s3", f"{server.address.url}/one/object"]
+    return outside(words, r"Total:\s+(?P<seconds>[\d.]+) sec[\s\S]*\[200\] (?P<count>\d+) responses")
+
+
+def _compare(tools: dict[str, Tool], inflight: int, turns: int) -> None:
+    found: dict[str, list[Figure]] = {name: [] for name in tools}
+    for _ in range(turns):
+        for name in random.sample(list(tools), len(tools)):
+            found[name].append(tools[name](inflight))
+    print(f"one object, {inflight} under way")
+    for name, figures in found.items():
+        rate, cpu = (median(column) for column in zip(*figures, strict=True))
+        ratios = [mine[1] / other[1] for mine, other in zip(found["libcurl"], figures, strict=True)]
+        told = "" if name == "libcurl" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        print(f"  {name:<8}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{told}", flush=True)
+
+
+# -- what is printed ------------------------------------------------------------------------------------------------
+
+
+def _told(row: CellSummary) -> str:
+    if row.throughput is None or row.client_cpu_ns is None:
+        return str(row.why)
+    return f"{row.throughput.median:,.0f}/s {row.client_cpu_ns / 1e3:,.0f} µs"
+
+
+def _ratio(one: CellSummary, other: CellSummary) -> str:
+    known = dict(zip(other.blocks, map(client_cpu_ns, other.samples), strict=True))
+    found = [
+        mine / theirs
+        for block, mine in zip(one.blocks, map(client_cpu_ns, one.samples), strict=True)
+        if mine and (theirs := known.get(block))
+    ]
+    return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})" if found else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Numbers, times and sizes as people write them: 1M, 2k, 64MiB, 5m, 300ms. What they are of is not said here.
+
+Letters without an i are powers of 1,000 and with one powers of 1,024, as in IEC 80000-13; whether they are small does
+not matter, since nobody counts in thousandths.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+GIB = 1 << 30
+_NUMBER = re.compile(
+    r"([+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,2})?)\s*([a-zµ]*)", re.ASCII | re.IGNORECASE
+)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SECONDS = {
+    "": Fraction(1),
+    "us": Fraction(1, 1_000_000),
+    "µs": Fraction(1, 1_000_000),
+    "ms": Fraction(1, 1_000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "min": Fraction(60),
+    "h": Fraction(3_600),
+    "d": Fraction(86_400),
+}
+_LONGEST = 100
+"""Characters: longer texts are no numbers that anybody means."""
+
+
+def number(text: str) -> Fraction:
+    """'20000', '20_000', '20k', '1.5M', '2e6', '64Ki', '64MiB'. Raises ValueError."""
+    amount, unit = _parted(text)
+    letter = unit.lower().removesuffix("b")
+    factor = 1024 if letter.endswith("i") else 1000
+    power = _POWERS.get(letter.removesuffix("i"))
+    if power is None or letter == "i":
+        raise ValueError(f"{unit} is no unit of numbers: k, M, G, T, or Ki, Mi, Gi, Ti")
+    return amount * int(factor**power)
+
+
+def whole(text: str) -> int:
+    """A number that has no fraction. Raises ValueError."""
+    found = number(text)
+    if found.denominator != 1:
+        raise ValueError("is not whole")
+    return found.numerator
+
+
+def seconds(text: str) -> float:
+    """'90', '1.5s', '300ms', '5m', '2h', '1d'. Raises ValueError."""
+    amount, unit = _parted(text)
+    factor = _SECONDS.get(unit.lower())
+    if factor is None:
+        raise ValueError("wants seconds, or a time such as 300ms, 90s, 5m or 2h")
+    return float(amount * factor)
+
+
+def gib(text: str) -> float:
+    """GiB: '2', '2GiB', '512MiB', '4GB'. Raises ValueError."""
+    amount, unit = _parted(text)
+    try:
+        return float(amount if not unit else number(text) / GIB)
+    except (ValueError, OverflowError):
+        raise ValueError("wants GiB, or a size such as 512MiB or 4GB") from None
+
+
+def _parted(text: str) -> tuple[Fraction, str]:
+    found = _NUMBER.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    if found is None:
+        raise ValueError("is no number")
+    return Fraction(found[1].replace("_", "")), found[2]

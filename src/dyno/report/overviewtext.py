@@ -1,0 +1,114 @@
+"""The run as one table for each tier: a line for each engine, a column for each phase, who leads and what is doubted.
+The doubts themselves stand in the tables by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from dyno.report import grid, places, units
+from dyno.report.grid import GAP
+from dyno.report.overview import Figure, Line, Overview, overviews, rankings
+from dyno.report.table import groups
+from dyno.results import Run
+from dyno.stats.verdict import FEWEST_BLOCKS
+
+LEADS, DOUBTED = "*", "?"
+MEANING = {
+    LEADS: f"{LEADS} the fastest, or not shown to be slower than it",
+    DOUBTED: f"{DOUBTED} something speaks against the figure",
+}
+BEST = "bold green"
+
+
+def render(run: Run, console: Console) -> None:
+    """The tables, and what their marks mean. Null engines are in none."""
+    found = groups(run)
+    views, rest = overviews(run, found, rankings(run))
+    names = called(run)
+    seen = set[str]()
+    told = run.blocks >= FEWEST_BLOCKS
+    for tier, mine in groupby(views, key=lambda view: view.tier):
+        console.print()
+        if tier is not None:
+            console.print(Text(places.explained(tier), "bold"))
+        for alike in _alike(list(mine)):
+            seen |= _table(alike, names, told, console)
+    marks = "; ".join(text for mark, text in MEANING.items() if mark in seen)
+    also = ", ".join(
+        f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan["phases"]
+    )
+    for line in (rest, marks, also and f"In the other tables {also}"):
+        if line:
+            console.print(Text(line, "dim"))
+
+
+def called(run: Run) -> dict[str, str]:
+    """What phases are called, where that is not their name."""
+    declared = run.header.get("phases") or []
+    return {phase["name"]: phase["alias"] for phase in declared if phase.get("alias")}
+
+
+def _alike(views: Sequence[Overview]) -> Iterator[list[Overview]]:
+    """Those that stand in one table: the same phases, in the same units."""
+    for _, alike in groupby(views, key=lambda view: [(line.phase, line.unit) for line in view.lines]):
+        yield list(alike)
+
+
+def _table(views: Sequence[Overview], names: dict[str, str], told: bool, console: Console) -> set[str]:
+    """Prints it, in as many parts as the width wants; returns the marks that are in it. `told`: whether there are
+    blocks enough to say who leads."""
+    heads = [_called(line, names) for line in views[0].lines]
+    units_ = [line.unit for line in views[0].lines]
+    params = any(view.params for view in views)
+    first = ["engine", "parameters"] if params else ["engine"]
+    rows, leading = [], list[str]()
+    for view in views:
+        for at, engine in enumerate(view.engines):
+            figures = [line.figures[at] for line in view.lines]
+            rows.append([engine, units.params(view.params)][: len(first)] + [_text(each, told) for each in figures])
+            leading += [_text(each, told) for each in figures if told and each is not None and each.standing]
+    widths = [
+        max(map(len, column)) for column in zip([*first, *heads], [""] * len(first) + units_, *rows, strict=True)
+    ]
+    for part in _parts(widths, len(first), console.width):
+        chosen = [*range(len(first)), *part]
+        columns = [grid.Column(([*first, *heads])[at], left=at < len(first)) for at in chosen]
+        below = [(["", "", *units_] if params else ["", *units_])[at] for at in chosen]
+        lines = [below, *([row[at] for at in chosen] for row in rows)]
+        grid.render(columns, lines, console, ["dim", *[""] * len(rows)], dict.fromkeys(leading, BEST))
+    every = [figure for view in views for line in view.lines for figure in line.figures if figure is not None]
+    return {mark for mark in MEANING if any(mark in _marks(figure, told) for figure in every)}
+
+
+def _called(line: Line, names: dict[str, str]) -> str:
+    name, comma, tool = line.phase.partition(", by ")
+    return f"{names.get(name, name)}{comma}{tool}"
+
+
+def _text(figure: Figure | None, told: bool) -> str:
+    if figure is None:
+        return units.UNKNOWN
+    # Why there is no figure, in a word: the whole reason stands below.
+    return f"{figure.value}{_marks(figure, told)}" if figure.valid else figure.value.split(" ", 1)[0]
+
+
+def _marks(figure: Figure, told: bool) -> str:
+    return (DOUBTED if figure.valid and figure.doubts else "") + (LEADS if told and figure.standing else "")
+
+
+def _parts(widths: Sequence[int], first: int, room: int) -> list[list[int]]:
+    """The columns of each part of a table that is as wide as there is room for, the names in each."""
+    free = room - sum(widths[:first]) - GAP * first
+    parts: list[list[int]] = [[]]
+    used = 0
+    for at in range(first, len(widths)):
+        if parts[-1] and used + widths[at] + GAP > free:
+            parts.append([])
+            used = 0
+        parts[-1].append(at)
+        used += widths[at] + GAP
+    return parts

@@ -1,0 +1,39 @@
+"""Guards `dyno run --dry-run`: the plan as it would be run, how long it measures, and nothing done."""
+
+from __future__ import annotations
+
+import pytest
+from shell import Shell
+
+from dyno.report.planned import clock
+
+
+def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
+    words = ("--clients", "1,2", "--phases", "scan,update", "--duration", "5", "--warmup", "1", "--samples", "10")
+    status, out, err = shell.dyno("run", "records", "-e", "lmdb,sqlite", *words, "--dry-run", "-o", shell.file)
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    for engine in ("lmdb", "sqlite"):
+        assert [engine, "process", "1"] in rows and [engine, "process", "2"] in rows
+    assert "phases: scan, update" in out
+    # Engines: 2 of 2 rows, 10 blocks, 2 phases of 6 s. Floors: 2 of 2 rows, 3 blocks, 2 phases of 0.6 s.
+    assert "52 trials in 10 blocks, of 2 phases each: measuring takes 8 min 14 s at most" in out
+    assert not shell.file.exists() and shell.left() == []
+
+
+def test_what_a_run_would_refuse_is_refused(shell: Shell) -> None:
+    status, out, err = shell.dyno("run", "records", "-e", "nope", "--dry-run")
+    assert (status, out) == (2, "") and "engine nope is not known" in err
+
+
+def test_until_says_how_long_it_may_go_on(shell: Shell) -> None:
+    said = shell.dyno("run", "records", "-e", "lmdb", "--until", "5%", "--within", "10m", "--dry-run").out
+    assert "further blocks follow until each interval is narrow, for 10 min at most" in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.3, "0.3 s"), (45, "45 s"), (60, "1 min"), (380, "6 min 20 s"), (7500, "2 h 5 min"), (7200, "2 h")],
+)
+def test_a_time_is_told_as_a_clock_would(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

@@ -1,0 +1,115 @@
+"""Guards what `dyno run` and `dyno show` print at first: a table for each tier, ordered by places, with marks for who
+leads and what is doubted."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from stats.madeup import Rates, a_cell, of_rates
+
+from dyno.model import Tier
+from dyno.report import overviewtext, text
+from dyno.results import Run
+
+STEADY = (1.0, 1.01, 1 / 1.01, 1.0, 1.0)
+
+
+def rates(value: float, noise: Rates = STEADY) -> list[float]:
+    return [1e6 * value * each for each in noise if each is not None]
+
+
+def printed(run: Run, width: int = 120, whole: bool = False, overview: bool = True) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False)
+    if overview:
+        overviewtext.render(run, console)
+    else:
+        text.render(run, console, whole=whole)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def lines(run: Run, *engines: str, width: int = 120) -> list[list[str]]:
+    """The words of the lines that begin with one of these, in the order in which they stand."""
+    return [line.split() for line in printed(run, width) if line.split() and line.split()[0] in engines]
+
+
+ENGINES = ("lmdb", "sqlite", "leveldb")
+
+
+def three(**given: tuple[float, float]) -> Run:
+    return of_rates(
+        *((a_cell(name), dict(zip(("fill", "read"), map(rates, both), strict=True))) for name, both in given.items())
+    )
+
+
+def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -> None:
+    run = three(sqlite=(1, 1), lmdb=(3, 2), leveldb=(2, 4))
+    found = lines(run, *ENGINES)
+    assert sorted(line[0] for line in found[:2]) == ["leveldb", "lmdb"] and found[2][0] == "sqlite"
+    marks = {line[0]: [cell.endswith("*") for cell in line[1:]] for line in found}
+    assert marks == {"lmdb": [True, False], "leveldb": [False, True], "sqlite": [False, False]}
+    assert any(line.startswith("* the fastest") for line in printed(run))
+
+
+def test_one_that_is_not_shown_to_be_slower_is_marked_too() -> None:
+    given = {"lmdb": (1.0, 1.02, 0.98, 1.0, 1.01), "sqlite": (0.99, 1.0, 1.0, 1.01, 0.98)}
+    run = of_rates(*((a_cell(name), {"fill": rates(1, noise)}) for name, noise in given.items()), phases=("fill",))
+    assert [line[1].endswith("*") for line in lines(run, *ENGINES)] == [True, True]
+
+
+def test_nobody_leads_where_there_are_too_few_blocks_to_tell() -> None:
+    short = tuple((a_cell(name), {"fill": rates(value)[:2]}) for name, value in (("lmdb", 9), ("sqlite", 1)))
+    run = of_rates(*short, phases=("fill",))
+    assert not any("*" in line for line in printed(run))
+
+
+def test_one_that_is_alone_leads_nobody() -> None:
+    assert not any("*" in line for line in printed(three(lmdb=(1, 1))))
+
+
+def test_tiers_have_tables_of_their_own() -> None:
+    run = of_rates(
+        (a_cell("lmdb", Tier.POWER), {"fill": rates(1)}),
+        (a_cell("lmdb", Tier.PROCESS), {"fill": rates(3)}),
+        phases=("fill",),
+    )
+    heads = [line for line in printed(run) if line.startswith("tier ")]
+    assert [head.partition(":")[0] for head in heads] == ["tier power", "tier process"]
+
+
+def test_parameters_that_differ_stand_beside_the_engine() -> None:
+    run = of_rates(
+        *((a_cell("lmdb", txn=txn), {"fill": rates(txn)}) for txn in (1, 10)),
+        phases=("fill",),
+    )
+    assert [line[:2] for line in lines(run, "lmdb")] == [["lmdb", "txn=1"], ["lmdb", "txn=10"]]
+
+
+def test_a_table_that_is_too_wide_goes_on_below_with_the_names_again() -> None:
+    phases = [f"phase-{number}" for number in range(12)]
+    run = of_rates(*((a_cell(name), dict.fromkeys(phases, rates(2))) for name in ("lmdb", "sqlite")), phases=phases)
+    shown = printed(run, 60)
+    assert max(map(len, shown)) <= 60 or not any(line.startswith("lmdb") for line in shown if len(line) > 60)
+    assert len(lines(run, "lmdb", width=60)) > 1
+    cells = [cell for line in lines(run, "lmdb", width=60) for cell in line[1:]]
+    assert len(cells) == len(phases)
+
+
+def test_a_phase_is_called_by_its_alias_and_told_by_its_name() -> None:
+    run = three(lmdb=(1, 1), sqlite=(2, 2))
+    run = replace(run, header={**run.header, "phases": [{"name": "read", "alias": "get"}, {"name": "fill"}]})
+    shown = printed(run)
+    assert ["engine", "fill", "get"] in [line.split() for line in shown]
+    assert "In the other tables get is read" in shown
+    whole = printed(run, overview=False)
+    assert any("fill and get together" in line for line in whole)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_intervals_and_doubts_are_for_who_wants_all(whole: bool) -> None:
+    shown = printed(three(lmdb=(1, 1), sqlite=(2, 2)), 200, whole, overview=False)
+    assert any("[95 %]" in line for line in shown) is whole
+    assert any(" --all" in line for line in shown) is not whole

@@ -1,0 +1,99 @@
+"""Guards numbers, times and sizes as people write them: what each text is, and that what is none is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyno import quantities
+from dyno.settings import integer
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("20000", 20_000),
+        ("20_000", 20_000),
+        ("20k", 20_000),
+        ("20K", 20_000),
+        ("1.5M", 1_500_000),
+        ("2e6", 2_000_000),
+        ("3G", 3 * 10**9),
+        ("1T", 10**12),
+        ("64Ki", 65_536),
+        ("64KiB", 65_536),
+        ("64kB", 64_000),
+        ("1 MiB", 1 << 20),
+        (".5k", 500),
+        ("-3", -3),
+        ("12B", 12),
+    ],
+)
+def test_a_whole_number_as_people_write_it(text: str, number: int) -> None:
+    assert quantities.whole(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "k", "1.5", "5q", "5ib", "i", "0x10", "1__0", "٣", "1e999", "nan", "inf", "1" * 200]
+)
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        quantities.whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5s", 1.5),
+        ("300ms", 0.3),
+        ("250us", 0.00025),
+        ("5m", 300),
+        ("2min", 120),
+        ("2h", 7200),
+        ("1d", 86400),
+    ],
+)
+def test_a_time_as_people_write_it(text: str, seconds: float) -> None:
+    assert quantities.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "gib"), [("2", 2), ("2GiB", 2), ("512MiB", 0.5), ("0.05", 0.05), ("1073741824B", 1)]
+)
+def test_a_size_is_in_gib_unless_it_says_of_what_it_is(text: str, gib: float) -> None:
+    assert quantities.gib(text) == gib
+
+
+@pytest.mark.parametrize("text", ["5x", "x", "-", "1GiBs"])
+def test_what_is_no_time_and_no_size_is_refused_with_what_would_be(text: str) -> None:
+    with pytest.raises(ValueError, match=r"wants seconds, or a time such as|is no number"):
+        quantities.seconds(text)
+    with pytest.raises(ValueError, match=r"wants GiB, or a size such as|is no number"):
+        quantities.gib(text)
+
+
+@given(st.integers(-(10**30), 10**30))
+def test_every_whole_number_is_what_python_writes_of_it(number: int) -> None:
+    assert quantities.whole(str(number)) == number
+    assert quantities.number(f"{number:_}") == Fraction(number)
+
+
+@given(st.text(max_size=12))
+def test_any_other_text_is_a_number_or_refused(text: str) -> None:
+    for read in (quantities.whole, quantities.seconds, quantities.gib):
+        try:
+            read(text)
+        except ValueError:
+            continue
+
+
+def test_parameters_are_read_so_and_say_what_they_want() -> None:
+    parse = integer(1, 2_000_000)
+    assert parse("1M") == 1_000_000 and type(parse("1M")) is int
+    for text in ("3M", "0", "1.5", "many"):
+        with pytest.raises(ValueError, match="wants a whole number from 1 to 2000000"):
+            parse(text)
