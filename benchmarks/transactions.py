@@ -1,0 +1,147 @@
+"""Transactions of sysbench and pgbench through the whole of Dyno, against the same commands called by hand.
+
+    python benchmarks/transactions.py [--engines postgresql,mariadb] [--clients 1,2,4] [--phases point-select,...]
+        [--pairs N] [--seconds S]
+
+Both in turns on one filled server, which is Dyno's own: a phase of the suite oltp as a trial does it, and the tool's
+command in a shell of its own, whose output is read here by a pattern. The ratio is that of a pair; the figure is the
+median over pairs with its range. Exit status 1: a median further than 5 % from 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from dyno import registry
+from dyno.engines._shared.innodb import InnoDB
+from dyno.engines.postgresql.opener import Postgres
+from dyno.measure.phase import sampled
+from dyno.measure.spent import Spent
+from dyno.model import Phase, Tier
+from dyno.pace import Pace
+from dyno.suite import Job
+from dyno.suites.oltp.workload import OltpWorkload
+
+WITHIN = 0.05
+TABLES = {"tables": 2, "table_size": 100_000, "bank_scale": 5}
+SYSBENCH = {"point-select": "oltp_point_select", "read-only": "oltp_read_only", "read-write": "oltp_read_write"}
+PGBENCH = {"select-only": "select-only", "tpcb-like": "tpcb-like"}
+PATTERNS = (r"transactions:\s+\d+\s+\(([\d.]+) per sec", r"tps = ([\d.]+)")
+
+
+@contextmanager
+def started(engine: str, place: Path) -> Iterator[Job]:
+    """A job on a server that runs."""
+    suite, spec = registry.suite("oltp"), registry.engine(engine).through("transactions")
+    params = {setting.name: setting.default for setting in suite.params} | TABLES
+    tier, options = Tier.PROCESS, spec.resolve({})
+    assert spec.server is not None
+    # A server may run as a user of its own.
+    place.chmod(0o755)
+    with closing(spec.server(place / "server", tier, options, 1)) as server:
+        server.start()
+        (place / "store").mkdir()
+        yield Job(spec, place / "store", tier, options, params, seed=1, clients=1, server=server)
+
+
+def commands(workload: OltpWorkload, clients: int, seconds: int) -> tuple[Mapping[str, list[str]], dict[str, str]]:
+    """What a person would type for each phase, and the environment of it."""
+    engine = workload.engine()
+    if isinstance(engine, Postgres):
+        environment = dict(engine.environment())
+        where = [
+            "--db-driver=pgsql",
+            "--pgsql-db=" + environment["PGDATABASE"],
+            "--pgsql-user=" + environment["PGUSER"],
+        ]
+        where += ["--pgsql-host=" + environment["PGHOST"], "--pgsql-port=" + environment["PGPORT"]]
+    else:
+        assert isinstance(engine, InnoDB)
+        environment = {}
+        where = ["--db-driver=mysql", *(f"--mysql-{name}={value}" for name, value in engine.reached_by().items())]
+    sizes = [f"--tables={TABLES['tables']}", f"--table-size={TABLES['table_size']}", "--rand-type=special"]
+    how = [f"--threads={clients}", f"--time={seconds}", "--events=0"]
+    found = {name: ["sysbench", test, *where, *sizes, *how, "run"] for name, test in SYSBENCH.items()}
+    if isinstance(engine, Postgres):
+        bank = ["--client", str(clients), "--jobs", str(clients), "--time", str(seconds), "--no-vacuum"]
+        for name, script in PGBENCH.items():
+            found[name] = ["pgbench", "--builtin", script, *bank, "--protocol", "prepared"]
+    return found, environment
+
+
+def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkload) -> float:
+    """Transactions a second."""
+    shell = {**os.environ, **environment}
+    output = subprocess.run(words, env=shell, capture_output=True, text=True, check=True).stdout
+    if (done := re.search(r"transactions actually processed: (\d+)", output)) and "tpcb-like" in words:
+        # Dyno looks in the bank's history for each transaction that was told of.
+        workload._changes += int(done[1])
+    return next(float(found[1]) for each in PATTERNS if (found := re.search(each, output)))
+
+
+def through_dyno(workload: OltpWorkload, phase: Phase, job: Job, pace: Pace) -> float:
+    sample = sampled(workload, phase, job, pace, Spent())
+    if sample.void or sample.per_second is None:
+        raise SystemExit(f"{job.spec.name}, {phase.name}: {sample.void}")
+    return sample.per_second
+
+
+def compared(job: Job, asked: argparse.Namespace, clients: int) -> float:
+    """Prints a line for each phase. The largest deviation of a median from 1."""
+    suite = registry.suite("oltp")
+    workload, worst = OltpWorkload(job), 0.0
+    pace = Pace(duration_ns=asked.seconds * 10**9)
+    for phase in suite.phases:
+        if phase.name not in asked.phases:
+            continue
+        if phase.name in PGBENCH and not isinstance(workload.engine(), Postgres):
+            continue
+        workload.prepare(phase)
+        words, environment = commands(workload, clients, asked.seconds)
+        pairs = []
+        for turn in range(asked.pairs):
+            # Each goes first as often as the other.
+            hand = by_hand(words[phase.name], environment, workload) if turn % 2 else None
+            mine = through_dyno(workload, phase, job, pace)
+            pairs.append((mine, by_hand(words[phase.name], environment, workload) if hand is None else hand))
+        ratios = [mine / hand for mine, hand in pairs]
+        median = statistics.median(ratios)
+        worst = max(worst, abs(median - 1))
+        mine, hand = (statistics.median(each) for each in zip(*pairs, strict=True))
+        line = f"{job.spec.name:<12}{phase.name:<14}{clients:>3} clients {mine:>10,.0f} {hand:>10,.0f} txn/s"
+        print(f"{line}   {median:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
+    workload.close()
+    return worst
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="sysbench and pgbench through Dyno, against by hand.")
+    parser.add_argument("--engines", default="postgresql,mariadb", help="default: postgresql,mariadb")
+    parser.add_argument("--clients", default="1,2,4", help="default: 1,2,4")
+    parser.add_argument("--phases", default=",".join([*SYSBENCH, *PGBENCH]), help="default: all that it knows")
+    parser.add_argument("--pairs", type=int, default=7, metavar="N", help="default: 7")
+    parser.add_argument("--seconds", type=int, default=2, metavar="S", help="default: 2")
+    asked = parser.parse_args()
+    asked.phases = asked.phases.split(",")
+    worst = 0.0
+    print(f"{'':<41}{'Dyno':>10} {'by hand':>10}         ratio of pairs, median and range")
+    for engine in asked.engines.split(","):
+        for clients in map(int, asked.clients.split(",")):
+            with tempfile.TemporaryDirectory(dir="/var/tmp") as place, started(engine, Path(place)) as job:
+                worst = max(worst, compared(replace(job, clients=clients), asked, clients))
+    print(f"the furthest median is {worst:.1%} from 1")
+    return 0 if worst <= WITHIN else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
