@@ -212,6 +212,9 @@ class EngineSpec:
     may."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
     """What is missing here beside modules (a server's program), with what to do about it."""
+    starting: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
+    """Seconds that its server may take to start, with all options, on two cores with other work: a trial's timeout is
+    so much longer for each time that it does, where nobody said how long."""
     in_memory: bool = False
     """It reads from memory alone, also where it keeps files, so that none of its reads can be cold."""
     floor: bool = False

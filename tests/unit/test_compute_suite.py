@@ -6,6 +6,7 @@ native kernels.
 from __future__ import annotations
 
 from dataclasses import replace
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,27 @@ def test_an_operation_without_memory_ends_the_trial_as_such(tmp_path: Any) -> No
         work.check([Failure("ArrayMemoryError: Unable to allocate 4 GiB")])
     assert work.check([Failure("ValueError: no")]) == 0
     workload.close()
+
+
+def test_a_sine_is_written_to_memory_that_the_process_has(tmp_path: Any) -> None:
+    """The kernel's work on pages that are new to the process would take longer than the sines."""
+    spec = registry.engine("numpy").through("compute")
+    given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
+    workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
+    (phase,) = (phase for phase in SUITE.phases if phase.name == "sin")
+    workload.prepare(phase)
+    faults = 0
+    for work in workload.work(phase, None, 0, 1, 0):
+        (call,) = work.calls(None)
+        before = getrusage(RUSAGE_SELF).ru_minflt
+        # As a loop does it: they are kept for the check.
+        answers = [call(argument) for argument in work.arguments]
+        faults += getrusage(RUSAGE_SELF).ru_minflt - before
+        work.check(answers)
+        del answers
+    workload.close()
+    written_pages = 100 * 100_000 * 4 // 4096
+    assert faults < written_pages / 4
 
 
 def test_the_engine_is_opened_in_the_time_of_the_first_result(tmp_path: Any) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needed import require
 
 import dyno
 from dyno import registry
@@ -767,3 +768,19 @@ def test_the_plan_of_a_run_file_is_plain_data() -> None:
 def test_tiers_have_a_meaning() -> None:
     assert [tier.value for tier in Tier] == ["volatile", "process", "power"]
     assert all(tier.meaning for tier in Tier)
+
+
+def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None:
+    def timeout(suite: str, engine: str, **others: Any) -> float:
+        return plan.make(Asked(suite, engines=(engine,), **others)).timeout
+
+    require(registry.engine("cassandra"))
+    given = registry.suite("series").presets["quick"].timeout
+    one = registry.engine("cassandra").starting({"url": "", "nodes": 1})
+    warm, cold = ("insert",), ("insert", "extract-one-cold")
+    assert one > 0 and registry.engine("sqlite").starting({}) == 0
+    assert timeout("series", "sqlite", phases=cold) == given
+    assert timeout("series", "cassandra", phases=warm) == given + one
+    assert timeout("series", "cassandra", phases=cold) == given + 2 * one
+    assert timeout("series", "cassandra:nodes=3", phases=cold) == given + 6 * one
+    assert timeout("series", "cassandra:nodes=3", phases=cold, timeout=5.0) == 5.0

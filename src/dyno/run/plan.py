@@ -21,7 +21,7 @@ from dyno.passwords import secrets
 from dyno.results import MOST_CELLS, beside
 from dyno.run.asked import Asked as Asked
 from dyno.run.asked import check_numbers
-from dyno.run.rows import hidden, rows_of
+from dyno.run.rows import Row, hidden, rows_of
 from dyno.settings import Setting, by_cpus, percent, unknown
 from dyno.suite import Suite
 
@@ -174,7 +174,7 @@ def make(asked: Asked) -> Plan:
         samples=_samples(asked, preset, until),
         seed=1 if asked.seed is None else asked.seed,
         budget=preset.budget if asked.budget is None else asked.budget,
-        timeout=_timeout(asked, preset, len(phases)),
+        timeout=_timeout(asked, preset, suite, rows, phases),
         memory=asked.memory,
         confine=asked.confine,
         awake=bool(asked.awake),
@@ -226,12 +226,15 @@ def _samples(asked: Asked, preset: Preset, until: float | None) -> int:
     return preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS)
 
 
-def _timeout(asked: Asked, preset: Preset, phases: int) -> float:
-    """What was asked for, or the preset's, and more where phases are to last longer than the preset thought."""
+def _timeout(asked: Asked, preset: Preset, suite: Suite, rows: Sequence[Row], phases: Sequence[str]) -> float:
+    """What was asked for, or the preset's, and more where phases are to last longer than the preset thought, or where
+    servers take their time to start: once, and again for each cold phase."""
     if asked.timeout is not None:
         return asked.timeout
     wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
-    return max(preset.timeout, (PATIENCE + 1) * phases * wanted + SPARE_SECONDS)
+    starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
+    starting = max((spec.starting(spec.resolve(options)) for spec, options, _ in rows), default=0.0)
+    return max(preset.timeout, (PATIENCE + 1) * len(phases) * wanted + SPARE_SECONDS) + starts * starting
 
 
 def _phases(suite: Suite, preset: Preset, asked: Sequence[str]) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ PACKAGES = ("default-jre-headless", "maven")
 DAEMON = "org.apache.cassandra.service.CassandraDaemon"
 READY_SECONDS = 300.0
 """Some 15 on a machine that is idle, and as many times more as it is slower or traced."""
+NODE_SECONDS = 40.0
+"""Of one of several nodes that start one after the other, on two cores that have other work."""
 ADMIT_SECONDS = 60.0
 FIRST_ROLE = "cassandra"
 """The role that it makes when it is new, and the password of that."""

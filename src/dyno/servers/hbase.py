@@ -39,6 +39,8 @@ PROGRAM = Program(
 INSTALL = "dyno install hbase"
 PACKAGES = ("default-jre-headless", "maven")
 READY_SECONDS = 300.0
+NODE_SECONDS = 20.0
+"""Of its master and each of its region servers, on two cores that have other work."""
 ASKED_MS, PATIENCE_MS = 15_000, 120_000
 """How long an answer may take: while it is looked whether it is there, and then."""
 _CLASSES = {

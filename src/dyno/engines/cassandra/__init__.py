@@ -9,7 +9,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.cassandra.opener import MOST_NODES, TIERS, Cass, refuse, remove, serve
 from dyno.model import Tier
 from dyno.servers import foreign, given
-from dyno.servers.cassandra import OURS, PACKAGES, PROGRAM, missing
+from dyno.servers.cassandra import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
 from dyno.servers.foreign import URL
 from dyno.settings import Setting, choice, integer
 
@@ -40,6 +40,7 @@ ENGINE = EngineSpec(
     refuse=refuse,
     server=serve,
     remove=remove,
+    starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * int(str(options["nodes"])),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",
     by_default=False,

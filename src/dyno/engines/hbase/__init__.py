@@ -11,7 +11,7 @@ from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, remove, serve
 from dyno.model import Tier
 from dyno.servers import foreign, given
 from dyno.servers.foreign import URL
-from dyno.servers.hbase import OURS, PACKAGES, PROGRAM, missing
+from dyno.servers.hbase import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
 from dyno.settings import Setting, choice, integer
 
 ENGINE = EngineSpec(
@@ -35,6 +35,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * (1 + int(str(options["nodes"]))),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",
     by_default=False,
