@@ -136,6 +136,11 @@ class Cell:
         return f"{self.engine}:{given}" if given else self.engine
 
     @cached_property
+    def label(self) -> str:
+        """What people read: as it was asked for, and with its version where a run that was read has several."""
+        return self.asked
+
+    @cached_property
     def combination(self) -> str:
         """The values of all its parameters as one: it is the same for cells that may be compared."""
         return repr(sorted(self.params.items()))

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from dyno.model import Caveat, Tier, Value
+from dyno.servers.chosen import PROGRAM
 from dyno.servers.foreign import URL
 from dyno.settings import Setting
 
@@ -48,8 +49,9 @@ def given(options: Mapping[str, Value]) -> dict[str, str]:
 
 def refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
     """Why it can't be given with these options; None where it can. See `dyno.engine.EngineSpec.refuse`."""
-    if options[SET] and options[URL]:
-        return "set changes a server of Dyno's own, and url names one of yours: leave one of them out"
+    for name, does in ((SET, "changes"), (PROGRAM, "starts")):
+        if options.get(name) and options[URL]:
+            return f"{name} {does} a server of Dyno's own, and url names one of yours: leave one of them out"
     return None
 
 
