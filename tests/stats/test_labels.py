@@ -33,7 +33,7 @@ def test_several_versions_are_told_apart_by_their_numbers(tmp_path: Path) -> Non
     assert labels(tmp_path, *rows, (with_(set="jit=on"), old)) == [
         "postgresql 15.18",
         "postgresql 16.4",
-        "postgresql 15.18:set=jit=on",
+        "postgresql 15.18:set.jit=on",
     ]
 
 
@@ -45,7 +45,7 @@ def test_two_programs_of_one_version_keep_their_paths(tmp_path: Path) -> None:
 
 def test_one_version_needs_no_number(tmp_path: Path) -> None:
     rows = (with_(), "PostgreSQL 15.18 (psycopg 3)"), (with_(set="jit=on"), "PostgreSQL 15.18 (psycopg 3)")
-    assert labels(tmp_path, *rows) == ["postgresql", "postgresql:set=jit=on"]
+    assert labels(tmp_path, *rows) == ["postgresql", "postgresql:set.jit=on"]
 
 
 def test_a_version_that_is_not_known_is_no_label(tmp_path: Path) -> None:

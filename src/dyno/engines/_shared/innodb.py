@@ -39,8 +39,10 @@ FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
 """At a commit, by the value of innodb_flush_log_at_trx_commit."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
 NO_FLUSH = ("nosync", "littlesync")
-NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog", "innodb-buffer-pool-size")
-"""Beside the tiers' own: what would take a tier back, or an option of Dyno's."""
+NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
+"""Beside the tiers' own: what would take a tier back."""
+CACHE_MIB = 256
+refuse = given.refusing("innodb_buffer_pool_size", "cache_mib", CACHE_MIB)
 
 
 class InnoDB:
@@ -195,7 +197,7 @@ def options(wanted: str, *schemes: str) -> tuple[Setting, ...]:
     return (
         foreign.setting(*schemes),
         Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
-        Setting("cache_mib", integer(5), 256, "buffer pool of a server of Dyno's own, in MiB"),
+        Setting("cache_mib", integer(5), CACHE_MIB, "buffer pool of a server of Dyno's own, in MiB"),
         given.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS)),
         KINDS[wanted].setting,
     )

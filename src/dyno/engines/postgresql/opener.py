@@ -13,6 +13,7 @@ from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 
+CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log is written, at most some 0.6 s later.
     Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
