@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
@@ -110,6 +111,10 @@ class Preset:
     """The seconds after which no further block is begun."""
 
 
+SETTINGS = "set"
+"""The option that has settings of the engine's own: see `servers.given`."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """Suite + engine (with its options) + one value for each parameter; the tier is part of it."""
@@ -132,8 +137,13 @@ class Cell:
     @cached_property
     def asked(self) -> str:
         """The engine as it was asked for, options included: 'sqlite:journal_mode=wal'."""
-        given = "+".join(f"{k}={_shown(v)}" for k, v in sorted(self.options.items()))
+        given = "+".join(text for k, v in sorted(self.options.items()) for text in _told(k, v))
         return f"{self.engine}:{given}" if given else self.engine
+
+    @cached_property
+    def label(self) -> str:
+        """What people read: as it was asked for, and with its version where a run that was read has several."""
+        return self.asked
 
     @cached_property
     def combination(self) -> str:
@@ -231,6 +241,18 @@ class Sample:
         if self.bytes is None or self.per_second is None:
             return None
         return self.bytes / self.elapsed_ns * 1e9
+
+
+def _told(name: str, value: Value) -> Iterator[str]:
+    """'cache_mib=8'; of the engine's own settings each by itself: 'set.jit=on', 'set.work_mem=8 MB'."""
+    try:
+        own = shlex.split(str(value)) if name == SETTINGS else []
+    except ValueError:
+        own = []
+    if own:
+        yield from (f"{name}.{each}" for each in own)
+    else:
+        yield f"{name}={_shown(value)}"
 
 
 def _shown(value: Value) -> str:

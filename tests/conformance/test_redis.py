@@ -25,6 +25,7 @@ from dyno.engine import Server
 from dyno.engines._shared.keyspace import STORES
 from dyno.model import Absent, Refused, Tier, UsageError
 from dyno.servers import namespace
+from dyno.servers.chosen import Kind
 from dyno.servers.process import Process
 from dyno.servers.redis import Program
 from dyno.suite import Job
@@ -249,7 +250,7 @@ def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
 
 def test_a_program_that_comes_in_a_wheel_is_found() -> None:
     require(registry.engine("valkey"))
-    absent = Program("no-such-server", "pip install no-such-wheel", "no_such_wheel")
+    absent = Program("no-such-server", "pip install no-such-wheel", Kind("server", "server"), "no_such_wheel")
     assert absent.path() is None
     assert absent.missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
     with pytest.raises(Refused, match="needs no-such-server"):

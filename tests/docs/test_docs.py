@@ -38,6 +38,8 @@ from dyno.run import plan, planfile
 from dyno.run.plan import Asked
 from dyno.selftest import checks
 from dyno.servers import given
+from dyno.servers.postgresql import places
+from dyno.servers.process import program
 from dyno.stats import doubts, estimate, strain, verdict
 from dyno.stats import machine as machine_findings
 from dyno.stats.gate import CHANCE
@@ -482,6 +484,10 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     def execute(*_: object) -> None:
         raise Planned
 
+    # Another version of a server is where its reader has it: this machine's own stands for it.
+    words = [
+        re.sub(r"program=/opt/[^,+]+", f"program={program('postgres', places=places())}", word) for word in words
+    ]
     monkeypatch.chdir(tmp_path)
     example = next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml")
     Path("plan.toml").write_text(example)

@@ -18,10 +18,11 @@ import pytest
 from needed import require
 from shell import Shell, small, wait_for
 
-from dyno import registry
+from dyno import registry, results
 from dyno.model import Tier
 from dyno.servers import foreign, strays
-from dyno.servers.postgresql import PostgreSQL
+from dyno.servers.postgresql import PostgreSQL, places
+from dyno.servers.process import program
 
 SPEC = registry.engine("postgresql")
 SECRET = "Tr1cky%2Fw0rd"
@@ -55,6 +56,30 @@ def segments() -> set[str]:
     """The machine's System V shared memory whose maker is gone: a server of another test's has its own."""
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {line[1] for line in lines if not psutil.pid_exists(int(line[4]))}
+
+
+def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, place: Path) -> None:
+    """A tree of links stands for another version's: what is started says by its path that it came from there."""
+    found = program("postgres", places=places())
+    assert found is not None
+    there = place / "other" / "bin"
+    there.mkdir(parents=True)
+    for file in Path(found).resolve().parent.iterdir():
+        (there / file.name).symlink_to(file)
+    engines = f"postgresql:program={there}/postgres,postgresql"
+    asked = small(samples=3, phases="rand-key")
+    with shell.started("run", "records", "-e", engines, *asked, "-o", shell.file) as process:
+        seen = set[str]()
+
+        def both() -> bool:
+            seen.update(words[0] for pid in postgres(shell) if (words := words_of(pid)))
+            return {f"{there}/postgres", found} <= seen
+
+        assert wait_for(both)
+        assert process.wait() == 0
+    told = {cell.label for cell in results.load(shell.file).cells if not cell.floor}
+    (version,) = {each["version"].split()[1] for each in shell.attempts() if "PostgreSQL" in each["version"]}
+    assert told == {f"postgresql {version}", f"postgresql {version}:program={there}/postgres"}
 
 
 def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> None:

@@ -66,9 +66,7 @@ def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "name"),
     [
-        ("postgresql", "shared_buffers"),
         ("postgresql", "listen_addresses"),
-        ("mariadb", "innodb_buffer_pool_size"),
         ("mariadb", "skip_networking"),
         ("mysql", "sync_binlog"),
         ("redis", "save"),
@@ -82,6 +80,24 @@ def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
 def test_what_dyno_decides_is_not_to_be_set(engine: str, name: str) -> None:
     with pytest.raises(UsageError, match="is not to be set here"):
         registry.engine(engine).resolve({"set": f"{name}=1"})
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("postgresql", "shared_buffers"), ("mariadb", "innodb_buffer_pool_size"), ("mysql", "innodb-buffer-pool-size")],
+)
+def test_the_size_of_a_cache_may_be_set_by_its_own_name_but_not_twice(engine: str, name: str) -> None:
+    spec = registry.engine(engine)
+    assert spec.refuse(Tier.PROCESS, spec.resolve({"set": f"{name}=16MB"})) is None
+    told = spec.refuse(Tier.PROCESS, spec.resolve({"set": f"{name}=16MB", "cache_mib": "16"}))
+    assert f"set.{name.replace('-', '_')} and cache_mib are one setting: leave one of them out" == told
+
+
+def test_a_row_is_named_by_its_settings_as_they_are_written() -> None:
+    asked = "postgresql:cache_mib=64+set.jit=on+set.work_mem=8 MB"
+    (cell,) = (c for c in make("postgresql:set.jit=on+cache_mib=64+set.work_mem=8 MB").cells if not c.floor)
+    assert cell.asked == asked
+    assert next(c for c in make(asked).cells if not c.floor) == cell, "and it can be asked for by that name"
 
 
 @every_server
@@ -148,8 +164,8 @@ def test_they_take_effect_and_are_read_back_and_one_that_is_unknown_is_refused(s
     assert ended.status == 1
     run = results.load(shell.file)
     told = {(run.cells[a.cell].asked): a for a in run.attempts if not run.cells[a.cell].floor}
-    assert (told["sqlite:set=wal_autocheckpoint=77"].settings or {})["wal_autocheckpoint"] == 77
-    assert (told["rocksdb:set=max_background_jobs=3"].settings or {})["max_background_jobs"] == "3"
+    assert (told["sqlite:set.wal_autocheckpoint=77"].settings or {})["wal_autocheckpoint"] == 77
+    assert (told["rocksdb:set.max_background_jobs=3"].settings or {})["max_background_jobs"] == "3"
     for name in ("sqlite", "rocksdb"):
-        refused = told[f"{name}:set=no_such=1"]
+        refused = told[f"{name}:set.no_such=1"]
         assert refused.outcome == "refused" and "set.no_such" in str(refused.why)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from stats.madeup import Rates, a_cell, of_rates
 
-from dyno.model import Tier
+from dyno.model import Cell, Tier
 from dyno.report import overviewtext, text
 from dyno.results import Run
 
@@ -52,6 +52,20 @@ def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -
     marks = {line[0]: [cell.endswith("*") for cell in line[1:]] for line in found}
     assert marks == {"lmdb": [True, False], "leveldb": [False, True], "sqlite": [False, False]}
     assert any(line.startswith("* the fastest") for line in printed(run))
+
+
+def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect() -> None:
+    """Nobody knows by heart what a row without options has."""
+    cells = [Cell("records", "sqlite", options, Tier.PROCESS, {}) for options in ({}, {"set": "synchronous=normal"})]
+    run = of_rates(*((cell, {"fill": rates(1)}) for cell in (*cells, a_cell("lmdb"))), phases=("fill",))
+    told = [{"synchronous": "off", "wal": True}, {"synchronous": "normal", "wal": True}, {"sync": False}]
+    run = replace(run, attempts=tuple(replace(each, settings=told[each.cell]) for each in run.attempts))
+    found = printed(run, overview=False)
+    at = found.index("Settings that differ")
+    assert found[at + 1 : at + 3] == [
+        "  sqlite: synchronous is off with sqlite and normal with sqlite:set.synchronous=normal",
+        "",
+    ]
 
 
 def test_one_that_is_not_shown_to_be_slower_is_marked_too() -> None:

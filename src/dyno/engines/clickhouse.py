@@ -13,8 +13,8 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import below
 from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, given, loopback, namespace
-from dyno.servers.clickhouse import PROFILE, ClickHouse, missing
+from dyno.servers import chosen, foreign, given, loopback, namespace
+from dyno.servers.clickhouse import KIND, PROFILE, ClickHouse, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
 from dyno.suites.series import samples, sql
@@ -39,7 +39,7 @@ CREATE_NAMES = f"CREATE TABLE IF NOT EXISTS {DIRECTORY} (id UInt32, name String)
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
         return Foreign(str(options[URL]))
-    return ClickHouse(home, given.given(options), int(options["cache_mib"]) << 20)
+    return ClickHouse(home, given.given(options), int(options["cache_mib"]) << 20, chosen.given(options))
 
 
 def _connect(server: Any, **how: Any) -> Any:
@@ -206,11 +206,12 @@ ENGINE = EngineSpec(
         foreign.setting("clickhouse", "clickhouses"),
         Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),
         given.setting("settings", ("fsync_after_insert", "fsync_part_directory")),
+        KIND.setting,
     ),
     refuse=given.refused,
     server=serve,
     remove=remove,
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,
 )

@@ -10,8 +10,8 @@ from typing import Any
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, given, mongo, namespace
-from dyno.servers.ferretdb import PROGRAM, FerretDB, missing
+from dyno.servers import chosen, foreign, given, mongo, namespace
+from dyno.servers.ferretdb import KIND, PROGRAM, FerretDB, missing
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, integer
 from dyno.suites.records.port import FIELDS
@@ -32,7 +32,7 @@ REPLACED = 1
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
         return Foreign(str(options[URL]))
-    return FerretDB(home, _pragmas(tier, options))
+    return FerretDB(home, _pragmas(tier, options), chosen.given(options))
 
 
 def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
@@ -95,11 +95,12 @@ ENGINE = EngineSpec(
             "cache_mib", integer(1), 256, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
         ),
         given.setting("pragmas", (*TIERS[Tier.POWER], "cache_size", "busy_timeout")),
+        KIND.setting,
     ),
     refuse=given.refused,
     server=serve,
     remove=lambda home, options, server: mongo.remove(home, server),
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,
 )

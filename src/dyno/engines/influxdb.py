@@ -18,9 +18,9 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import below, namedsamples
 from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, given, loopback, namespace
+from dyno.servers import chosen, foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.influxdb import OURS, InfluxDB, missing
+from dyno.servers.influxdb import KIND, OURS, InfluxDB, missing
 from dyno.settings import Setting, choice
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
@@ -47,7 +47,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     settings = {name: f'"{value}"' for name, value in TIERS[tier].items()}
     settings["data.index-version"] = INDEXES[str(options["index"])]
-    return InfluxDB(home, {**settings, **given.given(options)})
+    return InfluxDB(home, {**settings, **given.given(options)}, chosen.given(options))
 
 
 def _connect(server: Any, **how: Any) -> Any:
@@ -251,12 +251,13 @@ ENGINE = EngineSpec(
             "index", choice(*INDEXES), "inmem", "the index of series of a server of Dyno's own: tsi1 is in files"
         ),
         given.setting("settings", (*OURS, "data.index-version")),
+        KIND.setting,
     ),
     refuse=given.refused,
     server=serve,
     remove=remove,
     upkeep=Influx.upkeep,
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,
 )

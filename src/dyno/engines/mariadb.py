@@ -9,7 +9,6 @@ from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqlseries import Series
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
-from dyno.servers import given
 from dyno.servers.mariadb import MARIADB
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
@@ -31,9 +30,9 @@ ENGINE = EngineSpec(
     modules=("pymysql",),
     requires=mysqlclient.REQUIRES,
     packages=("mariadb-server-core",),
-    options=innodb.options("mariadb", "mysql"),
+    options=innodb.options(MARIADB, "mariadb", "mysql"),
     server=innodb.server(MARIADB),
-    refuse=given.refused,
+    refuse=innodb.refuse,
     remove=innodb.remove,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),

@@ -10,7 +10,8 @@ from dyno.engines._shared import s3, s3own
 from dyno.engines._shared.s3boto import Objects
 from dyno.engines._shared.s3own import FLUSHES
 from dyno.model import Caveat, Tier, Value
-from dyno.servers.minio import PROGRAM, Minio, missing, version
+from dyno.servers import chosen
+from dyno.servers.minio import KIND, PROGRAM, Minio, missing, version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # What is in an object is flushed; the directory that its name is in is not, and so it has no tier power.
@@ -19,7 +20,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return Minio(home)
+    return Minio(home, chosen.given(options))
 
 
 class Store(s3own.Store):
@@ -28,7 +29,7 @@ class Store(s3own.Store):
     tiers = TIERS
 
     def version(self) -> str:
-        return f"minio {version()} ({self.clients()})"
+        return f"minio {version(chosen.given(self.options))} ({self.clients()})"
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
@@ -45,9 +46,9 @@ ENGINE = EngineSpec(
     modules=("boto3", "pycurl"),
     requires=("boto3>=1.36", "pycurl>=7.45.7"),
     programs=(PROGRAM,),
-    options=(s3.CLIENT,),
+    options=(s3.CLIENT, KIND.setting),
     server=serve,
-    needs=lambda options: missing(),
+    needs=lambda options: missing(chosen.given(options)),
     clients="one",
     by_default=False,
 )

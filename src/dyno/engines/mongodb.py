@@ -10,9 +10,9 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import foreign, mongo, namespace
+from dyno.servers import chosen, foreign, given, mongo, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.mongodb import MongoDB, missing
+from dyno.servers.mongodb import KIND, MongoDB, missing
 from dyno.settings import Setting, integer, yes_no
 from dyno.suites.records.port import FIELDS
 
@@ -29,7 +29,9 @@ eviction_dirty_trigger of WiredTiger. So the bulk phases need far more than othe
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return Foreign(str(options[URL])) if options[URL] else MongoDB(home, int(options["cache_mib"]))
+    if options[URL]:
+        return Foreign(str(options[URL]))
+    return MongoDB(home, int(options["cache_mib"]), chosen.given(options))
 
 
 class Mongo:
@@ -128,10 +130,12 @@ ENGINE = EngineSpec(
         foreign.setting("mongodb", "mongodb+srv"),
         Setting("transactions", yes_no, True, "write several records in one transaction; no: message by message"),
         Setting("cache_mib", integer(256), CACHE_MIB, "cache of a server of Dyno's own, in MiB"),
+        KIND.setting,
     ),
+    refuse=given.refused,
     server=serve,
     remove=lambda home, options, server: mongo.remove(home, server),
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,
     untested="no mongod was to be had where Dyno is made; what it shares with ferretdb is tested there",

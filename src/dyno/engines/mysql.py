@@ -9,7 +9,6 @@ from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqlseries import Series
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
-from dyno.servers import given
 from dyno.servers.mariadb import MYSQL
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
@@ -30,9 +29,9 @@ ENGINE = EngineSpec(
     modules=("pymysql",),
     requires=mysqlclient.REQUIRES,
     packages=("mysql-server-core-8.0",),
-    options=innodb.options("mysql"),
+    options=innodb.options(MYSQL, "mysql"),
     server=innodb.server(MYSQL),
-    refuse=given.refused,
+    refuse=innodb.refuse,
     remove=innodb.remove,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),

@@ -16,19 +16,21 @@ from dyno.engines._shared import web
 from dyno.http import curl
 from dyno.http.options import Options
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers.nginx import Nginx, missing, version
+from dyno.servers import chosen
+from dyno.servers.nginx import KIND, Nginx, missing, version
 from dyno.settings import Setting, integer, yes_no
 from dyno.suites.http.port import How, Target
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return Nginx(home, bool(options["tls"]), int(options["workers"]), bool(options["h2c"]))
+    own = chosen.given(options)
+    return Nginx(home, bool(options["tls"]), int(options["workers"]), bool(options["h2c"]), own)
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
     if options["tls"] and options["h2c"]:
         return "h2c is HTTP/2 without TLS: leave tls or h2c out"
-    return missing(bool(options["tls"]))
+    return missing(bool(options["tls"]), chosen.given(options))
 
 
 class Files:
@@ -56,8 +58,8 @@ class Files:
         pass
 
     def version(self) -> str:
-        c = curl.pycurl()
-        return f"nginx {version()} ({c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]})"
+        c, own = curl.pycurl(), version(chosen.given(self._options))
+        return f"nginx {own} ({c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]})"
 
     def settings(self) -> Mapping[str, Value | None]:
         return {
@@ -89,6 +91,7 @@ ENGINE = EngineSpec(
         Setting("tls", yes_no, False, "by TLS, with a certificate of its own"),
         Setting("h2c", yes_no, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
         Setting("workers", integer(1, 1_024), 1, "processes that answer"),
+        KIND.setting,
     ),
     server=serve,
     needs=needs,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dyno.engine import PortSpec
 from dyno.engines._shared.keyed import KeyedRecords
 from dyno.engines._shared.keyspace import declared
-from dyno.servers.redis import Program
+from dyno.servers.chosen import Kind
+from dyno.servers.redis import LEAST, Program
 from dyno.suites.records.port import MSGPACK
 
 ENGINE = declared(
     name="redis",
     title="Redis, a server that holds its data in memory (redis-py)",
-    program=Program("redis-server", "dyno install redis"),
+    program=Program(
+        "redis-server", "dyno install redis", Kind("Redis server", r"Redis server v=(\d[\d.]*)", least=LEAST)
+    ),
     packages=("redis-server",),
     ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
 )

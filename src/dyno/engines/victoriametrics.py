@@ -22,9 +22,9 @@ from typing import Any
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.engines._shared import below
 from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, given, loopback, namespace
+from dyno.servers import chosen, foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.victoriametrics import OURS, VictoriaMetrics, missing, packaged
+from dyno.servers.victoriametrics import KIND, OURS, VictoriaMetrics, missing, packaged
 from dyno.settings import Setting, integer
 from dyno.suites.series import samples
 from dyno.suites.series.port import Array, Batch, Buckets, Samples
@@ -52,7 +52,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     if options[URL]:
         return Foreign(str(options[URL]))
     settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB"}
-    return VictoriaMetrics(home, {**settings, **given.given(options)})
+    return VictoriaMetrics(home, {**settings, **given.given(options)}, chosen.given(options))
 
 
 class Api:
@@ -283,11 +283,12 @@ ENGINE = EngineSpec(
         foreign.setting("http", "https"),
         Setting("cache_mib", integer(1), 256, "memory for the caches of a server of Dyno's own, in MiB"),
         given.setting("flags", (*OURS, "memory.allowedBytes")),
+        KIND.setting,
     ),
     refuse=given.refused,
     server=serve,
     remove=remove,
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,
 )

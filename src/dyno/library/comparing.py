@@ -158,7 +158,7 @@ def check(
 
 
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
-    one.check_baseline(run, baseline)
+    baseline = one.check_baseline(run, baseline)
     found = one.tables(run, by)
     rows = [
         Comparison(c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked, *_told(c))

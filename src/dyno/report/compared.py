@@ -56,11 +56,11 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
     for table in found:
         if comparisons := against(table, baseline, margin):
             params = units.params({name: table.params[name] for name in changing})
-            base = comparisons[0].baseline.asked
+            base = comparisons[0].baseline.label
             which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}{_warm(table)}"
             heads = ("engine", "ratio", f"[{LEVEL}]", "blocks", "verdict")
             rows = [
-                (c.engine.asked, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
+                (c.engine.label, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
                 for c in comparisons
             ]
             tool = _tool(table.reported_by)
@@ -74,7 +74,7 @@ def _figures(verdict: Verdict) -> tuple[str, str]:
 
 
 def _warm(table: Table) -> str:
-    return f"; without {', '.join(c.asked for c in table.warm)}, not proven to be cold" if table.warm else ""
+    return f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold" if table.warm else ""
 
 
 def _by(metric: Metric) -> str:
@@ -167,7 +167,7 @@ def _line(change: Change, last: Sequence[str], changing: Sequence[str], cpu: Seq
     cell = change.after.cell
     params = [units.params({name: cell.params[name] for name in changing})] if changing else []
     was, is_ = (_value(row, change.metric) for row in (change.before, change.after))
-    return [cell.asked, *params, was, is_, *cpu, *_figures(change.verdict), *last]
+    return [cell.label, *params, was, is_, *cpu, *_figures(change.verdict), *last]
 
 
 def _value(row: CellSummary, metric: Metric) -> str:
@@ -200,7 +200,7 @@ def gone(found: Between) -> list[str]:
 
 
 def _name(cell: Cell) -> str:
-    return places.engine(cell.asked, cell.tier)
+    return places.engine(cell.label, cell.tier)
 
 
 def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:

@@ -116,7 +116,7 @@ def columns(group: Group, changing: Sequence[str], apart: bool) -> tuple[dict[st
     rows = [row.summary for row in group.rows]
     found = [costs(row, apart) for row in rows]
     cells = {
-        "engine": [row.name for row in group.rows],
+        "engine": [row.label for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
         "bandwidth": [bandwidth(row) or units.UNKNOWN for row in rows],

@@ -35,4 +35,4 @@ def sentence(found: Scaling) -> str:
     """'lmdb: 2 do × 1.97 (99% each), 4 do × 2.01 (50% each); knee at 2'."""
     steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in found.points if n > 1]
     knee = f"knee at {found.knee}" if found.flat else f"no knee up to {found.knee}"
-    return f"{found.cell.asked}: {', '.join(steps)}; {knee}"
+    return f"{found.cell.label}: {', '.join(steps)}; {knee}"

@@ -80,9 +80,9 @@ def sentence(found: Crossing) -> str:
     by = "" if metric is THROUGHPUT else f", by {metric.title}"
     between = f"{number(found.low)} and {number(found.high)}"
     if found.at is None:
-        return f"between {name} = {between}, {found.above.asked} becomes faster than {found.below.asked}{by}"
+        return f"between {name} = {between}, {found.above.label} becomes faster than {found.below.label}{by}"
     return (
-        f"from {name} = {point(found)} on, {found.above.asked} is faster than {found.below.asked}{by}"
+        f"from {name} = {point(found)} on, {found.above.label} is faster than {found.below.label}{by}"
         f" (interpolated between {between})"
     )
 
@@ -91,8 +91,8 @@ def ending(found: End) -> str:
     """'radix goes no further than length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
     name, at = found.sweep.parameter, number(found.at)
     if found.last is None:
-        return f"{found.cell.asked} has no figure from {name} = {at} on: {found.why}"
-    return f"{found.cell.asked} goes no further than {name} = {number(found.last)}: at {at} {found.why}"
+        return f"{found.cell.label} has no figure from {name} = {at} on: {found.why}"
+    return f"{found.cell.label} goes no further than {name} = {number(found.last)}: at {at} {found.why}"
 
 
 def point(found: Crossing) -> str:

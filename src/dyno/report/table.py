@@ -41,6 +41,11 @@ class Row:
     def name(self) -> str:
         return self.summary.cell.asked + (" (floor)" if self.summary.cell.floor else "")
 
+    @property
+    def label(self) -> str:
+        """What stands in a table for people."""
+        return self.summary.cell.label + (" (floor)" if self.summary.cell.floor else "")
+
     @cached_property
     def speed(self) -> float | None:
         """What it is ranked by: more is better."""

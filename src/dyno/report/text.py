@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dyno.report import (
     ceilingtext,
+    differing,
     grid,
     heading,
     overviewtext,
@@ -135,7 +136,7 @@ def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str
     summary = row.summary
     found = summary.throughput
     cells = {
-        "engine": row.name,
+        "engine": row.label,
         "parameters": units.params({name: summary.cell.params[name] for name in changing}),
         "remarks": ", ".join(row.remarks()),
     }
@@ -209,6 +210,7 @@ def _footer(
     """`remarks`: what remarks mean, and columns that do not tell. `names`: of phases, see `words.answers`."""
     parts = (
         ("In short", words.answers(run, names)),
+        ("Settings that differ", differing.lines(run)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),
         ("Remarks", remarks),

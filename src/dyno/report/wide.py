@@ -123,7 +123,7 @@ def _leading(run: Run) -> list[_Column]:
     """What tells cells apart beside the layout's own columns: the engine, and further parameters, where they vary."""
     named = {column["name"] for column in _columns(run) if column["of"] == "param"}
     several = len({cell.asked for cell in run.cells if not cell.floor}) > 1
-    found = [_Column("engine", lambda _, cell: cell.asked, word=True)] if several else []
+    found = [_Column("engine", lambda _, cell: cell.label, word=True)] if several else []
     return found + [_param(run, name, name) for name in varying(run) if name not in named]
 
 

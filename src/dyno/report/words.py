@@ -130,7 +130,7 @@ def _called(found: Answer, names: Mapping[str, str]) -> Answer:
 def _alone(found: Sequence[Answer]) -> str:
     first = found[0]
     return (
-        f"{_where(first, ())}{first.best.asked} is alone in {_phases(first)}, with each of"
+        f"{_where(first, ())}{first.best.label} is alone in {_phases(first)}, with each of"
         f" {len(found)} combinations of parameters: there is nothing to compare it with."
     )
 
@@ -153,18 +153,18 @@ def _best(found: Answer) -> str:
     what = _phases(found)
     by = "" if found.metric is THROUGHPUT else f" by {found.metric.title}"
     if not found.others:
-        return f"{found.best.asked} is alone in {what}: there is nothing to compare it with"
+        return f"{found.best.label} is alone in {what}: there is nothing to compare it with"
     near = _near(found)
     second = found.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
         short = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
-        return f"{found.best.asked} had the best figures in {what}{by}, which proves nothing: {short}"
+        return f"{found.best.label} had the best figures in {what}{by}, which proves nothing: {short}"
     if not near:
-        return f"{found.best.asked} is the fastest in {what}{by}: {_before(found)}"
-    names = _and([found.best.asked, *(cell.asked for cell, _ in near)])
+        return f"{found.best.label} is the fastest in {what}{by}: {_before(found)}"
+    names = _and([found.best.label, *(cell.label for cell, _ in near)])
     if all(verdict_.kind == "alike" for _, verdict_ in near):
         most = _most(max(verdict_.bound or 0.0 for _, verdict_ in near))
-        alike = f"no difference from {found.best.asked} is larger than {most}"
+        alike = f"no difference from {found.best.label} is larger than {most}"
         return f"{names} are equally fast in {what}{by}: {alike} ({_blocks(second)})"
     widest = max((v for _, v in near if v.kind == "unclear"), key=lambda v: v.more or MOST_MORE)
     return f"{names} can't be told apart in {what}{by} ({_blocks(second)}): it needs {_more(widest)}"
@@ -175,7 +175,7 @@ def _before(found: Answer) -> str:
     cell, seen = found.others[0]
     ahead = _inverse(seen)
     level = f"{LEVEL} interval {interval(ahead)}, {_blocks(ahead)}"
-    return f"{_ahead(ahead, cell.asked)} ({figure(ahead.ratio)} times as fast, {level})"
+    return f"{_ahead(ahead, cell.label)} ({figure(ahead.ratio)} times as fast, {level})"
 
 
 def _near(found: Answer) -> list[tuple[Cell, Verdict]]:
@@ -194,9 +194,9 @@ def _inverse(found: Verdict) -> Verdict:
 def _others(found: Answer) -> list[str]:
     if found.others and found.others[0][1].blocks < FEWEST_BLOCKS:
         return []
-    slower = [cell.asked for cell, verdict_ in found.others if verdict_.kind == "slower"]
-    told = [f"Slower than {found.best.asked}: {_and(slower)}."] if slower and _near(found) else []
-    if few := [cell.asked for cell, verdict_ in found.others if verdict_.blocks < FEWEST_BLOCKS]:
+    slower = [cell.label for cell, verdict_ in found.others if verdict_.kind == "slower"]
+    told = [f"Slower than {found.best.label}: {_and(slower)}."] if slower and _near(found) else []
+    if few := [cell.label for cell, verdict_ in found.others if verdict_.blocks < FEWEST_BLOCKS]:
         told.append(f"With too few samples to be placed: {_and(few)}.")
     return told
 
@@ -204,18 +204,18 @@ def _others(found: Answer) -> list[str]:
 def _exceptions(found: Answer) -> list[str]:
     by_engine: dict[str, list[Comparison]] = {}
     for comparison in found.elsewhere:
-        by_engine.setdefault(comparison.engine.asked, []).append(comparison)
+        by_engine.setdefault(comparison.engine.label, []).append(comparison)
     parts = []
     for engine, faster in by_engine.items():
         least = min((c.verdict for c in faster), key=lambda verdict_: verdict_.bound or 0.0)
-        parts.append(f"{engine} is {_ahead(least, found.best.asked)} in {_and([c.phase for c in faster])}")
+        parts.append(f"{engine} is {_ahead(least, found.best.label)} in {_and([c.phase for c in faster])}")
     told = [f"But {'; '.join(parts)}."] if parts else []
     for table in found.set_aside:
-        told.append(f"Set aside: {table.phase}, not proven to be cold for {_and([c.asked for c in table.warm])}.")
+        told.append(f"Set aside: {table.phase}, not proven to be cold for {_and([c.label for c in table.warm])}.")
     if found.warm:
-        told.append(f"Not proven to be cold there, and not compared: {_and([cell.asked for cell in found.warm])}.")
+        told.append(f"Not proven to be cold there, and not compared: {_and([cell.label for cell in found.warm])}.")
     if found.left_out:
-        told.append(f"Left out for want of a phase: {_and([cell.asked for cell in found.left_out])}.")
+        told.append(f"Left out for want of a phase: {_and([cell.label for cell in found.left_out])}.")
     return told
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from dyno.harmless import harmless
 from dyno.model import Cell, Sample, UsageError
+from dyno.results import labels
 from dyno.results.header import End, Header
 from dyno.results.parse import cleaned, damaged, lines, parsed
 from dyno.results.run import Attempt, Run
@@ -55,6 +56,7 @@ def _loaded(path: Path) -> Run:
                 attempts.append(_lean(attempt(data, len(cells), phases), once))
         except ValueError as error:
             raise damaged(path, error, number) from None
+    labels.give(cells, attempts)
     return Run(path, header, cells, tuple(attempts), ending)
 
 

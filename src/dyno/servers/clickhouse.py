@@ -13,10 +13,16 @@ from html import escape
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import foreign, loopback
+from dyno.servers import chosen, foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install clickhouse"
+VENDORS = "clickhouse"
+"""The name of the vendor's program, which is many in one."""
+# Versions before 19 don't tell theirs, and say so in these words.
+_TOLD = r"ClickHouse server version (\d[\d.]*\d)|Unknown option specified: version"
+KIND = chosen.Kind("ClickHouse server", _TOLD)
+OF_MANY = chosen.Kind("ClickHouse server", _TOLD, ("server", "--version"))
 CONFIGURATION, USERS = "config.xml", "users.xml"
 PROFILE: Mapping[str, str] = {
     # As the profile that comes with it has it. Without a profile the program's default is to have one.
@@ -42,27 +48,32 @@ _USERS = """<yandex>
 """
 
 
-def _words() -> list[str] | None:
+def _words(path: str = "") -> list[str] | None:
     """How it is started: Debian's program serves and nothing else, the vendor's is told to."""
+    if path:
+        return [path, "server"] if Path(path).name == VENDORS else [path]
     if found := program("clickhouse-server"):
         return [found]
-    found = program("clickhouse")
+    found = program(VENDORS)
     return [found, "server"] if found else None
 
 
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
+def missing(path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path:
+        return (OF_MANY if Path(path).name == VENDORS else KIND).wrong(path)
     return None if _words() else foreign.lacking("clickhouse-server", INSTALL)
 
 
 class ClickHouse(Served):
     """See `dyno.engine.Server`. `settings` are those of a user's profile; `cache_bytes` is the size of the cache of
-    marks, which tell where in a column's file its rows begin."""
+    marks, which tell where in a column's file its rows begin; `path` is that of another program."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int) -> None:
-        words = _words()
-        if words is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
+        words = _words(path)
+        if words is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home = home.absolute()
         self.data = self._home / "data"
         self.address = loopback.own(home)

@@ -15,7 +15,7 @@ from socket import socket as Socket
 
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
-from dyno.servers import foreign
+from dyno.servers import chosen, foreign
 from dyno.servers.mongo import socket_address
 from dyno.servers.process import Process, Served, directory, program, socket
 
@@ -36,28 +36,32 @@ PROGRAM = Program(
     ),
 )
 INSTALL = "dyno install ferretdb"
+# Version 2 has no SQLite beneath it.
+KIND = chosen.Kind("FerretDB server", r"version: v(\d[\d.]*)", least="1.24", below="2")
 BUSY_MS = 10_000
 """How long a connection waits for another's write lock: FerretDB's own default."""
 
 
-def path() -> str | None:
+def _path() -> str | None:
     """The program: the one that `dyno install` built, or one on the PATH."""
     built = PROGRAM.path()
     return str(built) if built else program("ferretdb")
 
 
-def missing() -> str | None:
-    """What is not here, and what to do; None where all is."""
-    return None if path() else foreign.lacking(f"FerretDB {PROGRAM.version}", INSTALL)
+def missing(path: str = "") -> str | None:
+    """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
+    if path:
+        return KIND.wrong(path)
+    return None if _path() else foreign.lacking(f"FerretDB {PROGRAM.version}", INSTALL)
 
 
 class FerretDB(Served):
-    """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection."""
+    """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is that of another program."""
 
-    def __init__(self, home: Path, pragmas: Mapping[str, str]) -> None:
-        found = path()
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
+        found = path or _path()
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"
         self.path = socket(home / "ferretdb.sock")
         # The wait for a lock comes first: changing the journal mode takes one.

@@ -7,13 +7,14 @@ Which of them there are, and what they mean, may not be put here.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from dyno.model import Caveat, Tier, Value
+from dyno.model import SETTINGS, Caveat, Tier, Value
+from dyno.servers.chosen import PROGRAM
 from dyno.servers.foreign import URL
 from dyno.settings import Setting
 
-SET = "set"
+SET = SETTINGS
 CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with them is not proven")
 
 
@@ -48,9 +49,21 @@ def given(options: Mapping[str, Value]) -> dict[str, str]:
 
 def refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
     """Why it can't be given with these options; None where it can. See `dyno.engine.EngineSpec.refuse`."""
-    if options[SET] and options[URL]:
-        return "set changes a server of Dyno's own, and url names one of yours: leave one of them out"
+    for name, does in ((SET, "changes"), (PROGRAM, "starts")):
+        if options.get(name) and options[URL]:
+            return f"{name} {does} a server of Dyno's own, and url names one of yours: leave one of them out"
     return None
+
+
+def refusing(name: str, option: str, default: Value) -> Callable[[Tier, Mapping[str, Value]], str | None]:
+    """What `refused` tells, and of a setting that an option of Dyno's sizes too: that both were given."""
+
+    def told(tier: Tier, options: Mapping[str, Value]) -> str | None:
+        if options[option] != default and name in map(_plain, given(options)):
+            return f"set.{name} and {option} are one setting: leave one of them out"
+        return refused(tier, options)
+
+    return told
 
 
 def _plain(name: str) -> str:

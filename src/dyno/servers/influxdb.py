@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from dyno.model import Refused
-from dyno.servers import foreign, loopback
+from dyno.servers import chosen, foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install influxdb"
@@ -38,6 +38,7 @@ SETTINGS: Mapping[str, str] = {
     # It would write its own figures into a database beside the measured one, every 10 s.
     "monitor.store-enabled": "false",
 }
+KIND = chosen.Kind("InfluxDB server", r"InfluxDB v?(\d[\d.]*)", ("version",), least="1", below="2")
 OURS = (
     *("bind-address", "meta.dir", "data.dir", "data.wal-dir", "data.wal-fsync-delay"),
     *("http.bind-address", "http.enabled", "http.auth-enabled", "http.https-enabled"),
@@ -45,23 +46,27 @@ OURS = (
 """What is not for others to change: see `InfluxDB`."""
 
 
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
+def missing(path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path:
+        return KIND.wrong(path)
     return None if program("influxd") else foreign.lacking("influxd", INSTALL)
 
 
 class InfluxDB(Served):
-    """See `dyno.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values of TOML."""
+    """See `dyno.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values of TOML;
+    `path` is that of another program."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        path = program("influxd")
-        if path is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
+        found = path or program("influxd")
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data, self.wal = home, home / "data", home / "wal"
         self.address = loopback.own(home)
         self.settings = {**SETTINGS, **settings, "http.bind-address": f'"{self.address.host}:{self.address.port}"'}
         self._process = Process(
-            [path, "run", "-config", CONFIGURATION], home, lambda: loopback.says(self.address, READY)
+            [found, "run", "-config", CONFIGURATION], home, lambda: loopback.says(self.address, READY)
         )
 
     def start(self) -> None:

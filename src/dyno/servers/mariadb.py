@@ -19,7 +19,7 @@ from socket import AF_UNIX
 from socket import socket as connection
 
 from dyno.model import Refused
-from dyno.servers import foreign
+from dyno.servers import chosen, foreign
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
@@ -52,6 +52,13 @@ LOG: Mapping[str, Mapping[str, str]] = {
     # MySQL has had it since 8.0.30, and takes an earlier name for it.
     MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
 }
+USERS = ("mysql",)
+_ASKED = ("--no-defaults", "--version")
+_MYSQL = r"Ver (\d+(?:\.\d+)+)(?![\d.]*-MariaDB).* for "
+KINDS = {
+    MARIADB: chosen.Kind("MariaDB server", r"Ver (\d+(?:\.\d+)+)-MariaDB", _ASKED, least="10.4", users=USERS),
+    MYSQL: chosen.Kind("MySQL server", _MYSQL, _ASKED, least="8.0", users=USERS),
+}
 OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
 """What is not for others to change: see `MariaDB`."""
 SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
@@ -83,21 +90,24 @@ def _kind(path: str) -> str:
     return MARIADB if MARIADB in told.stdout else MYSQL
 
 
-def missing(wanted: str) -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
+def missing(wanted: str, path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path:
+        return KINDS[wanted].wrong(path)
     return None if find(wanted) else foreign.lacking(f"a {wanted} server", INSTALL[wanted])
 
 
 class MariaDB(Served):
-    """See `dyno.engine.Server`. `settings` are system variables."""
+    """See `dyno.engine.Server`. `settings` are system variables; `path` is that of another program."""
 
-    def __init__(self, wanted: str, home: Path, settings: Mapping[str, str], clients: int) -> None:
-        found = find(wanted)
-        if found is None:
-            raise Refused(f"{missing(wanted)}")
+    def __init__(self, wanted: str, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
+        found = Program(path, wanted) if path else find(wanted)
+        if found is None or missing(wanted, path):
+            raise Refused(f"{missing(wanted, path)}")
         self._program = found
         # It refuses to run as root.
-        self._user = unprivileged("mysql")
+        self._user = unprivileged(*USERS)
         self._home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
         given = {
             **SETTINGS,

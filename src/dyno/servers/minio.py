@@ -6,13 +6,12 @@ MinIO documentation, "Settings and Configurations".
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
-from dyno.servers import loopback
+from dyno.servers import chosen, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 VERSION = "20260212"
@@ -28,6 +27,7 @@ PROGRAM = Program(
 )
 INSTALL = "dyno install minio"
 REGION = "us-east-1"
+KIND = chosen.Kind("MinIO server", r"minio version (\S+)")
 READY = "/minio/health/ready"
 SETTINGS: Mapping[str, str] = {
     # It is this machine's alone.
@@ -38,22 +38,23 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-def path() -> str | None:
+def _path() -> str | None:
     """The program: the one that `dyno install` built, or one on the PATH."""
     built = PROGRAM.path()
     return str(built) if built else program("minio")
 
 
-def missing() -> str | None:
-    """What is not here, and what to do; None where all is."""
-    return None if path() else f"needs minio: {INSTALL}"
+def missing(path: str = "") -> str | None:
+    """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
+    if path:
+        return KIND.wrong(path)
+    return None if _path() else f"needs minio: {INSTALL}"
 
 
-def version() -> str:
-    if PROGRAM.path():
+def version(path: str) -> str:
+    if not path and PROGRAM.path():
         return PROGRAM.version
-    told = subprocess.run([path() or "minio", "--version"], capture_output=True, text=True).stdout.split()
-    return told[2] if len(told) > 2 else "of unknown version"
+    return KIND.version(path or program("minio") or "minio") or "of unknown version"
 
 
 class Minio(Served):
@@ -62,10 +63,10 @@ class Minio(Served):
 
     region = REGION
 
-    def __init__(self, home: Path) -> None:
-        found = path()
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, path: str = "") -> None:
+        found = path or _path()
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"
         self.address = loopback.own(home)
         keys = {"MINIO_ROOT_USER": self.address.user, "MINIO_ROOT_PASSWORD": self.address.password}

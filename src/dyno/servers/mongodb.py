@@ -15,10 +15,11 @@ from socket import socket as Socket
 from typing import Any
 
 from dyno.model import Refused
-from dyno.servers import foreign, mongo
+from dyno.servers import chosen, foreign, mongo
 from dyno.servers.process import READY_SECONDS, Process, Served, directory, program, socket
 
 INSTALL = "install MongoDB Community Edition from its vendor's packages"
+KIND = chosen.Kind("MongoDB server", r"db version v(\d[\d.]*)", least="5.0")
 SET = "dyno"
 PARAMETERS = {
     # A transaction of this suite may be as long as its phase. The default is 60 s.
@@ -28,18 +29,20 @@ PARAMETERS = {
 }
 
 
-def missing() -> str | None:
-    """What is not here, and what to do; None where all is."""
+def missing(path: str = "") -> str | None:
+    """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
+    if path:
+        return KIND.wrong(path)
     return None if program("mongod") else foreign.lacking("mongod", INSTALL)
 
 
 class MongoDB(Served):
-    """See `dyno.engine.Server`."""
+    """See `dyno.engine.Server`. `path` is that of another program."""
 
-    def __init__(self, home: Path, cache_mib: int) -> None:
-        found = program("mongod")
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, cache_mib: int, path: str = "") -> None:
+        found = path or program("mongod")
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"
         # The name that it gives to its socket for this port, so that it makes no second one elsewhere.
         self.path = socket(home / "mongodb-27017.sock")

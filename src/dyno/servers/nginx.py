@@ -7,14 +7,13 @@ F5, Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_h
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import loopback
+from dyno.servers import chosen, loopback
 from dyno.servers.process import Process, Served, directory, program, unprivileged
 
 INSTALL = "dyno install nginx"
@@ -22,6 +21,8 @@ CONFIGURED, ROOT = "nginx.conf", "files"
 CERTIFICATE, KEY = "certificate.pem", "key.pem"
 DESCRIPTORS = 21_000
 """Of a worker: more connections than a client has."""
+# Where its errors go could not be said on its command line before that.
+KIND = chosen.Kind("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
 CONFIG = """
 daemon off;
 pid nginx.pid;
@@ -54,31 +55,28 @@ http {{
 """
 
 
-def path() -> str | None:
-    return program("nginx")
-
-
-def missing(tls: bool = False) -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
-    if path() is None:
+def missing(tls: bool = False, path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path and (why := KIND.wrong(path)):
+        return why
+    if not path and program("nginx") is None:
         return f"needs nginx: {INSTALL}"
     return "needs openssl, which makes its certificate" if tls and program("openssl") is None else None
 
 
-def version() -> str:
-    told = subprocess.run([path() or "nginx", "-v"], capture_output=True, text=True)
-    found = re.search(r"nginx/(\S+)", told.stderr)
-    return found[1] if found else "of unknown version"
+def version(path: str) -> str:
+    return KIND.version(path or program("nginx") or "nginx") or "of unknown version"
 
 
 class Nginx(Served):
     """See `dyno.engine.Server`. `tls`: with a certificate of its own; by HTTP/2 too, which without it has to be asked
-    for: then it speaks nothing else (`plain2`)."""
+    for: then it speaks nothing else (`plain2`). `path` is that of another program."""
 
-    def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False) -> None:
-        found = path()
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
+        found = path or program("nginx")
+        if found is None or missing(tls, path):
+            raise Refused(f"{missing(tls, path)}")
         self._home, self._tls, self._workers, self._plain2 = home, tls, workers, plain2
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
         address = loopback.own(home)

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import foreign
+from dyno.servers import chosen, foreign
 from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
 
 INSTALL = "dyno install postgresql"
+USERS = ("postgres",)
 USER, DATABASE, PORT = "dyno", "postgres", 5432
 CONNECTIONS = 100
 """The default of max_connections."""
@@ -30,6 +31,13 @@ SETTINGS: Mapping[str, str] = {
     # Else one falls into some phase of a trial, every 5 minutes.
     "checkpoint_timeout": "30min",
 }
+KIND = chosen.Kind(
+    # jit came with version 11.
+    *("PostgreSQL server", r"postgres \(PostgreSQL\) (\d+(?:\.\d+)*)"),
+    least="11",
+    helpers=("initdb",),
+    users=USERS,
+)
 OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynamic_shared_memory_type", "port")
 """What is not for others to change: see `PostgreSQL`."""
 
@@ -39,18 +47,22 @@ def places() -> list[Path]:
     return sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
 
 
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
+def missing(path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path:
+        return KIND.wrong(path)
     found = program("postgres", places=places()) and program("initdb", places=places())
     return None if found else foreign.lacking("a PostgreSQL server", INSTALL)
 
 
 class PostgreSQL(Served):
-    """See `dyno.engine.Server`. `settings` are those of postgresql.conf."""
+    """See `dyno.engine.Server`. `settings` are those of postgresql.conf; `path` is that of another program."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str], clients: int) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
+        self._path = path
         # It refuses to run as root.
-        self._user = unprivileged("postgres")
+        self._user = unprivileged(*USERS)
         self._home, self.data = home, home / "data"
         given = {
             **SETTINGS,
@@ -64,7 +76,7 @@ class PostgreSQL(Served):
         }
         words = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
         self._process = Process(
-            [_program("postgres"), "-D", str(self.data), "-p", str(PORT), *words],
+            [self._program("postgres"), "-D", str(self.data), "-p", str(PORT), *words],
             home,
             self._answers,
             self._user,
@@ -92,7 +104,7 @@ class PostgreSQL(Served):
         # Who may enter the directory may connect: nobody but its user and root.
         words = ["-D", str(self.data), "-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"]
         made = subprocess.run(
-            [_program("initdb"), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
+            [self._program("initdb"), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
         )
         if made.returncode != 0:
             said = (made.stderr or made.stdout).strip().splitlines()
@@ -109,9 +121,13 @@ class PostgreSQL(Served):
         # Immediately, without writing a checkpoint first.
         self._process.stop(signal.SIGQUIT)
 
-
-def _program(name: str) -> str:
-    found = program(name, places=places())
-    if found is None:
-        raise Refused(f"{missing()}")
-    return found
+    def _program(self, name: str) -> str:
+        if why := missing(self._path):
+            raise Refused(why)
+        if self._path:
+            found = self._path if name == "postgres" else chosen.beside(self._path, name)
+        else:
+            found = program(name, places=places())
+        if found is None:
+            raise Refused(f"{name} is gone")
+        return found

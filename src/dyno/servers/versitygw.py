@@ -7,12 +7,11 @@ has none. Versity Software, Inc., versitygw documentation, "POSIX backend" and "
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
-from dyno.servers import loopback
+from dyno.servers import chosen, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 VERSION = "1.8.0"
@@ -29,26 +28,28 @@ PROGRAM = Program(
 )
 INSTALL = "dyno install versitygw"
 REGION = "us-east-1"
+KIND = chosen.Kind("versitygw server", r"Version\s*: (\S+)")
 READY = "/health"
 ATTRIBUTE = "user.dyno"
 
 
-def path() -> str | None:
+def _path() -> str | None:
     """The program: the one that `dyno install` built, or one on the PATH."""
     built = PROGRAM.path()
     return str(built) if built else program("versitygw")
 
 
-def missing() -> str | None:
-    """What is not here, and what to do; None where all is."""
-    return None if path() else f"needs versitygw {VERSION}: {INSTALL}"
+def missing(path: str = "") -> str | None:
+    """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
+    if path:
+        return KIND.wrong(path)
+    return None if _path() else f"needs versitygw {VERSION}: {INSTALL}"
 
 
-def version() -> str:
-    if PROGRAM.path():
+def version(path: str) -> str:
+    if not path and PROGRAM.path():
         return PROGRAM.version
-    told = subprocess.run([path() or "versitygw", "--version"], capture_output=True, text=True).stdout
-    return next((line.split()[-1] for line in told.splitlines() if line.startswith("Version")), "of unknown version")
+    return KIND.version(path or program("versitygw") or "versitygw") or "of unknown version"
 
 
 class Versity(Served):
@@ -57,10 +58,10 @@ class Versity(Served):
 
     region = REGION
 
-    def __init__(self, home: Path) -> None:
-        found = path()
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, path: str = "") -> None:
+        found = path or _path()
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data, self._beside = home, home / "data", home / "beside"
         self.address = loopback.own(home)
         self._words = [found, "--port", f"{self.address.host}:{self.address.port}", "--region", REGION, "--quiet"]

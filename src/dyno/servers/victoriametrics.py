@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dyno.model import Refused
-from dyno.servers import foreign, loopback
+from dyno.servers import chosen, foreign, loopback
 from dyno.servers.process import Process, Served, directory, program
 
 INSTALL = "dyno install victoriametrics"
@@ -35,22 +35,23 @@ SETTINGS: Mapping[str, str] = {
     "search.maxSamplesPerSeries": "1000000000000",
     "loggerLevel": "WARN",
 }
+# Asked for its version, a program of Debian's says nothing.
+KIND = chosen.Kind("VictoriaMetrics server", "is a time series database and monitoring solution", ("-help",))
 OURS = ("storageDataPath", "httpListenAddr", "httpAuth.username", "httpAuth.password", "envflag.enable")
 """What is not for others to change: see `VictoriaMetrics`."""
 
 
-def path() -> str | None:
-    return program(*PROGRAMS)
+def missing(path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path:
+        return KIND.wrong(path)
+    return None if program(*PROGRAMS) else foreign.lacking("victoria-metrics", INSTALL)
 
 
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
-    return None if path() else foreign.lacking("victoria-metrics", INSTALL)
-
-
-def packaged() -> str | None:
+def packaged(path: str = "") -> str | None:
     """The version of Debian's package: the program that is in it does not tell its own."""
-    found = path()
+    found = path or program(*PROGRAMS)
     if found is None or shutil.which("dpkg-query") is None:
         return None
     named = subprocess.run(["dpkg-query", "-S", found], capture_output=True, text=True).stdout.partition(":")[0]
@@ -59,12 +60,12 @@ def packaged() -> str | None:
 
 
 class VictoriaMetrics(Served):
-    """See `dyno.engine.Server`. `settings` are flags."""
+    """See `dyno.engine.Server`. `settings` are flags; `path` is that of another program."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        found = path()
-        if found is None:
-            raise Refused(f"{missing()}")
+    def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
+        found = path or program(*PROGRAMS)
+        if found is None or missing(path):
+            raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"
         self.address = loopback.own(home)
         given = {

@@ -158,11 +158,14 @@ def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Ver
     return judge(center(ratios), median(ratios), len(ratios), margin)
 
 
-def check_baseline(run: Run, baseline: str | None) -> None:
-    """Raises UsageError for an engine that the run does not have."""
+def check_baseline(run: Run, baseline: str | None) -> str | None:
+    """The engine as it was asked for, which may be given as tables call it. Raises UsageError for one that the run
+    does not have."""
+    baseline = next((cell.asked for cell in run.cells if cell.label == baseline), baseline)
     names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
     if baseline is not None and baseline not in names:
         raise UsageError(unknown(f"{run.path}: engine", baseline, names))
+    return baseline
 
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:

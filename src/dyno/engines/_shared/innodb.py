@@ -14,9 +14,9 @@ from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
-from dyno.servers import foreign, given, namespace
+from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
-from dyno.servers.mariadb import INSTALL, MARIADB, MYSQL, OURS, MariaDB, missing
+from dyno.servers.mariadb import INSTALL, KINDS, MARIADB, MYSQL, OURS, MariaDB, missing
 from dyno.settings import Setting, choice, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -39,8 +39,10 @@ FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
 """At a commit, by the value of innodb_flush_log_at_trx_commit."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
 NO_FLUSH = ("nosync", "littlesync")
-NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog", "innodb-buffer-pool-size")
-"""Beside the tiers' own: what would take a tier back, or an option of Dyno's."""
+NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
+"""Beside the tiers' own: what would take a tier back."""
+CACHE_MIB = 256
+refuse = given.refusing("innodb_buffer_pool_size", "cache_mib", CACHE_MIB)
 
 
 class InnoDB:
@@ -168,7 +170,7 @@ def server(wanted: str) -> Callable[[Path, Tier, Mapping[str, Value], int], Serv
             return Foreign(str(options[URL]))
         settings = {name: str(value) for name, value in TIERS[tier].items()}
         settings["innodb_buffer_pool_size"] = f"{options['cache_mib']}M"
-        return MariaDB(wanted, home, {**settings, **given.given(options)}, clients)
+        return MariaDB(wanted, home, {**settings, **given.given(options)}, clients, chosen.given(options))
 
     return serve
 
@@ -178,7 +180,7 @@ def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
 
     def lacking(options: Mapping[str, Value]) -> str | None:
         return mysqlclient.missing(str(options["client"]), INSTALL[wanted]) or (
-            None if options[URL] else missing(wanted)
+            None if options[URL] else missing(wanted, chosen.given(options))
         )
 
     return lacking
@@ -190,11 +192,12 @@ def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     connection.close()
 
 
-def options(*schemes: str) -> tuple[Setting, ...]:
-    """Those of an engine; addresses begin with one of `schemes`."""
+def options(wanted: str, *schemes: str) -> tuple[Setting, ...]:
+    """Those of an engine whose server is of that kind; addresses begin with one of `schemes`."""
     return (
         foreign.setting(*schemes),
         Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
-        Setting("cache_mib", integer(5), 256, "buffer pool of a server of Dyno's own, in MiB"),
+        Setting("cache_mib", integer(5), CACHE_MIB, "buffer pool of a server of Dyno's own, in MiB"),
         given.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS)),
+        KINDS[wanted].setting,
     )

@@ -14,7 +14,7 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import foreign, given, namespace
+from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.redis import OURS, Program, Redis
 from dyno.settings import Setting, choice
@@ -202,7 +202,7 @@ def declared(
         if options[URL]:
             return Foreign(str(options[URL]))
         settings = {setting: str(value) for setting, value in TIERS[tier].items()}
-        return Redis(program, home, {**settings, **given.given(options)})
+        return Redis(program, home, {**settings, **given.given(options)}, chosen.given(options))
 
     return EngineSpec(
         name=name,
@@ -220,11 +220,12 @@ def declared(
             Setting("client", choice(*CLIENTS), CLIENTS[0], CLIENT_HELP),
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
             given.setting("settings", (*ENOUGH[Tier.POWER], *OURS)),
+            program.kind.setting,
         ),
         refuse=_refused,
         server=serve,
         remove=remove,
-        needs=lambda options: None if options[URL] else program.missing(),
+        needs=lambda options: None if options[URL] else program.missing(chosen.given(options)),
         clients="processes",
         in_memory=True,
         by_default=False,

@@ -6,13 +6,13 @@ from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
-from dyno.engines.postgresql.opener import TIERS, Postgres, remove, serve
+from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.engines.postgresql.series import OPTIONS, Series
 from dyno.model import Tier
-from dyno.servers import foreign, given
+from dyno.servers import chosen, foreign, given
 from dyno.servers.foreign import URL
-from dyno.servers.postgresql import OURS, missing
+from dyno.servers.postgresql import KIND, OURS, missing
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
@@ -36,16 +36,17 @@ ENGINE = EngineSpec(
     options=(
         foreign.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
-        Setting("cache_mib", integer(1), 256, "shared buffers of a server of Dyno's own, in MiB"),
+        Setting("cache_mib", integer(1), CACHE_MIB, "shared buffers of a server of Dyno's own, in MiB"),
         Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
-        given.setting("settings", (*TIERS[Tier.POWER], "shared_buffers", *OURS)),
+        given.setting("settings", (*TIERS[Tier.POWER], *OURS)),
+        KIND.setting,
     ),
-    refuse=given.refused,
+    refuse=given.refusing("shared_buffers", "cache_mib", CACHE_MIB),
     server=serve,
     remove=remove,
     upkeep=Postgres.upkeep,
     seldom=Seldom("checkpoint", Postgres.checkpoint),
-    needs=lambda options: None if options[URL] else missing(),
+    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,
 )

@@ -9,10 +9,11 @@ from typing import Any
 
 from dyno.engine import Server
 from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import foreign, given, namespace
+from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 
+CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log is written, at most some 0.6 s later.
     Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
@@ -32,7 +33,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     settings = {name: str(value) for name, value in TIERS[tier].items()}
     settings["shared_buffers"] = f"{options['cache_mib']}MB"
-    return PostgreSQL(home, {**settings, **given.given(options)}, clients)
+    return PostgreSQL(home, {**settings, **given.given(options)}, clients, chosen.given(options))
 
 
 class Postgres:

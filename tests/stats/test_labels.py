@@ -1,0 +1,64 @@
+"""Guards what people read of a row: as it was asked for, and with its version where a run has several of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from madeup import a_cell, of_rates, written
+
+from dyno import results
+from dyno.model import Cell, Tier, UsageError
+from dyno.stats.compare import check_baseline
+
+
+def labels(tmp_path: Path, *rows: tuple[Cell, str]) -> list[str]:
+    """Of a run file with these rows, each of that version, as it is read."""
+    measured = of_rates(*((cell, {"read": [1_000.0]}) for cell, _ in rows), phases=["read"])
+    versions = [version for _, version in rows]
+    run = replace(measured, attempts=tuple(replace(a, version=versions[a.cell]) for a in measured.attempts))
+    found = results.load(written(run, tmp_path / "r.json"))
+    assert found.cells == run.cells, "and a label is no part of what was asked for"
+    return [cell.label for cell in found.cells]
+
+
+def with_(**options: str) -> Cell:
+    return Cell("records", "postgresql", options, Tier.PROCESS, {})
+
+
+def test_several_versions_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+    new, old = "PostgreSQL 16.4 (psycopg 3.2.1, libpq 17.5)", "PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)"
+    rows = (with_(), old), (with_(program="/opt/pg16/bin/postgres"), new)
+    assert labels(tmp_path, *rows, (with_(set="jit=on"), old)) == [
+        "postgresql 15.18",
+        "postgresql 16.4",
+        "postgresql 15.18:set.jit=on",
+    ]
+
+
+def test_two_programs_of_one_version_keep_their_paths(tmp_path: Path) -> None:
+    same = "PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)"
+    rows = (with_(program="/a/postgres"), same), (with_(program="/b/postgres"), same)
+    assert labels(tmp_path, *rows) == ["postgresql 15.18:program=/a/postgres", "postgresql 15.18:program=/b/postgres"]
+
+
+def test_one_version_needs_no_number(tmp_path: Path) -> None:
+    rows = (with_(), "PostgreSQL 15.18 (psycopg 3)"), (with_(set="jit=on"), "PostgreSQL 15.18 (psycopg 3)")
+    assert labels(tmp_path, *rows) == ["postgresql", "postgresql:set.jit=on"]
+
+
+def test_a_version_that_is_not_known_is_no_label(tmp_path: Path) -> None:
+    assert labels(tmp_path, (a_cell("lmdb"), "of unknown version (lmdb 1.0)"), (a_cell("sqlite"), "3.40.1")) == [
+        "lmdb",
+        "sqlite",
+    ]
+
+
+def test_a_baseline_may_be_named_by_its_label(tmp_path: Path) -> None:
+    labels(tmp_path, (with_(), "PostgreSQL 15.18"), (with_(program="/a/postgres"), "PostgreSQL 16.4"))
+    run = results.load(tmp_path / "r.json")
+    assert check_baseline(run, "postgresql 16.4") == "postgresql:program=/a/postgres"
+    assert check_baseline(run, "postgresql") == "postgresql"
+    with pytest.raises(UsageError):
+        check_baseline(run, "postgresql 17")
