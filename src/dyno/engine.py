@@ -84,6 +84,8 @@ class Nodes(ABC):
     """On how many nodes each thing that is stored is kept."""
     survives = False
     """Whether what is acknowledged is found by who asks the others when any one node has died for good."""
+    halts = ""
+    """Why nothing is acknowledged any more when one node is gone; empty where the others go on."""
 
     @property
     @abstractmethod

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from needed import require
 from serving import job, served
+from shell import wait_for
 from stores import Store
 
 from dyno import registry
+from dyno.engine import Nodes
 from dyno.model import Tier
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Record
@@ -86,10 +88,97 @@ def test_a_pipeline_that_fails_raises_and_spoils_nothing_that_comes_after(client
 def test_its_planner_knows_a_store_after_its_upkeep(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.PROCESS)
     assert SPEC.upkeep is not None
-    with served(asked), closing(asked.open(asked.home)) as opened:
-        engine: Any = opened
+    with served(asked), closing(asked.open(asked.home)) as store:
+        engine: Any = store
         with closing(asked.spec.ports["records"].open(engine, True)) as port:
             port.insert(record(number) for number in range(5_000))
         SPEC.upkeep(engine)
         told = "SELECT reltuples, relallvisible > 0 FROM pg_class WHERE relname = 'records'"
         assert engine.connection.execute(told).fetchone() == (5_000, True)
+
+
+# -- standbys -------------------------------------------------------------------------------------------------
+
+
+def asked_of(node: Any, query: str) -> Any:
+    """The first row of the answer, of a node that is asked itself."""
+    import psycopg
+
+    with psycopg.connect(**node.address, autocommit=True) as connection:
+        return connection.execute(query).fetchone()
+
+
+def records_of(node: Any) -> int:
+    (where,) = asked_of(node, "SELECT schemaname FROM pg_tables WHERE tablename = 'records'")
+    return int(asked_of(node, f"SELECT count(*) FROM {where}.records")[0])
+
+
+def test_what_is_acknowledged_is_on_a_standby_and_one_that_was_lost_catches_up(place: Path) -> None:
+    asked = job(place / "store", "postgresql", Tier.VOLATILE, replicas="2", acknowledged="apply")
+    with served(asked) as server, closing(asked.open(asked.home)) as store:
+        engine: Any = store
+        told = {
+            name: engine.settings()[name] for name in ("synchronous_commit", "synchronous_standby_names", "nodes")
+        }
+        assert told == {
+            "synchronous_commit": "remote_apply",
+            "nodes": 3,
+            "synchronous_standby_names": "ANY 1 (standby_1, standby_2)",
+        }
+        assert [caveat.text for caveat in engine.caveats() if caveat.code == "node"] != []
+        assert isinstance(server, Nodes) and server.count == server.copies == 3
+        assert server.survives and not server.halts
+        primary, *standbys = server.nodes
+        with closing(asked.spec.ports["records"].open(engine, True)) as port:
+            for number in range(20):
+                port.insert([record(number)])
+                assert max(map(records_of, standbys)) == number + 1, "by one of them at least, without a wait"
+            before = set(server.pids())
+            assert len(before) == 3
+            server.lose(2)
+            assert set(server.pids()) == {*primary.pids(), *standbys[0].pids()}
+            port.insert(record(number) for number in range(20, 5_000))
+            assert records_of(standbys[0]) == 5_000
+            server.restore(2)
+            assert wait_for(lambda: records_of(standbys[1]) == 5_000)
+    assert list(server.pids()) == []
+
+
+def test_all_of_them_are_stopped_and_started_with_what_they_have(place: Path) -> None:
+    asked = job(place / "store", "postgresql", Tier.PROCESS, replicas="1", acknowledged="flush")
+    with served(asked) as server:
+        with (
+            closing(asked.open(asked.home)) as engine,
+            closing(asked.spec.ports["records"].open(engine, True)) as port,
+        ):
+            port.insert([record(1)])
+        server.stop()
+        assert list(server.pids()) == []
+        server.start()
+        assert [records_of(node) for node in server.nodes] == [1, 1]
+        server.kill()
+        server.start()
+        assert [records_of(node) for node in server.nodes] == [1, 1]
+        assert "replicas=2" in server.halts
+
+
+def test_without_being_waited_for_a_standby_follows(place: Path) -> None:
+    asked = job(place / "store", "postgresql", Tier.PROCESS, replicas="1")
+    with served(asked) as server, closing(asked.open(asked.home)) as store:
+        engine: Any = store
+        assert not server.survives and not server.halts
+        assert engine.settings()["synchronous_standby_names"] == ""
+        with closing(asked.spec.ports["records"].open(engine, True)) as port:
+            port.insert([record(1)])
+            assert wait_for(lambda: records_of(server.nodes[1]) == 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"acknowledged": "apply"}, "acknowledged=apply wants a standby that does it: say replicas=1"),
+        ({"replicas": "1", "url": "postgresql://me@db.example/test"}, "replicas are of a server of Dyno's own"),
+    ],
+)
+def test_what_makes_no_sense_of_standbys_is_refused(options: dict[str, str], said: str) -> None:
+    assert said in (SPEC.refuse(Tier.PROCESS, SPEC.resolve(options)) or "")

@@ -106,7 +106,7 @@ def missing() -> str | None:
     return None if shutil.which("java") else foreign.lacking("Java 17", INSTALL)
 
 
-class Cassandra(Cluster):
+class Cassandra(Cluster[Process]):
     """So many nodes with `heap_mib` of Java's memory each. `settings` are those of cassandra.yaml."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from typing import Generic, TypeVar
 
-from dyno.engine import Nodes
-from dyno.servers.process import Process
+from dyno.engine import Nodes, Server
+
+Node = TypeVar("Node", bound=Server)
 
 
-class Cluster(Nodes):
+class Cluster(Nodes, Generic[Node]):
     """See `dyno.engine.Server` and `dyno.engine.Nodes`. The first node is there before the others are started."""
 
     own = True
 
-    def __init__(self, nodes: Sequence[Process]) -> None:
+    def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
 
     def start(self) -> None:
@@ -34,15 +36,15 @@ class Cluster(Nodes):
             raise
 
     def stop(self) -> None:
-        self._all(Process.stop)
+        self._all(lambda node: node.stop())
 
     def kill(self) -> None:
-        self._all(Process.kill)
+        self._all(lambda node: node.kill())
 
     def close(self) -> None:
-        self._all(Process.close)
+        self._all(lambda node: node.close())
 
-    def _all(self, how: Callable[[Process], None], nodes: Sequence[Process] | None = None) -> None:
+    def _all(self, how: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
         """At once: each takes its time to come to an end."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(how, self.nodes if nodes is None else nodes))

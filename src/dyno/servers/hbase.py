@@ -97,7 +97,7 @@ def missing() -> str | None:
     return None if shutil.which("java") else foreign.lacking("Java 17", INSTALL)
 
 
-class HBase(Cluster):
+class HBase(Cluster[Process]):
     """With so many region servers, of `heap_mib` of Java's memory each. `settings` are those of hbase-site.xml."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dyno.model import Refused
@@ -22,6 +22,8 @@ USER, DATABASE, PORT = "dyno", "postgres", 5432
 CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
+READY = ("ready", "standby")
+"""What a server says of itself that answers, the second of one that copies another."""
 SETTINGS: Mapping[str, str] = {
     # Compiling pays for queries that take seconds: of a plan whose costs are guessed high, it takes longer than the
     # query.
@@ -98,22 +100,30 @@ class PostgreSQL(Served):
             (self.data / left).unlink(missing_ok=True)
         self._process.start()
 
-    def _create(self) -> None:
+    def _enclosed(self) -> None:
+        """Its directory, which no other user may enter."""
         directory(self._home, self._user)
         socket(self.data / f".s.PGSQL.{PORT}")
+
+    def _create(self) -> None:
+        self._enclosed()
         # Who may enter the directory may connect: nobody but its user and root.
         words = ["-D", str(self.data), "-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"]
+        self._made_by("initdb", words)
+
+    def _made_by(self, name: str, words: Sequence[str]) -> None:
+        """Has another program of PostgreSQL's make the data directory."""
         made = subprocess.run(
-            [self._program("initdb"), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
+            [self._program(name), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
         )
         if made.returncode != 0:
             said = (made.stderr or made.stdout).strip().splitlines()
-            raise Refused(f"initdb failed: {said[-1] if said else 'it said nothing'}")
+            raise Refused(f"{name} failed: {said[-1] if said else 'it said nothing'}")
 
     def _answers(self) -> bool:
         # Its last line says so, and is written when it is: pg_isready would take 20 ms of its own.
         try:
-            return (self.data / "postmaster.pid").read_text().splitlines()[7].strip() == "ready"
+            return (self.data / "postmaster.pid").read_text().splitlines()[7].strip() in READY
         except (OSError, IndexError):
             return False
 

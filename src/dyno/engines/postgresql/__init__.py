@@ -6,13 +6,14 @@ from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
-from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, remove, serve
+from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, refuse, remove, serve
 from dyno.engines.postgresql.records import Table
 from dyno.engines.postgresql.series import OPTIONS, Series
 from dyno.model import Tier
 from dyno.servers import chosen, foreign, given
 from dyno.servers.foreign import URL
 from dyno.servers.postgresql import KIND, OURS, missing
+from dyno.servers.standbys import COMMITS, MOST
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
@@ -40,8 +41,15 @@ ENGINE = EngineSpec(
         Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
         given.setting("settings", (*TIERS[Tier.POWER], *OURS)),
         KIND.setting,
+        Setting("replicas", integer(0, MOST), 0, "standbys of a server of Dyno's own, which stream its log from it"),
+        Setting(
+            "acknowledged",
+            choice(*COMMITS),
+            "none",
+            "what one standby at least has done with a commit that is acknowledged; flush: synchronous_commit=on",
+        ),
     ),
-    refuse=given.refusing("shared_buffers", "cache_mib", CACHE_MIB),
+    refuse=refuse,
     server=serve,
     remove=remove,
     upkeep=Postgres.upkeep,

@@ -7,11 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Server
+from dyno.engine import Nodes, Server
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
+from dyno.servers.standbys import Replicated
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -25,6 +26,8 @@ SHOWN = (
     *(*TIERS[Tier.POWER], "wal_sync_method", "wal_level", "wal_compression", "max_wal_size", "checkpoint_timeout"),
     *("shared_buffers", "huge_pages", "jit", "autovacuum", "max_connections"),
 )
+REPLICATED = ("synchronous_standby_names",)
+_settings = given.refusing("shared_buffers", "cache_mib", CACHE_MIB)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
 
 
@@ -33,7 +36,20 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     settings = {name: str(value) for name, value in TIERS[tier].items()}
     settings["shared_buffers"] = f"{options['cache_mib']}MB"
-    return PostgreSQL(home, {**settings, **given.given(options)}, clients, chosen.given(options))
+    settings |= given.given(options)
+    if options["replicas"]:
+        how = int(str(options["replicas"])), str(options["acknowledged"])
+        return Replicated(home, settings, clients, chosen.given(options), *how)
+    return PostgreSQL(home, settings, clients, chosen.given(options))
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    """See `dyno.engine.EngineSpec.refuse`."""
+    if options["replicas"] and options[URL]:
+        return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
+    if options["acknowledged"] != "none" and not options["replicas"]:
+        return f"acknowledged={options['acknowledged']} wants a standby that does it: say replicas=1"
+    return _settings(tier, options)
 
 
 class Postgres:
@@ -41,6 +57,7 @@ class Postgres:
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
         self._tier, self._server, self.options = tier, server, options
+        self._several = isinstance(server, Nodes)
         self._schema = namespace.of(home)
         self.connection = _connect(server)
         try:
@@ -90,8 +107,10 @@ class Postgres:
         return f"PostgreSQL {server} (psycopg {version('psycopg')}, libpq {library})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = dict.fromkeys((*SHOWN, *given.given(self.options)))
+        names = dict.fromkeys((*SHOWN, *(REPLICATED if self._several else ()), *given.given(self.options)))
         told: dict[str, Value | None] = {name: self.show(name) for name in names}
+        if self._several:
+            told["nodes"] = self._server.count
         return {**told, "client": self.options["client"], "transport": "socket" if self._server.own else "url"}
 
     def files(self) -> Iterable[Path]:
@@ -119,6 +138,10 @@ class Postgres:
         if self.options[given.SET]:
             yield given.CAVEAT
         if self._server.own:
+            if self._several and self._server.survives:
+                yield Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
+            elif self._several:
+                yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:
             yield foreign.DECLARED

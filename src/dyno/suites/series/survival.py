@@ -26,6 +26,8 @@ class Survival:
             raise Refused("has no node to lose: kill_percent is for a cluster of Dyno's own")
         if server.copies < 2:
             raise Refused("keeps each sample once: no other node has a copy that could survive")
+        if server.halts:
+            raise Refused(server.halts)
         self._server, self._dataset = server, dataset
         batches = sum(1 for _ in dataset.arrivals())
         self._at = max(batches * percent // 100, 1)
