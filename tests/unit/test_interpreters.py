@@ -1,0 +1,49 @@
+"""Guards how Dyno sees what another interpreter has: as that one would, and without a start where all is there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dyno import interpreters
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """Of a Python that fails when it is started, with a package, one without an `__init__`, and a module."""
+    packages = tmp_path / "lib" / "python3.10" / "site-packages"
+    for name in ("whole/__init__.py", "whole/part.py", "shared/inside/__init__.py", "single.py"):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).touch()
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    interpreters.look_again()
+    return python
+
+
+@pytest.mark.parametrize("module", ["whole", "whole.part", "shared", "shared.inside", "single"])
+def test_what_is_there_is_seen_without_a_start(environment: Path, module: str) -> None:
+    assert interpreters.missing((module,), environment) == ()
+
+
+@pytest.mark.parametrize("module", ["other", "whole.other", "shared.other", "single.other", "other.whole"])
+def test_of_what_is_not_the_interpreter_is_asked(environment: Path, module: str) -> None:
+    assert interpreters.missing((module, "whole"), environment) == (module, "whole"), "it could not be started"
+    environment.unlink()
+    environment.symlink_to(sys.executable)
+    interpreters.look_again()
+    assert interpreters.missing((module, "json"), environment) == (module,)
+
+
+def test_what_was_installed_since_is_seen_when_one_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    assert interpreters.missing(("thisone",)) == ("thisone",)
+    (tmp_path / "thisone.py").touch()
+    interpreters.look_again()
+    assert interpreters.missing(("thisone",)) == ()
