@@ -253,6 +253,23 @@ def test_a_run_that_was_ended_leaves_nothing_after_the_next(
     assert bucket.there() == {"precious"} and bucket.uploads() == []
 
 
+@pytest.mark.parametrize("by", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "default", "profile other"])
+def test_a_store_is_found_where_the_aws_tools_would_go(shell: Shell, served: Any, mine: Any, by: str) -> None:
+    if by.startswith("AWS"):
+        shell.given[by] = served.address.url
+    else:
+        config = shell.file.with_name("aws-config")
+        keys = {"aws_access_key_id": served.address.user, "aws_secret_access_key": served.address.password}
+        told = {"endpoint_url": served.address.url, **keys}
+        config.write_text("".join([f"[{by}]\n", *(f"{name} = {value}\n" for name, value in told.items())]))
+        shell.given["AWS_CONFIG_FILE"] = str(config)
+    run(shell, "s3:profile=other" if by == "profile other" else "s3", "--phases", "head", objects=10)
+    assert [row["valid"] for row in rows(shell)] == [True]
+    shell.given["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
+    status, _, err = shell.dyno("run", "objectstore", "-e", "s3")
+    assert status == 2 and is_one_line(err) and "needs to be told where" in err
+
+
 def test_a_trial_that_failed_leaves_nothing(shell: Shell, served: Any, mine: Any) -> None:
     bucket = Bucket(mine, "mine-failed")
 

@@ -7,7 +7,11 @@ and touches nothing else.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,18 +24,36 @@ from dyno.servers import foreign
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting
 
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
     return Foreign(str(options[URL]))
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
+    place = str(options[URL]) or configured(str(options["profile"]))
     # No client of S3's looks for them there.
-    if "@" in urlsplit(str(options[URL])).netloc:
+    if "@" in urlsplit(place).netloc:
         return f"has keys in its address, where they would not be used: {s3.KEYS}"
-    if options[URL] or options["bucket"]:
+    if place or options["bucket"]:
         return None
     return "needs to be told where: -e s3:url=https://… for a server of yours, or s3:bucket=NAME for one of Amazon's"
+
+
+def configured(profile: str) -> str:
+    """The address that the AWS tools would go to, where that is not Amazon's own; empty where it is. Looked up
+    without their library, which is slow to import. AWS SDKs and Tools Reference Guide, "Service-specific
+    endpoints"."""
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return ""
+    if found := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
+        return found
+    parser = ConfigParser(interpolation=None, strict=False)
+    with suppress(OSError, ConfigError, UnicodeDecodeError):
+        parser.read(Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser())
+    name = profile or os.environ.get("AWS_PROFILE") or "default"
+    return parser.get(name if name == "default" else f"profile {name}", "endpoint_url", fallback="")
 
 
 class Store(s3.Store):

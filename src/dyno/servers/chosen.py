@@ -56,8 +56,8 @@ class Kind:
 
 
 def given(options: Mapping[str, Value]) -> str:
-    """The path; empty where none was given."""
-    return str(options[PROGRAM])
+    """The path; empty where none was given, or the engine has no such option."""
+    return str(options.get(PROGRAM, ""))
 
 
 def beside(path: str, name: str) -> str | None:
