@@ -15,7 +15,8 @@ from dyno.report.charts.chart import Chart
 from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
-from dyno.report.page import downloads, parts, payload, results, settings
+from dyno.report.overviewtext import called
+from dyno.report.page import downloads, parts, payload, relative, results, settings
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
@@ -56,6 +57,7 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             downloads=files,
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
+            reads=relative.READS,
             charts=charts,
             style=parts.text("page.css"),
             program=program,
@@ -82,7 +84,8 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
     own = wide.tables(run, found)
     # Of one engine it would say the same again, in a table for each combination of parameters.
     alone = bool(own) and len(heading.engines(run)) == 1
-    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run)]
+    names = called(run)
+    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run, names)]
     views, views_rest = ([], "") if alone else overviews(run, found, ranked)
     most = max(limits.RESULTS // max(len(found), 1), limits.FEWEST_RESULTS)
     return {
@@ -95,6 +98,7 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
         "answers": answers[: limits.ANSWERS],
         "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
+        "pictures": relative.pictures(run, names),
         "against": results.against(found),
         "engines": heading.engines(run),
         "how": f"{heading.trials(run)}; {heading.length(run)}",
