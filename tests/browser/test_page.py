@@ -26,7 +26,7 @@ def figure(page: Any, name: str) -> Any:
     """The figure of a chart, once it has been drawn or said why not."""
     found = page.locator(f"#chart-{name}")
     found.scroll_into_view_if_needed()
-    page.wait_for_selector(f"#chart-{name} .canvas svg, #chart-{name}.is-empty")
+    page.wait_for_selector(f"#chart-{name} .live svg, #chart-{name}.is-empty")
     return found
 
 
@@ -151,7 +151,7 @@ def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., A
     before = figure(page, "throughput").locator("svg").inner_html()
     choose(page, phase="scan")
     page.wait_for_function(
-        "before => document.querySelector('#chart-throughput svg')?.innerHTML !== before", arg=before
+        "before => document.querySelector('#chart-throughput .live svg')?.innerHTML !== before", arg=before
     )
     assert "scan at tier process" in heads(page, "throughput")
     assert "scan at tier process" in page.get_by_role("status").inner_text()
@@ -160,7 +160,7 @@ def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., A
     choose(page, tier="process")
     page.get_by_role("checkbox", name="even").uncheck()
     assert [row[0] for row in table(page, "throughput")] == ["quick", "slow:cache_mib=8"]
-    page.wait_for_function("!document.querySelector('#chart-throughput svg').textContent.includes('even')")
+    page.wait_for_function("!document.querySelector('#chart-throughput .live svg').textContent.includes('even')")
     assert drawn(page, "throughput") == {"quick", "slow:cache_mib=8"}
 
 
@@ -349,7 +349,7 @@ def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., 
 
 def ink(page: Any) -> str:
     figure(page, "throughput")
-    return str(page.locator("#chart-throughput svg text").first.get_attribute("fill"))
+    return str(page.locator("#chart-throughput .live svg text").first.get_attribute("fill"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -361,7 +361,7 @@ def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callabl
     toggle.click()
     figure(page, "throughput")
     page.wait_for_function(
-        "before => document.querySelector('#chart-throughput svg text')?.getAttribute('fill') !== before",
+        "before => document.querySelector('#chart-throughput .live svg text')?.getAttribute('fill') !== before",
         arg=before[0],
     )
     after = page.evaluate("getComputedStyle(document.body).backgroundColor")

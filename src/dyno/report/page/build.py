@@ -16,7 +16,7 @@ from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
 from dyno.report.overviewtext import called
-from dyno.report.page import downloads, parts, payload, relative, results, settings
+from dyno.report.page import downloads, parts, payload, relative, results, settings, stills
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
@@ -48,7 +48,11 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
     charts = list({chart.name: chart for one in shown for chart in one["charts"]}.values())
-    packed = [*([] if site else [Part("library", pack(library))]), _data(shown, charts)]
+    told = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
+    data = Part("data", pack(compact({**payload.common(charts), "runs": told})))
+    packed = [*([] if site else [Part("library", pack(library))]), data]
+    # Of one of very many pages it would take too long.
+    still = {} if site else stills.stills(shown[0]["run"], shown[0]["charts"], told[0])
 
     def page(of_run: Callable[[Run, int], Download]) -> str:
         files = [[of_run(one["run"], one["at"]), *one["files"]] for one in shown]
@@ -59,6 +63,8 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             address=address,
             reads=relative.READS,
             charts=charts,
+            stills=still,
+            start=told[0]["start"],
             style=parts.text("page.css"),
             program=program,
             allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
@@ -71,11 +77,6 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     known = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
     text = page(downloads.whole) if known < MOST_BYTES else ""
     return text if text and len(text.encode()) <= MOST_BYTES else page(downloads.part)
-
-
-def _data(shown: Sequence[dict[str, Any]], charts: Sequence[Chart]) -> Part:
-    runs = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
-    return Part("data", pack(compact({**payload.common(charts), "runs": runs})))
 
 
 def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, Any]:

@@ -108,17 +108,23 @@ class Figure {
     const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
     if (wanted === this.drawn) return;
     this.drawn = wanted;
-    this.view?.finalize();
+    const before = this.view;
     this.view = null;
-    this.canvas.replaceChildren();
-    if (!this.records.length) return;
+    if (!this.records.length) {
+      before?.finalize();
+      this.canvas.replaceChildren();
+      return;
+    }
     const embed = this.page.embed ?? (await charting());
     const config = this.page.common.config[look];
     // Errors only: Vega would warn of intervals that nothing has, which are then not drawn.
     const options = { actions: false, ast: true, renderer: "svg", logLevel: 1, mode: "vega-lite", config, patch: fitted };
     // Hidden from a screen reader: the description of the whole stands on the element around.
-    const inner = this.canvas.appendChild(el("div", { "aria-hidden": "true" }));
+    const inner = el("div", { "aria-hidden": "true", class: "live" });
     this.view = (await embed(inner, this.spec(width), options)).view;
+    // What was seen before stays until there is something to be seen in its place.
+    before?.finalize();
+    this.canvas.replaceChildren(inner);
     reach(this.plot);
   }
 
