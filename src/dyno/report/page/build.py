@@ -47,8 +47,9 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
         _shown(at, run, harmless(str(run.path) if alike else run.path.name, keep=""), charts)
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
-    charts = list({chart.name: chart for one in shown for chart in one["charts"]}.values())
     told = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
+    drawn = {name for one in told for name, records in one["records"].items() if records["rows"]}
+    charts = list({c.name: c for one in shown for c in one["charts"] if c.name in drawn}.values())
     data = Part("data", pack(compact({**payload.common(charts), "runs": told})))
     packed = [*([] if site else [Part("library", pack(library))]), data]
     # Of one of very many pages it would take too long.
@@ -100,6 +101,7 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "answers": answers[: limits.ANSWERS],
         "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
         "pictures": relative.pictures(run, names),
+        "names": names,
         "against": results.against(found),
         "engines": heading.engines(run),
         "how": f"{heading.trials(run)}; {heading.length(run)}",

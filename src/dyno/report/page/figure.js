@@ -33,17 +33,9 @@ class Figure {
   /** Takes over what the state asks for: the table and the notes at once, the chart if it is in view. */
   update() {
     const { run, state } = this.page;
-    // Not one that only another run of the page has.
-    this.box.hidden = !(this.chart.name in run.records);
     this.records = selected(run, this.chart, state);
     this.shown = best(this.records, this.page.common.most.rows);
-    const empty = !this.records.length;
-    const reason = this.box.querySelector(".empty");
-    this.box.classList.toggle("is-empty", empty);
-    reason.hidden = !empty;
-    reason.textContent = state.engines.length
-      ? `Nothing to draw for ${placeText(state.phase, state.tier, " at ")}: it takes ${this.chart.needs}.`
-      : "No engine is chosen.";
+    this.box.hidden = !this.records.length;
     fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption(), this.page.common.most.lines);
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
     this.say();

@@ -1,5 +1,5 @@
-"""The charts of the place where a page begins, drawn when it is made: they are seen before any program runs, or without
-one. The program puts its own in their place, which can be asked for others."""
+"""The charts of the place where a page begins, drawn when it is made: they are seen before any program runs, and
+without one. The program puts its own in their place, which can be asked for others."""
 
 from __future__ import annotations
 
