@@ -58,3 +58,23 @@ def test_a_telephone_shows_names_figures_and_verdicts_whole(
         width,
     )
     assert cut == 0 and page.locator(f"{BARS} .said").count() == 3
+
+
+@pytest.mark.parametrize("phase", ["read", "scan"])
+def test_a_telephone_shows_the_texts_of_charts_whole(
+    page_of_made: Path, visit: Callable[..., Any], phase: str
+) -> None:
+    page = visit(page_of_made, f"#run=0&phase={phase}&tier=process", width=390)
+    for box in page.locator("figure:visible").all():
+        box.scroll_into_view_if_needed()
+        page.wait_for_function("box => box.querySelector('.live svg')", arg=box.element_handle())
+    texts = page.locator(".live svg text").evaluate_all(
+        "all => all.filter((one) => one.textContent && getComputedStyle(one).opacity !== '0')"
+        ".map((one) => [one.textContent, one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
+    )
+    assert [text for text, left, right in texts if left < 0 or right > 390] == []
+    shown = [text for text, _, _ in texts]
+    assert all(shown.count(name) >= 3 for name in ENGINES[1:]), shown
+    assert not any(text.endswith("…") for text in shown)
+    sideways = page.locator(".plot").evaluate_all("all => all.map((one) => one.scrollWidth - one.clientWidth)")
+    assert set(sideways) == {0}

@@ -14,7 +14,7 @@ from dyno.results import Run
 
 WIDTH = 1_340
 """Pixels; a narrower window has it smaller."""
-CONCAT_MARGIN = 96
+CONCAT_MARGIN = 104
 """As figure.js has it."""
 LIGHT = theme.config(dark=False)
 # The page's own colours, which are others in the dark: see page.css.
