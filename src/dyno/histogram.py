@@ -181,10 +181,10 @@ def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
     return dict(zip(_TOLD, _quantiles(indices, counts, _TOLD.values()), strict=True))
 
 
-def curve(encoded: Iterable[str | None], at: Sequence[float]) -> list[tuple[float, int]]:
-    """The percentiles `at` in ns, of all the histograms together, as far as there is a value beyond each: the 99.99th
-    of a hundred values would be their largest, and say nothing of a tail. Nothing where there are no histograms."""
+def curve(encoded: Iterable[str | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
+    """The percentiles `at` in ns, of all the histograms together, as far as there are so many values beyond each: the
+    99.99th of a hundred values would be their largest, and say nothing of a tail. Nothing without histograms."""
     indices, counts = _filled(encoded)
     whole = int(counts.sum())
-    known = [percentile for percentile in at if (100 - percentile) * whole >= 99.999]
+    known = [percentile for percentile in at if (100 - percentile) * whole >= beyond * 99.999]
     return list(zip(known, _quantiles(indices, counts, known), strict=True)) if known else []

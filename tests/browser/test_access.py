@@ -20,11 +20,9 @@ CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 
 
 def draw_all(page: Any) -> None:
-    for box in page.locator("figure").all():
+    for box in page.locator("figure:visible").all():
         box.scroll_into_view_if_needed()
-        page.wait_for_function(
-            "box => box.matches('.is-empty') || box.querySelector('svg')", arg=box.element_handle()
-        )
+        page.wait_for_function("box => box.querySelector('.live svg')", arg=box.element_handle())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -129,7 +127,7 @@ def test_on_paper_everything_is_there_and_light(page_of_made: Path, visit: Calla
         """async () => {
           dispatchEvent(new Event('beforeprint'));
           for (let turn = 0; turn < 10_000; turn += 1) await null;
-          return [...document.querySelectorAll('figure:not(.is-empty)')].map(
+          return [...document.querySelectorAll('figure:not([hidden])')].map(
             (box) => box.querySelector('svg text')?.getAttribute('fill'));
         }"""
     )
@@ -156,10 +154,32 @@ def test_without_javascript_the_answer_and_all_tables_are_there(
     assert SPEAKS_AGAINST in text
     assert "need JavaScript" in text
     assert page.locator("#overview table:visible").count() == 2
+    page.locator("details.all summary").click()
     assert page.locator("#results table:visible").count() == 6
     assert page.locator("#settings dl:visible").count() > 5
-    for gone in ("#filters", "figure", "#downloads", "#theme"):
+    assert drawn_before(page) == ["throughput", "ratios", "latency", "series", "size"]
+    for gone in ("#filters", ".tools", "#downloads", "#theme"):
         assert page.locator(f"{gone}:visible").count() == 0, gone
+
+
+def drawn_before(page: Any) -> list[str]:
+    """The charts that are seen without the program's help, with the names of all engines in each."""
+    figures = page.locator("figure:visible").all()
+    for one in figures:
+        said = " ".join(one.locator(".still svg text").all_text_contents())
+        # The ratios are those to the first.
+        assert [name for name in ENGINES if name not in said] in ([], ["quick"]), said
+    return [str(one.get_attribute("id")).removeprefix("chart-") for one in figures]
+
+
+def test_what_is_drawn_before_follows_the_theme(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, java_script_enabled=False)
+    text = page.locator("#chart-throughput .still svg text").first
+    colours = []
+    for theme_ in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme_)
+        colours.append(text.evaluate("one => getComputedStyle(one).fill"))
+    assert colours == ["rgb(31, 35, 40)", "rgb(230, 232, 235)"]
 
 
 def test_an_old_browser_has_the_tables_and_is_told_why_it_has_no_charts(page_of_made: Path, chromium: Any) -> None:
@@ -167,6 +187,7 @@ def test_an_old_browser_has_the_tables_and_is_told_why_it_has_no_charts(page_of_
     page.add_init_script("delete globalThis.DecompressionStream")
     page.goto(page_of_made.resolve().as_uri())
     assert "2023" in page.locator("#charts").inner_text()
+    page.locator("details.all summary").click()
     assert page.locator("#results table:visible").count() == 6
-    assert page.locator("figure:visible").count() == 0
+    assert "throughput" in drawn_before(page)
     page.close()

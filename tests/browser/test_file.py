@@ -93,7 +93,7 @@ def test_ten_engines_phases_and_samples_fit_into_two_megabytes(
     assert page_file.stat().st_size <= MOST_BYTES
     page = visit(page_file)
     page.locator("#chart-latency").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-latency svg")
+    page.wait_for_selector("#chart-latency .live svg")
     assert page.locator("#downloads").inner_text().count("Without histograms and time series") == 1
     name, text = saved(page, page.get_by_role("button", name="large-without-histograms.json"))
     page_file.with_name(name).write_bytes(text)
@@ -106,20 +106,20 @@ def test_it_draws_no_chart_that_nobody_sees(
     large: Path, report: Callable[..., Path], visit: Callable[..., Any]
 ) -> None:
     page = visit(report(large))
-    assert page.locator("#chart-size svg").count() == 0
+    assert page.locator("#chart-size .live svg").count() == 0
     page.locator("#chart-size").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-size svg")
+    page.wait_for_selector("#chart-size .live svg")
 
 
 def test_what_has_not_changed_is_not_drawn_again(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE)
     page.locator("#chart-throughput").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-throughput svg")
-    page.wait_for_selector("#chart-ratios svg")
-    page.evaluate("for (const one of document.querySelectorAll('svg')) one.dataset.old = 'yes'")
+    page.wait_for_selector("#chart-throughput .live svg")
+    page.wait_for_selector("#chart-ratios .live svg")
+    page.evaluate("for (const one of document.querySelectorAll('.live svg')) one.dataset.old = 'yes'")
     page.locator("#filters [name='baseline']").select_option("even")
-    page.wait_for_selector("#chart-ratios svg:not([data-old])")
-    assert page.locator("#chart-throughput svg[data-old]").count() == 1
+    page.wait_for_selector("#chart-ratios .live svg:not([data-old])")
+    assert page.locator("#chart-throughput .live svg[data-old]").count() == 1
 
 
 # -- harm ---------------------------------------------------------------------------------------------------------
@@ -140,13 +140,14 @@ def test_text_of_a_run_is_text(tmp_path: Path, report: Callable[..., Path], visi
     page = visit(report(run), PLACE)
     for box in page.locator("figure:visible").all():
         box.scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-throughput svg")
+    page.wait_for_selector("#chart-throughput .live svg")
     for button in page.locator("button[data-table]:visible").all():
         button.click()
     page.locator("#filters [name='p.value']").select_option(EVIL)
     page.locator("#filters [name='phase']").select_option(f"phase{EVIL}")
     assert page.locator("main img, main script").count() == 0
     assert name in page.locator("#overview thead").first.inner_text()
+    page.locator("details.all summary").click()
     assert f"error: {EVIL}" in page.locator("#results").inner_text()
     assert name in page.locator("#chart-throughput .data").inner_text()
 

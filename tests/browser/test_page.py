@@ -23,10 +23,11 @@ DRAWN = ("throughput", "ratios", "latency", "series", "size")
 
 
 def figure(page: Any, name: str) -> Any:
-    """The figure of a chart, once it has been drawn or said why not."""
+    """The figure of a chart, once it has been drawn; hidden, or none, where it has nothing to draw."""
     found = page.locator(f"#chart-{name}")
-    found.scroll_into_view_if_needed()
-    page.wait_for_selector(f"#chart-{name} .canvas svg, #chart-{name}.is-empty")
+    if found.is_visible():
+        found.scroll_into_view_if_needed()
+        page.wait_for_selector(f"#chart-{name} .live svg")
     return found
 
 
@@ -39,7 +40,7 @@ def table(page: Any, name: str) -> list[list[str]]:
     """The rows of a chart's table view, which is opened for it."""
     found = figure(page, name)
     button = found.get_by_role("button", name="Table")
-    if found.locator(".empty").is_visible():
+    if found.is_hidden():
         return []
     if button.get_attribute("aria-expanded") == "false":
         button.click()
@@ -86,17 +87,16 @@ def test_throughput_against_clients_has_marks_for_every_engine(
     assert len(table(page, "clients")) == len(ENGINES) * 3
 
 
-def test_a_chart_without_data_says_what_would_give_it(
+def test_a_chart_without_data_is_left_out(
     page_of_made: Path, report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
 ) -> None:
     page = visit(page_of_made)
     assert page.locator("#chart-clients").count() == 0, "a sweep is there where something is swept"
+    assert page.locator("#chart-parts").count() == 0, "no engine tells parts"
     choose(page, phase=BULK)
-    for name in ("latency", "series"):
-        found = figure(page, name)
-        assert found.locator(".empty").is_visible()
-        assert found.locator(".canvas").is_hidden()
-        assert found.get_by_role("button").count() == 0, "nothing to be saved"
+    assert [figure(page, name).is_visible() for name in DRAWN] == [True, True, False, False, True]
+    choose(page, phase="read")
+    assert all(figure(page, name).is_visible() for name in DRAWN)
     page = visit(report(clients))
     assert "three blocks" in figure(page, "ratios").inner_text() or "more sample" in texts(page, "ratios")
 
@@ -151,7 +151,7 @@ def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., A
     before = figure(page, "throughput").locator("svg").inner_html()
     choose(page, phase="scan")
     page.wait_for_function(
-        "before => document.querySelector('#chart-throughput svg')?.innerHTML !== before", arg=before
+        "before => document.querySelector('#chart-throughput .live svg')?.innerHTML !== before", arg=before
     )
     assert "scan at tier process" in heads(page, "throughput")
     assert "scan at tier process" in page.get_by_role("status").inner_text()
@@ -160,7 +160,7 @@ def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., A
     choose(page, tier="process")
     page.get_by_role("checkbox", name="even").uncheck()
     assert [row[0] for row in table(page, "throughput")] == ["quick", "slow:cache_mib=8"]
-    page.wait_for_function("!document.querySelector('#chart-throughput svg').textContent.includes('even')")
+    page.wait_for_function("!document.querySelector('#chart-throughput .live svg').textContent.includes('even')")
     assert drawn(page, "throughput") == {"quick", "slow:cache_mib=8"}
 
 
@@ -203,7 +203,7 @@ def test_the_address_brings_a_view_back(page_of_made: Path, visit: Callable[...,
 def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=9&phase=none&tier=x&p.clients=7&engines=some&engine=none&baseline=%3Cb%3E")
     assert page.locator("#filters [name='phase']").input_value() in PHASES
-    assert "No engine is chosen" in figure(page, "throughput").inner_text()
+    assert page.get_by_role("status").inner_text() == "No engine is chosen."
 
 
 def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[..., Any]) -> None:
@@ -303,6 +303,10 @@ def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[...,
     )
     assert "budget" in cells["even"] and "budget" not in cells["quick"]
     assert "best" in cells["quick"] and "best" not in cells["even"]
+    mark = row.locator("td .doubt").nth(0)
+    assert mark.inner_text().startswith("?") and "time budget" in (mark.get_attribute("title") or "")
+    shades = [cell.evaluate("one => one.style.getPropertyValue('--share')") for cell in row.locator("td").all()]
+    assert shades[0] == "100%" and shades == sorted(shades, key=lambda text: -int(text[:-1]))
     notes = figure(page, "throughput").locator(".notes").inner_text()
     assert re.search("even: .*time budget ended it", notes) and "quick" not in notes
     assert "budget" in next(row for row in table(page, "throughput") if row[0] == "even")[-1]
@@ -318,6 +322,7 @@ def test_cpu_time_of_client_and_server_stands_beside_the_throughput(
     row = process.locator("tr").filter(has=page.get_by_role("link", name="read"))
     costs = [cell.locator(".cost").all_inner_texts() for cell in row.locator("td").all()]
     assert costs == [["20 µs"], ["20 µs + 30 µs"], ["20 µs"]], "quick, even and slow: even has a server"
+    page.locator("details.all summary").click()
     title = page.locator("#results h3").filter(has_text="read, tier process")
     table_ = title.locator("xpath=following-sibling::*[1]").locator("table")
     assert table_.locator("thead th").all_inner_texts()[1:5] == [
@@ -325,9 +330,11 @@ def test_cpu_time_of_client_and_server_stands_beside_the_throughput(
     ]
     shown = {line[0].split()[0]: line[3:5] for line in map(_cells, table_.locator("tbody tr").all())}
     assert shown == {
-        **{name: ["20 µs", "–"] for name in ("quick", "slow:cache_mib=8", "nothing")},
+        **{name: ["20 µs", "–"] for name in ("quick", "slow:cache_mib=8")},
         "even": ["20 µs", "30 µs"],
     }
+    floors = title.locator("xpath=following-sibling::p[1]").inner_text()
+    assert re.fullmatch(r"Floors, which do nothing: nothing [\d,.]+ op/s\.", floors)
 
 
 def _cells(line: Any) -> list[str]:
@@ -339,7 +346,7 @@ def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., 
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     for chart in FIXED:
         found = figure(page, chart.name)
-        if "is-empty" not in (found.get_attribute("class") or ""):
+        if found.is_visible():
             label = found.locator(".canvas[role=img]").get_attribute("aria-label") or ""
             assert chart.title in label and "read at tier process" in label
 
@@ -349,7 +356,7 @@ def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., 
 
 def ink(page: Any) -> str:
     figure(page, "throughput")
-    return str(page.locator("#chart-throughput svg text").first.get_attribute("fill"))
+    return str(page.locator("#chart-throughput .live svg text").first.get_attribute("fill"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -361,7 +368,7 @@ def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callabl
     toggle.click()
     figure(page, "throughput")
     page.wait_for_function(
-        "before => document.querySelector('#chart-throughput svg text')?.getAttribute('fill') !== before",
+        "before => document.querySelector('#chart-throughput .live svg text')?.getAttribute('fill') !== before",
         arg=before[0],
     )
     after = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -139,7 +139,7 @@ def test_an_engine_keeps_its_colour_whatever_is_shown(shell: Shell) -> None:
     for chosen in (ENGINES, "sqlite", "sqlite:cache_mib=8,sqlite"):
         drawn = svg(shell, "--chart", "throughput", "-e", chosen, "--phase", "rand-key")
         bars = {str(m.get("aria-label")).split(",")[0]: m.get("fill") for m in drawn.iter() if m.get("aria-label")}
-        assert bars["sqlite"] == theme.PALETTE[ENGINES.split(",").index("sqlite")]
+        assert bars["sqlite"] == theme.colours(["sqlite"])["range"][0]
 
 
 def test_the_baseline_is_the_best_unless_another_is_asked_for(shell: Shell) -> None:

@@ -20,6 +20,8 @@ CURVES = 2_000
 """Of a page, with all their points; beyond, each has those points only that are marked."""
 ANSWERS = 20
 """That stand open on a page; further ones are folded in."""
+PICTURES, BARS = 3, 8
+"""Answers that have a picture beside the first, and bars in one."""
 VIEWS = 40
 """Tables of the overview of a page, and engines in one of them."""
 RESULTS = 2_000

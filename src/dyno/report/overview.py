@@ -46,6 +46,8 @@ class Figure:
     cost: str
     """CPU time for each item, of the client and of the server that there may be."""
     doubts: tuple[Doubt, ...]
+    share: float | None = None
+    """Of the speed of the phase's best; None where it can't be told."""
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,15 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     if by is RESPONSE:
         # Of all samples together, as in every table.
         value = units.duration(summary.response_ns["p99"])
-    standing, verdict = "", ""
+    standing, verdict, share = "", "", None
     if ranking is not None and row.name in ranking.seen:
         seen = ranking.seen[row.name].verdict
+        share = None if seen.ratio is None else min(seen.ratio, 1.0)
         verdict = f"seen from {ranking.best}: {words.verdict(seen)}"
         standing = {"alike": "alike", "unclear": "not told apart"}.get(seen.kind, "")
     elif ranking is not None and row.name == ranking.best and ranking.seen:
-        standing = "best"
-    return Figure(value, True, standing, verdict, _cost(summary), row.doubts)
+        standing, share = "best", 1.0
+    return Figure(value, True, standing, verdict, _cost(summary), row.doubts, share)
 
 
 def _cost(summary: CellSummary) -> str:

@@ -111,11 +111,31 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     The first is the headline. `names`: what phases are called, where that is not their name."""
     changing = varying(run)
     told: dict[object, list[Answer]] = {}
-    for at, found in enumerate(_called(each, names or {}) for each in answer.answers(run)):
+    for at, found in enumerate(called(run, names)):
         empty = not (found.others or found.left_out or found.set_aside or found.warm)
         # Of one that is alone whatever the parameters, it is said once.
         told.setdefault((found.tier, found.best.asked, found.phases) if empty else at, []).append(found)
     return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
+
+
+def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
+    """The answers, with their phases called as `names` says."""
+    return [_called(each, names or {}) for each in answer.answers(run)]
+
+
+def place(found: Answer, changing: Sequence[str]) -> str:
+    """What an answer is of: 'get and scan together (hot), at tier process'."""
+    where = _where(found, changing).removesuffix(", ")
+    return places.named(_phases(found), where and f"{where[0].lower()}{where[1:]}")
+
+
+def ahead(found: Answer) -> tuple[str, list[str]]:
+    """How those in front are to be called, and who they are: one that is the fastest, or all that are not shown to be
+    slower than the best. Nobody where there are too few samples to say."""
+    if not found.others or found.others[0][1].blocks < FEWEST_BLOCKS:
+        return "", []
+    near = [cell.asked for cell, _ in _near(found)]
+    return ("among the fastest" if near else "fastest"), [found.best.asked, *near]
 
 
 def _called(found: Answer, names: Mapping[str, str]) -> Answer:

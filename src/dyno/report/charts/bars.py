@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dyno.report.charts import theme, units
+from dyno.report.charts import clipping, theme, units
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
@@ -43,6 +43,8 @@ def spec(
             {"calculate": "datum.engine + (datum.floor ? ' (floor)' : '')", "as": "row"},
             {"calculate": f"isValid({value}) ? {write(value)} : datum.instead", "as": "figure"},
             {"calculate": units.either("datum.low", reach), "as": "reach"},
+            *clipping.outermost(f"datum.floor ? null : {value}"),
+            *clipping.cut(),
             line("figure"),
             units.spoken("datum.row", "datum.figure", f"'{title}'"),
         ],
@@ -87,14 +89,14 @@ def _y(axis: dict[str, Any] | None) -> dict[str, Any]:
 
 def interval() -> list[dict[str, Any]]:
     """Layers that draw from `low` to `high`, where there is an interval."""
-    ends = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
+    ends = {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}}
     caps = [
         {
-            "transform": KNOWN,
+            "transform": [*KNOWN, {"filter": f"!datum.{cut}"}],
             "mark": {"type": "tick", "aria": False, "style": "cap", "size": 9, "thickness": 1.5},
             "encoding": {"y": hidden(), "x": {"field": end, "type": "quantitative"}},
         }
-        for end in ("low", "high")
+        for end, cut in (("from", "less"), ("to", "more"))
     ]
     return [
         {
@@ -103,4 +105,8 @@ def interval() -> list[dict[str, Any]]:
             "encoding": {"y": hidden(), **ends},
         },
         *caps,
+        *(
+            {**arrow, "transform": KNOWN + arrow["transform"]}
+            for arrow in clipping.arrows({"y": hidden()}, style="cut")
+        ),
     ]

@@ -16,6 +16,8 @@ SERVICE, RESPONSE = "service time", "response time"
 # Ten steps to each further nine, and the median.
 GRID = tuple(sorted({50.0, *(round(100 - 10 ** (2 - step / 10), 6) for step in range(51))}))
 MARKED = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
+REMAINING = 10
+"""Observations beyond a point of a curve: with fewer it is drawn no further, since chance would draw it."""
 FIGURES = ("p50", "p90", "p99", "p999", "max")
 
 
@@ -30,7 +32,7 @@ def records(run: Run) -> list[Record]:
             (RESPONSE, [sample.response for sample in summary.samples], summary.response_ns),
         )
         for kind, histograms, figures in kinds:
-            points = curve(histograms, GRID)
+            points = curve(histograms, GRID, REMAINING)
             if points:
                 percentiles, times = zip(*points, strict=True)
                 lists = {"percentile": list(percentiles), "ns": list(times)}
@@ -45,8 +47,7 @@ def brief(run: Run) -> list[Record]:
         count = sum(sample.operations for sample in row.summary.samples)
         for kind, figures in ((SERVICE, row.summary.latency_ns), (RESPONSE, row.summary.response_ns)):
             known = {at: ns for name, at in PERCENTILES.items() if at in MARKED and (ns := figures[name]) is not None}
-            # As far as there is a value beyond each.
-            points = {at: ns for at, ns in known.items() if (100 - at) * count >= 99.999}
+            points = {at: ns for at, ns in known.items() if (100 - at) * count >= REMAINING * 99.999}
             if points:
                 lists = {"percentile": list(points), "ns": list(points.values())}
                 found.append({**record, "kind": kind, **{name: figures[name] for name in FIGURES}, **lists})
@@ -90,7 +91,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         },
         "layer": [
             {
-                "mark": {"type": "line", "aria": False, "strokeWidth": 2, "interpolate": "monotone"},
+                "mark": {"type": "line", "aria": False, "strokeWidth": 2, "interpolate": "step-before"},
                 "encoding": {"strokeDash": dash, "detail": {"field": "engine"}},
             },
             {
@@ -121,8 +122,9 @@ CHART = Chart(
     name="latency",
     title="Latency",
     reading="How long the given share of the operations took at most, all trials together; each further nine takes as"
-    " much room as the one before. Lower is better, and where a curve turns up its tail begins. Service time is that"
-    " of the engine; response time, of an open loop, counts from when the operation was due.",
+    " much room as the one before. Lower is better, and where a curve turns up its tail begins; it ends where fewer"
+    " than ten operations took longer. Service time is that of the engine; response time, of an open loop, counts"
+    " from when the operation was due.",
     needs="a phase that times each operation, which one call over all its items does not",
     columns=(
         Column("engine", "engine"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dyno.report.charts import curves, theme, units
+from dyno.report.charts import clipping, curves, theme, units
 
 STEPS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
 """Ticks of a scale of logarithms."""
@@ -79,7 +79,9 @@ def spec(
     ]
     for name, side in (("x", x), ("y", y)):
         if side.interval:
-            reach = {**at, name: side.encoding(f"{name}_low"), f"{name}2": {"field": f"{name}_high"}}
+            # Of one axis only: both share the names of what is cut.
+            low, high = ("from", "to") if name == "y" else (f"{name}_low", f"{name}_high")
+            reach = {**at, name: side.encoding(low), f"{name}2": {"field": high}}
             mark = {"type": "rule", "aria": False, "strokeWidth": 2, "opacity": 0.6}
             layers.append(
                 {
@@ -103,6 +105,8 @@ def spec(
             },
         }
     )
+    if y.interval:
+        layers += clipping.arrows({"x": x.encoding("x"), "color": look["color"]}, "y")
     if ends:
         layers.append(
             {
@@ -118,10 +122,14 @@ def spec(
         layers.append({**beside, "encoding": {**at, "text": {"field": "point"}}})
     return {
         "data": {"name": "records"},
-        "transform": _texts(x, y, line, point),
+        "transform": [*_texts(x, y, line, point), *(_cut(y) if y.interval else [])],
         "encoding": {"detail": [{"field": name, "type": "nominal"} for name in details]},
         "layer": layers,
     }
+
+
+def _cut(y: Side) -> list[dict[str, Any]]:
+    return [*clipping.outermost("datum.y"), *clipping.cut(y.log, "y_low", "y_high")]
 
 
 def _mark(x: Side, value: float, said: str) -> list[dict[str, Any]]:

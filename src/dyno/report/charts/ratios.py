@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dyno.report import limits, words
-from dyno.report.charts import bars, theme, units
+from dyno.report.charts import bars, clipping, theme, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import common, measured
 from dyno.report.table import reported, varying
@@ -21,7 +21,15 @@ FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {uni
 def records(run: Run) -> list[Record]:
     """Of every engine against every other; where that would be too many, against the best of each place. Those of one
     `baseline` make a picture."""
-    return _records(run, compare.pairs(run)) if has_all(run) else against(run, lambda table: None)
+    if not has_all(run):
+        return against(run, lambda table: None)
+    best = {(id(table.rows[0][0].cell), table.phase) for table in compare.tables(run)}
+
+    def group(pair: Comparison) -> str:
+        """Those against the best of each place stand on one axis; and so do all others against one engine."""
+        return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.asked
+
+    return _records(run, compare.pairs(run), group)
 
 
 def has_all(run: Run) -> bool:
@@ -31,14 +39,17 @@ def has_all(run: Run) -> bool:
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
     """Of every engine against one of its table, None for the best; nothing of a table that does not have it."""
-    return _records(run, (found for each in compare.tables(run) for found in compare.against(each, baseline(each))))
+    pairs = (found for each in compare.tables(run) for found in compare.against(each, baseline(each)))
+    return _records(run, pairs, lambda pair: "")
 
 
-def _records(run: Run, pairs: Iterable[Comparison]) -> list[Record]:
+def _records(run: Run, pairs: Iterable[Comparison], group: Callable[[Comparison], str]) -> list[Record]:
+    """`group`: of the pairs that stand on one axis."""
     changing = varying(run)
     rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in measured(run)}
-    found = []
+    found, groups = [], []
     for pair in pairs:
+        groups.append(group(pair))
         verdict = pair.verdict
         row = rows[id(pair.engine), pair.phase]
         other = rows[id(pair.baseline), pair.phase]
@@ -58,7 +69,16 @@ def _records(run: Run, pairs: Iterable[Comparison]) -> list[Record]:
                 "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
             }
         )
-    return found
+    return _on_one_axis(found, groups)
+
+
+def _on_one_axis(found: Sequence[Record], groups: Sequence[str]) -> list[Record]:
+    """With `least` and `most`: the ratios that its axis has room for, the same for all records of a group."""
+    points: dict[str, list[float]] = {}
+    for record, group in zip(found, groups, strict=True):
+        points.setdefault(group, [1.0]).extend([record["ratio"]] if record["ratio"] is not None else [])
+    ends = {group: {"least": min(known), "most": max(known)} for group, known in points.items()}
+    return [{**record, **ends[group]} for record, group in zip(found, groups, strict=True)]
 
 
 def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
@@ -89,7 +109,14 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         for looks in zip(*theme.VERDICTS.values(), strict=True)
     )
     known = [{"filter": "isValid(datum.ratio)"}]
-    reaching = {"y": bars.left(), "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colours}
+    reaching = {"y": bars.left(), "x": {**x, "field": "from"}, "x2": {"field": "to"}, "color": colours}
+    whole = [
+        {
+            "mark": {"type": "tick", "aria": False, "opacity": 0},
+            "encoding": {"y": bars.hidden(), "x": {**x, "field": end}},
+        }
+        for end in ("start", "end")
+    ]
     at = {
         "y": bars.hidden(),
         "x": {**x, "field": "ratio"},
@@ -105,10 +132,12 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
             {"calculate": "datum.engine", "as": "row"},
             {"calculate": units.either("datum.ratio", units.ratio("datum.ratio")), "as": "figure"},
             {"calculate": units.either("datum.low", reach), "as": "reach"},
+            *clipping.cut(log=True),
             bars.line("verdict"),
             units.spoken("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict"),
         ],
         **bars.rows(
+            *whole,
             {"mark": {"type": "rule", "aria": False, "style": "one"}, "encoding": {"x": {**x, "datum": 1}}},
             {
                 "transform": known,
@@ -120,6 +149,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
                 "mark": {"type": "point", "filled": True, "size": 120, "opacity": 1},
                 "encoding": at,
             },
+            *clipping.arrows({"y": bars.hidden(), "color": colours}),
         ),
     }
 

@@ -1,12 +1,13 @@
 """How charts look: colours, shapes and fonts, in light and dark. No chart has a colour that is not from here.
 
 One palette serves both backgrounds: each colour has a contrast of at least 3:1 against either, and the first five
-differ clearly to the colour-blind. Colour is never alone: an engine has its shape and its dash too.
+differ clearly to the colour-blind. Colour is never alone: an engine has its name beside it, or a shape and a dash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 FONT = "system-ui, sans-serif"
@@ -17,6 +18,8 @@ PALETTE = (
     *("#2c84d1", "#b08f0b", "#16792c", "#dc6e8f", "#845884", "#6e4dd1"),
     *("#d13742", "#bb4db0", "#8479fd", "#bb7958", "#b084bb"),
 )
+SALT = 290571
+"""Chosen so that few engines that are compared with each other wish for the same colour."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2), (12, 3), (4, 4), (1, 3), (10, 2, 2, 2, 2, 2), (3, 1))
 # What each kind of verdict looks like.
@@ -28,9 +31,34 @@ VERDICTS = {
 }
 
 
+def looks(engines: Iterable[str]) -> dict[str, int]:
+    """A number for each name, of which its colour, its shape and its dash come: by the name alone, so that it is the
+    same in every run, chart and page. Of names that wish for the same, the first of the alphabet has it, and the
+    others what nobody wishes for; where there are more names than colours, the rest share them out again."""
+    found: dict[str, int] = {}
+    left, before = sorted(set(engines)), 0
+    while left:
+        given: dict[int, str] = {}
+        for name in left:
+            given.setdefault(_wish(name), name)
+        has = set(given.values())
+        for name in left:
+            if name not in has and len(given) < len(PALETTE):
+                steps = ((_wish(name) + step) % len(PALETTE) for step in range(len(PALETTE)))
+                given[next(at for at in steps if at not in given)] = name
+        found |= {name: before + at for at, name in given.items()}
+        left, before = [name for name in left if name not in found], before + len(PALETTE)
+    return found
+
+
+def _wish(name: str) -> int:
+    return zlib.crc32(f"{SALT}:{name}".encode(errors="replace")) % len(PALETTE)
+
+
 def _over(engines: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """A scale that gives each engine its value by its place in the run, over and over."""
-    return {"domain": list(engines), "range": [values[at % len(values)] for at in range(len(engines))]}
+    """A scale that gives each engine its value, by its name, over and over."""
+    found = looks(engines)
+    return {"domain": list(engines), "range": [values[found[name] % len(values)] for name in engines]}
 
 
 def colours(engines: Sequence[str]) -> dict[str, Any]:
@@ -85,6 +113,7 @@ def config(dark: bool = False) -> dict[str, Any]:
             # The interval is seen on its bar and beside it.
             "interval": {"stroke": text, "strokeWidth": 1.5},
             "cap": {"stroke": text, "strokeWidth": 1.5},
+            "cut": {"color": text},
             "one": {"stroke": dim, "strokeWidth": 1.5, "strokeDash": [4, 3]},
         },
     }

@@ -15,7 +15,8 @@ from dyno.report.charts.chart import Chart
 from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
-from dyno.report.page import downloads, parts, payload, results, settings
+from dyno.report.overviewtext import called
+from dyno.report.page import downloads, parts, payload, relative, results, settings, stills
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
@@ -46,8 +47,13 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
         _shown(at, run, harmless(str(run.path) if alike else run.path.name, keep=""), charts)
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
-    charts = list({chart.name: chart for one in shown for chart in one["charts"]}.values())
-    packed = [*([] if site else [Part("library", pack(library))]), _data(shown, charts)]
+    told = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
+    drawn = {name for one in told for name, records in one["records"].items() if records["rows"]}
+    charts = list({c.name: c for one in shown for c in one["charts"] if c.name in drawn}.values())
+    data = Part("data", pack(compact({**payload.common(charts), "runs": told})))
+    packed = [*([] if site else [Part("library", pack(library))]), data]
+    # Of one of very many pages it would take too long.
+    still = {} if site else stills.stills(shown[0]["run"], shown[0]["charts"], told[0])
 
     def page(of_run: Callable[[Run, int], Download]) -> str:
         files = [[of_run(one["run"], one["at"]), *one["files"]] for one in shown]
@@ -56,7 +62,10 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             downloads=files,
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
+            reads=relative.READS,
             charts=charts,
+            stills=still,
+            start=told[0]["start"],
             style=parts.text("page.css"),
             program=program,
             allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
@@ -71,18 +80,14 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     return text if text and len(text.encode()) <= MOST_BYTES else page(downloads.part)
 
 
-def _data(shown: Sequence[dict[str, Any]], charts: Sequence[Chart]) -> Part:
-    runs = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
-    return Part("data", pack(compact({**payload.common(charts), "runs": runs})))
-
-
 def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, Any]:
     """All that the template says of a run."""
     found, ranked = groups(run), rankings(run)
     own = wide.tables(run, found)
     # Of one engine it would say the same again, in a table for each combination of parameters.
     alone = bool(own) and len(heading.engines(run)) == 1
-    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run)]
+    names = called(run)
+    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run, names)]
     views, views_rest = ([], "") if alone else overviews(run, found, ranked)
     most = max(limits.RESULTS // max(len(found), 1), limits.FEWEST_RESULTS)
     return {
@@ -95,6 +100,8 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
         "answers": answers[: limits.ANSWERS],
         "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
+        "pictures": relative.pictures(run, names),
+        "names": names,
         "against": results.against(found),
         "engines": heading.engines(run),
         "how": f"{heading.trials(run)}; {heading.length(run)}",

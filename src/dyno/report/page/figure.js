@@ -1,8 +1,12 @@
 // A figure: one chart of the selection, drawn when it comes into view and again only when what it shows has changed.
 
-const CONCAT_MARGIN = 96;
+const CONCAT_MARGIN = 104;
 // Below it a chart says nothing any more: it is scrolled.
-const LEAST_WIDTH = 600;
+const LEAST_WIDTH = 280;
+// Below it names and figures stand above a row's bar, and not beside it.
+const BESIDE_WIDTH = 600;
+// Of a legend, in pixels: a letter, and a symbol with what stands around it. As charts/curves.py has them.
+const [LETTER, SYMBOL, MOST_COLUMNS] = [7, 40, 6];
 
 /** Has the labels take of the width too, where there is one picture. Said to Vega: Vega-Lite would warn that it does
  * not do the same for a height that comes from the number of rows. */
@@ -11,10 +15,27 @@ function fitted(made) {
 }
 
 /** Leaves the engines that are not drawn out of a specification's legends; the others keep their colours. */
-function narrowed(spec, engines) {
-  for (const part of Object.values(spec)) if (part !== null && typeof part === "object") narrowed(part, engines);
-  if (spec.field === "engine" && spec.legend) spec.legend.values = engines;
+function narrowed(spec, engines, width) {
+  for (const part of Object.values(spec)) if (part !== null && typeof part === "object") narrowed(part, engines, width);
+  if (spec.field === "engine" && spec.legend) {
+    const longest = Math.max(...engines.map((name) => name.length)) * LETTER + SYMBOL;
+    const columns = Math.max(1, Math.min(MOST_COLUMNS, Math.floor(width / longest)));
+    spec.legend = { ...spec.legend, values: engines, columns };
+  }
   return spec;
+}
+
+/** Rows of bars for a narrow screen: what stands at the left and at the right of a row is above it, in two lines. */
+function stacked(spec) {
+  const row = spec.layer[0].encoding.y;
+  const y = { ...row, axis: null, scale: { ...row.scale, paddingInner: 0.72, paddingOuter: 0.72 } };
+  const line = (at, dy, look) => ({
+    transform: [{ calculate: `split(datum.line, '\\t')[${at}]`, as: "said" }],
+    mark: { type: "text", aria: false, align: "left", dy, ...look },
+    encoding: { y: { ...y, bandPosition: 0 }, x: { value: 0 }, text: { field: "said" } },
+  });
+  const layers = spec.layer.map((one) => (one.encoding.y ? { ...one, encoding: { ...one.encoding, y } } : one));
+  return { ...spec, height: { step: 58 }, layer: [...layers, line(0, -22, { fontWeight: 600 }), line(1, -8, {})] };
 }
 
 class Figure {
@@ -33,17 +54,9 @@ class Figure {
   /** Takes over what the state asks for: the table and the notes at once, the chart if it is in view. */
   update() {
     const { run, state } = this.page;
-    // Not one that only another run of the page has.
-    this.box.hidden = !(this.chart.name in run.records);
     this.records = selected(run, this.chart, state);
     this.shown = best(this.records, this.page.common.most.rows);
-    const empty = !this.records.length;
-    const reason = this.box.querySelector(".empty");
-    this.box.classList.toggle("is-empty", empty);
-    reason.hidden = !empty;
-    reason.textContent = state.engines.length
-      ? `Nothing to draw for ${placeText(state.phase, state.tier, " at ")}: it takes ${this.chart.needs}.`
-      : "No engine is chosen.";
+    this.box.hidden = !this.records.length;
     fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption(), this.page.common.most.lines);
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
     this.say();
@@ -108,27 +121,34 @@ class Figure {
     const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
     if (wanted === this.drawn) return;
     this.drawn = wanted;
-    this.view?.finalize();
+    const before = this.view;
     this.view = null;
-    this.canvas.replaceChildren();
-    if (!this.records.length) return;
+    if (!this.records.length) {
+      before?.finalize();
+      this.canvas.replaceChildren();
+      return;
+    }
     const embed = this.page.embed ?? (await charting());
     const config = this.page.common.config[look];
     // Errors only: Vega would warn of intervals that nothing has, which are then not drawn.
     const options = { actions: false, ast: true, renderer: "svg", logLevel: 1, mode: "vega-lite", config, patch: fitted };
     // Hidden from a screen reader: the description of the whole stands on the element around.
-    const inner = this.canvas.appendChild(el("div", { "aria-hidden": "true" }));
+    const inner = el("div", { "aria-hidden": "true", class: "live" });
     this.view = (await embed(inner, this.spec(width), options)).view;
+    // What was seen before stays until there is something to be seen in its place.
+    before?.finalize();
+    this.canvas.replaceChildren(inner);
     reach(this.plot);
   }
 
   /** The Vega-Lite specification of the records, as wide as there is room. */
   spec(width) {
     const { run } = this.page;
-    const spec = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
+    const known = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
+    const spec = known.height?.step && width < BESIDE_WIDTH ? stacked(known) : known;
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
     const drawn = [...new Set(this.shown.map((record) => record.engine))];
-    return { ...narrowed(spec, drawn), datasets: { records: this.shown } };
+    return { ...narrowed(spec, drawn, width), datasets: { records: this.shown } };
   }
 
   /** The picture by itself, on its own background. */

@@ -22,6 +22,7 @@ function fillNotes(list, run, state, spans, records) {
 
 /** For the live region: what is shown now, and its best. */
 function selectionText(run, state) {
+  if (!state.engines.length) return "No engine is chosen.";
   const here = run.rows.filter((found) => isHere(found, state) && state.engines.includes(found.engine));
   const valid = here.filter((found) => found.rate !== null);
   const engines = `${valid.length} of ${here.length} engine${here.length === 1 ? "" : "s"} with a figure`;

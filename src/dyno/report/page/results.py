@@ -12,6 +12,7 @@ from dyno.report.table import Group, Row, bandwidth, costs, interval
 from dyno.stats.doubts import MEANINGS
 
 Line = tuple[str, str]
+MOST_FLOORS = 4
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,6 @@ class Result:
     """One row."""
 
     name: str
-    floor: bool
     best: bool
     params: tuple[str, ...]
     figures: tuple[str, ...]
@@ -38,13 +38,16 @@ class Results:
     rows: tuple[Result, ...]
     rest: str
     """Of rows that are left out."""
+    floors: str
+    """Null engines, in a line."""
 
 
 def results(
     group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking], apart: bool, most: int = limits.RESULTS
 ) -> Results:
     """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run. `most`: rows."""
-    shown, rest = limits.first(group.rows, most, "rows", "the CSV among the downloads has all")
+    engines = [row for row in group.rows if not row.summary.cell.floor]
+    shown, rest = limits.first(engines, most, "rows", "the CSV among the downloads has all")
     valid = {id(row): _figures(row, apart) for row in shown if row.summary.throughput is not None}
     known = {name for row in valid.values() for name, text in row if text != units.UNKNOWN}
     heads = [name for name, _ in next(iter(valid.values()), []) if name in known]
@@ -56,8 +59,23 @@ def results(
         best = ranking is not None and bool(ranking.seen) and ranking.best == row.name
         params = tuple(str(summary.cell.params[name]) for name in changing)
         why = "" if figures else summary.why or "not measured"
-        rows.append(Result(row.name, summary.cell.floor, best, params, figures, why, tuple(row.remarks())))
-    return Results(group, tuple(heads), tuple(rows), rest)
+        rows.append(Result(row.name, best, params, figures, why, tuple(row.remarks())))
+    return Results(group, tuple(heads), tuple(rows), rest, _floors(group, changing))
+
+
+def _floors(group: Group, changing: Sequence[str]) -> str:
+    """What the harness itself could do: it is no row beside the others. The slowest and the fastest of very many."""
+    rows = [row for row in group.rows if row.summary.cell.floor]
+    told = []
+    for row in rows if len(rows) <= MOST_FLOORS else [rows[0], rows[-1]]:
+        found, cell = row.summary.throughput, row.summary.cell
+        params = units.params({name: cell.params[name] for name in changing})
+        figure = (
+            row.summary.why or "not measured" if found is None else f"{units.rate(found.median)} {row.summary.unit}/s"
+        )
+        told.append(f"{cell.asked}{f' with {params}' if params else ''} {figure}")
+    which = "" if len(rows) <= MOST_FLOORS else f", of {len(rows):,} the first and the last"
+    return f"Floors, which do nothing{which}: {', '.join(told)}." if told else ""
 
 
 def _figures(row: Row, apart: bool) -> list[Line]:

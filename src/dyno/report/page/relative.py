@@ -1,0 +1,83 @@
+"""The first picture of the page, beside the answer: how fast each engine is as a multiple of the fastest.
+
+Drawn when the page is made, since it has to be seen before any program runs. Its lengths are shares of the width, so
+that it fits a telephone and a large screen; its texts are the page's own, and none is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dyno.report import heading, limits, words
+from dyno.report.charts import theme
+from dyno.report.table import varying
+from dyno.results import Run
+from dyno.stats.answer import Answer
+from dyno.stats.verdict import Verdict
+
+BEYOND = 1.12
+"""Of the largest point: how far the axis goes. Intervals that go further are cut, or they would squash the others."""
+
+READS = (
+    "Speed as a multiple of the fastest's, block by block. Lines and brackets:"
+    f" {words.LEVEL} intervals; an arrow where one goes on."
+)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One engine. Lengths are percent of the width."""
+
+    name: str
+    colour: str
+    mark: str
+    """'fastest', 'among the fastest', or nothing."""
+    figure: str
+    """With its interval, where there is one."""
+    verdict: str
+    at: float | None
+    low: float | None = None
+    high: float | None = None
+    cut: bool = False
+    """Whether the interval goes on beyond the end."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One answer: of one tier, combination of parameters and temperature."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    rest: str
+    """Of engines that are left out."""
+    one: float
+    """Where the fastest ends, in percent of the width."""
+
+
+def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
+    """Of the first answers that compare something: as many as have room beside them."""
+    changing, colours = varying(run), theme.colours(heading.engines(run))
+    look = dict(zip(colours["domain"], colours["range"], strict=True))
+    several = [found for found in words.called(run, names) if found.others]
+    return [_picture(found, changing, look) for found in several[: limits.PICTURES]]
+
+
+def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) -> Picture:
+    shown, rest = limits.first(found.others, limits.BARS - 1, "others", "the overview has more")
+    points = [1.0, *(seen.ratio for _, seen in shown if seen.ratio is not None)]
+    scale = 100 / (max(points) * BEYOND)
+    mark, ahead = words.ahead(found)
+    name = found.best.asked
+    bars = [Bar(name, look[name], mark, words.figure(1), "" if mark else "the best figures", scale)]
+    bars += [_bar(cell.asked, seen, look, mark * (cell.asked in ahead), scale) for cell, seen in shown]
+    return Picture(words.place(found, changing), tuple(bars), rest, scale)
+
+
+def _bar(name: str, seen: Verdict, look: Mapping[str, str], mark: str, scale: float) -> Bar:
+    bar = Bar(name, look[name], mark, words.figure(seen.ratio), words.verdict(seen), None)
+    if seen.ratio is None or seen.low is None or seen.high is None:
+        return bar
+    low, high = seen.low * scale, seen.high * scale
+    figure = f"{bar.figure} [{words.interval(seen)}]"
+    return replace(bar, figure=figure, at=seen.ratio * scale, low=low, high=min(high, 100.0), cut=high > 100)
