@@ -15,6 +15,7 @@ from dyno.report import (
     heading,
     overviewtext,
     places,
+    rates,
     scalingtext,
     sweeptext,
     units,
@@ -209,7 +210,7 @@ def _footer(
 ) -> None:
     """`remarks`: what remarks mean, and columns that do not tell. `names`: of phases, see `words.answers`."""
     parts = (
-        ("In short", words.answers(run, names)),
+        ("In short", rates.lines(run, found, names or {}) + words.answers(run, names)),
         ("Settings that differ", differing.lines(run)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),
