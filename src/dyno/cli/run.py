@@ -60,7 +60,7 @@ FAILED, NOTHING = 1, 3
     metavar="NAME=V1[,V2...]",
     help="Values of a parameter.",
 )
-@click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option("--samples", type=click.IntRange(min=1), help="Trials of every row.")
 @click.option(
     "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
 )
