@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from dyno import interpreters
+from dyno import installed, interpreters
 from dyno.harmless import harmless
 from dyno.model import Caveat, Tier, UsageError, Value
 from dyno.programs import Program
@@ -299,6 +299,8 @@ class EngineSpec:
     @property
     def remedy(self) -> str:
         """The one command that gets what it lacks; empty where it names nothing that could be got."""
+        if self.requires and not (self.programs or self.packages or self.python) and installed.apart():
+            return installed.command(self.requires)
         return f"dyno install {self.name}" if self.requires or self.programs or self.packages or self.python else ""
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:

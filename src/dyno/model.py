@@ -88,9 +88,17 @@ class Phase:
     by_default: bool = True
     """Measured without being named."""
 
+    one_call: str = ""
+    """With which value of a parameter it is one call, which no rate can be asked of: 'txn=all'; 'always'."""
+
+    def unpaced(self, params: Mapping[str, Value]) -> bool:
+        """Whether no rate can be asked of it with these parameters."""
+        name, equals, value = self.one_call.partition("=")
+        return self.reported or (str(params.get(name)) == value if equals else bool(name))
+
     def told(self) -> dict[str, Any]:
         """What a run file says of it."""
-        return {name: value for name, value in asdict(self).items() if name != "by_default"}
+        return {name: value for name, value in asdict(self).items() if name not in ("by_default", "one_call")}
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def test_it_is_measured_where_it_is_named(shell: Shell) -> None:
 
 def test_without_its_libraries_it_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
-    with pytest.raises(Absent, match=r"needs no_such_module: pip install 'dyno-bench\[epics\]'"):
+    with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
         Live(tmp_path, Asked(1, 1, 1, 1))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from shell import Shell
+from shell import Shell, small
 
+from dyno import registry
 from dyno.report.planned import clock
+from dyno.run.plan import Asked, make, unpaced
 
 
 def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
@@ -17,13 +19,44 @@ def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
         assert [engine, "process", "1"] in rows and [engine, "process", "2"] in rows
     assert "phases: scan, update" in out
     # Engines: 2 of 2 rows, 10 blocks, 2 phases of 6 s. Floors: 2 of 2 rows, 3 blocks, 2 phases of 0.6 s.
-    assert "52 trials in 10 blocks, of 2 phases each: measuring takes 8 min 14 s at most" in out
+    assert (
+        "52 trials in 10 blocks (one of every row, shuffled), of 2 phases each: measuring takes 8 min 14 s at most"
+        in out
+    )
     assert not shell.file.exists() and shell.left() == []
 
 
 def test_what_a_run_would_refuse_is_refused(shell: Shell) -> None:
     status, out, err = shell.dyno("run", "records", "-e", "nope", "--dry-run")
     assert (status, out) == (2, "") and "engine nope is not known" in err
+
+
+RATE = "The rate has no effect on "
+
+
+def test_what_no_rate_can_be_asked_of_is_told_before_anything_runs(shell: Shell) -> None:
+    words = ("run", "records", "-e", "lmdb", "--phases", "insert,get,update")
+    assert RATE not in shell.dyno(*words, "--dry-run").out
+    told = f"{RATE}insert, update (txn=all makes each one call; -p txn=1 paces them): measured at full speed"
+    assert told in shell.dyno(*words, "--rate", "max,500", "--dry-run").out
+    assert RATE not in shell.dyno(*words, "--rate", "500", "-p", "txn=1", "--dry-run").out
+    assert RATE not in shell.dyno("run", "records", "-e", "lmdb", "--phases", "get", "--rate", "500", "--dry-run").out
+
+
+def test_it_is_told_where_a_run_starts_too(shell: Shell) -> None:
+    words = small(phases="rand-key,update", rate=5000, samples=1)
+    ended = shell.dyno("run", "records", "-e", "lmdb", *words, "-o", shell.file)
+    assert f"dyno: {RATE}update (txn=all" in ended.err.splitlines()[0]
+    measured = {sample["phase"]: sample for each in shell.attempts("lmdb") for sample in each["samples"]}
+    assert measured["update"]["bulk"] and not measured["rand-key"]["bulk"], "and it is so"
+
+
+def test_what_one_call_or_an_outside_tool_does_has_no_rate() -> None:
+    archive = make(Asked("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
+    assert unpaced(archive) == f"{RATE}extract-all-hot (one call does it all): measured at full speed"
+    if registry.runs_here("fio"):
+        disk = make(Asked("volume", engines=["fio"], rate=["9"]))
+        assert "phases (an outside tool does the work)" in unpaced(disk)
 
 
 def test_until_says_how_long_it_may_go_on(shell: Shell) -> None:

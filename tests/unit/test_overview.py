@@ -54,6 +54,31 @@ def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -
     assert any(line.startswith("* the fastest") for line in printed(run))
 
 
+@pytest.mark.parametrize(
+    ("tier", "text"),
+    [
+        (Tier.VOLATILE, "tier volatile, not crash-safe: lost with the process"),
+        (Tier.PROCESS, "tier process, crash-safe: survives SIGKILL of the engine's process"),
+        (
+            Tier.POWER,
+            "tier power, crash-safe, a loss of power included: flushed to the device before it is acknowledged",
+        ),
+    ],
+)
+def test_a_tier_is_told_in_plain_words_where_it_is_met(tier: Tier, text: str) -> None:
+    run = of_rates((a_cell("lmdb", tier), {"fill": rates(1)}), phases=("fill",))
+    assert any(line.startswith(text) for line in printed(run))
+
+
+def test_what_sure_means_is_said_once_where_it_is_said() -> None:
+    apart = of_rates(*((a_cell(n), {"fill": rates(v)}) for n, v in (("lmdb", 2), ("sqlite", 1))), phases=("fill",))
+    found = printed(apart, overview=False)
+    assert sum(line.startswith("  99 % sure: of 100 such intervals, 99 hold") for line in found) == 1
+    assert any("99 % sure of " in line and "5 runs of each" in line for line in found)
+    alone = of_rates((a_cell("lmdb"), {"fill": rates(1)}), phases=("fill",))
+    assert not any("99 %" in line for line in printed(alone, overview=False))
+
+
 def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect() -> None:
     """Nobody knows by heart what a row without options has."""
     cells = [Cell("records", "sqlite", options, Tier.PROCESS, {}) for options in ({}, {"set": "synchronous=normal"})]
@@ -91,7 +116,7 @@ def test_tiers_have_tables_of_their_own() -> None:
         phases=("fill",),
     )
     heads = [line for line in printed(run) if line.startswith("tier ")]
-    assert [head.partition(":")[0] for head in heads] == ["tier power", "tier process"]
+    assert [head.partition(",")[0] for head in heads] == ["tier power", "tier process"]
 
 
 def test_parameters_that_differ_stand_beside_the_engine() -> None:

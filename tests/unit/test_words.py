@@ -126,7 +126,7 @@ def test_a_clear_winner() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.3, (1.0,) * 5))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 28 % faster than sqlite (1.300 times as fast, 99 %"
-        " interval 1.281 – 1.319, 5 blocks)."
+        " sure of 1.281 – 1.319; 5 runs of each)."
     )
 
 
@@ -134,7 +134,7 @@ def test_a_winner_by_a_lot_is_told_as_a_factor() -> None:
     run = reads(sqlite=around(1), lmdb=around(30, (1.0,) * 5), memory=around(2))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 14 times as fast as memory (15 times as fast, 99 %"
-        " interval 14.8 – 15.2, 5 blocks)."
+        " sure of 14.8 – 15.2; 5 runs of each)."
     )
 
 
@@ -142,14 +142,14 @@ def test_a_tie() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     assert only(run) == (
         "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 1.6 %"
-        " (5 blocks). Slower than lmdb: memory."
+        " (99 % sure; 5 runs of each). Slower than lmdb: memory."
     )
 
 
 def test_what_can_not_be_told_apart() -> None:
     sentence = only(reads(sqlite=around(1, NOISY), lmdb=around(1.02), memory=around(0.2)))
     found = re.fullmatch(
-        r"At tier process, lmdb and sqlite can't be told apart in read \(5 blocks\): it needs about (\d+) more"
+        r"At tier process, lmdb and sqlite can't be told apart in read \(5 runs of each\): it needs about (\d+) more"
         r" samples\. Slower than lmdb: memory\.",
         sentence,
     )
@@ -160,7 +160,7 @@ def test_what_can_not_be_told_apart() -> None:
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
     assert only(reads(sqlite=(100,) * blocks, lmdb=(900,) * blocks)) == (
-        "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 samples of both,"
+        "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 runs of both,"
         f" not {blocks}."
     )
 
@@ -188,8 +188,8 @@ def both(**rates: tuple[float | None, float | None]) -> Run:
 def test_several_phases_and_where_it_does_not_hold() -> None:
     assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
         "At tier process, sqlite is the fastest in fill and read together: at least 2.5"
-        " times as fast as memory (2.58 times as fast, 99 % interval 2.58 – 2.58, 5 blocks). But memory is at least"
-        " 3.0 times as fast as sqlite in fill."
+        " times as fast as memory (2.58 times as fast, 99 % sure of 2.58 – 2.58; 5 runs of each). But memory is at"
+        " least 3.0 times as fast as sqlite in fill."
     )
 
 
@@ -210,8 +210,8 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
         "At tier process, lmdb is the fastest in fill and read together: at least 65 %"
-        " faster than sqlite (1.655 times as fast, 99 % interval 1.655 – 1.655, 5 blocks). Left out for want of a"
-        " phase: memory."
+        " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 runs of each). Left out for want of"
+        " a phase: memory."
     )
 
 

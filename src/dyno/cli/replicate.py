@@ -21,7 +21,7 @@ from dyno.run.rows import lacking, split
 @click.command(name="replicate")
 @click.argument("experiment", required=False, shell_complete=words.EXPERIMENT)
 @click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
-@click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option("--samples", type=click.IntRange(min=1), help="Trials of every row.")
 @click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")

@@ -25,7 +25,7 @@ from dyno.report.table import groups
 from dyno.results import Run
 from dyno.run import parent, plan, planfile, work
 from dyno.run.foreseen import foreseen
-from dyno.run.plan import Asked, Plan
+from dyno.run.plan import Asked, Plan, unpaced
 from dyno.run.rows import placed
 from dyno.run.strategy import Judge
 from dyno.stats.costs import costs
@@ -60,7 +60,7 @@ FAILED, NOTHING = 1, 3
     metavar="NAME=V1[,V2...]",
     help="Values of a parameter.",
 )
-@click.option("--samples", type=click.IntRange(min=1), help="Trials of every cell.")
+@click.option("--samples", type=click.IntRange(min=1), help="Trials of every row.")
 @click.option(
     "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
 )
@@ -176,7 +176,7 @@ def _sentence(made: Plan) -> str:
     said = planned.told(trials, made.samples, len(made.phases), seconds)
     if made.until is not None and made.within is not None:
         said += f"; further blocks follow until each interval is narrow, for {planned.clock(made.within)} at most"
-    return said
+    return f"{said}\n{lost}" if (lost := unpaced(made)) else said
 
 
 def carry_out(
@@ -189,6 +189,9 @@ def carry_out(
         raise UsageError("--resume needs -o RUN, the file to continue")
     if sys.stderr.isatty():
         tell(_sentence(made))
+    elif lost := unpaced(made):
+        # Not progress, but something asked for that will not be done.
+        tell(lost)
     file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:

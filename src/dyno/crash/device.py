@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno import interpreters
+from dyno import installed, interpreters
 from dyno.crash.cuts import COMMITS, RECORD_SECONDS, WHEN_MOUNTED, Bench, Cut, Recorded, Unreadable, judgements
 from dyno.crash.disk import NAME
 from dyno.crash.kills import Failed
@@ -55,7 +55,7 @@ def unavailable(system: str) -> str | None:
     if not Path("/dev/fuse").exists() or not Path("/dev/loop-control").exists():
         return "--device needs FUSE and loop devices, which this kernel or container has not"
     if find_spec("mfusepy") is None or not _libfuse():
-        return "--device needs libfuse and mfusepy: pip install 'dyno-bench[device]', and the package libfuse3-3"
+        return f"--device needs libfuse and mfusepy: {installed.extra('device')}, and the package libfuse3-3"
     if shutil.which(program) is None:
         return f"--device {system} needs {program}: install {PACKAGES[program]}"
     return None

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dyno import installed
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import Moments
 from dyno.model import UsageError
 
-INSTALL = "requests need pycurl: pip install 'dyno-bench[http]'"
+INSTALL = f"requests need pycurl: {installed.extra('http')}"
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

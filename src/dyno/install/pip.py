@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dyno import installed as ours
 from dyno.install.tools import NotHad, run
 
 LISTED = """
@@ -23,6 +24,8 @@ def install(python: Path, requirements: Sequence[str], *options: str | Path) -> 
     try:
         run([python, "-c", "import pip"])
     except NotHad:
+        if python == Path(sys.executable) and ours.apart():
+            raise NotHad(f"there is no pip in {environment(python)}: {ours.command(requirements)}") from None
         raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     run([python, "-m", "pip", "install", *quiet, *options, "--", *requirements], name="pip")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dyno import installed
 from dyno.library.result import Result, loaded
 from dyno.model import UsageError
 from dyno.report import compared, notebook, words
@@ -81,7 +82,7 @@ class Comparisons(Sequence[Comparison]):
             import pandas
         except ImportError:
             raise UsageError(
-                "A DataFrame needs pandas, which is not installed: pip install 'dyno-bench[parquet]'"
+                f"A DataFrame needs pandas, which is not installed: {installed.extra('parquet')}"
             ) from None
         return pandas.DataFrame([_flat(row) for row in self._rows])
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from dyno import installed
 from dyno.histogram import percentiles
 from dyno.model import Caveat, Sample, UsageError
 from dyno.report import jsontext
@@ -305,7 +306,7 @@ def as_arrow(table: Table, run: Run) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'dyno-bench[parquet]'") from None
+        raise UsageError(f"Parquet needs pyarrow, which is not installed: {installed.extra('parquet')}") from None
     types = {
         TEXT: pyarrow.string(),
         INTEGER: pyarrow.int64(),
@@ -335,9 +336,7 @@ def as_pandas(table: Table, run: Run) -> Any:
     try:
         import pandas
     except ImportError:
-        raise UsageError(
-            "A DataFrame needs pandas, which is not installed: pip install 'dyno-bench[parquet]'"
-        ) from None
+        raise UsageError(f"A DataFrame needs pandas, which is not installed: {installed.extra('parquet')}") from None
     types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", TEXT: "object", CODES: "object"}
     columns = {}
     for name, kind in table.columns.items():

@@ -29,6 +29,13 @@ def trials(run: Run) -> str:
     return f"{seen} of {run.blocks} trials of each row; median and 95 % interval over trials"
 
 
+def runs(run: Run) -> str:
+    """The same in plain words, for who sees no intervals."""
+    seen = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    how = "each a run in a fresh process, in shuffled order; figures are medians"
+    return f"{seen} of {run.blocks} trials of each row, {how}"
+
+
 def unfinished(run: Run) -> str:
     """How far it has got; nothing of a run that is complete."""
     return "" if run.complete else "{} of {} trials have ended".format(*run.progress)

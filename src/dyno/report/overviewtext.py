@@ -37,7 +37,7 @@ def render(run: Run, console: Console) -> None:
     for tier, mine in groupby(views, key=lambda view: view.tier):
         console.print()
         if tier is not None:
-            console.print(Text(places.explained(tier), "bold"))
+            console.print(Text(places.plain(tier), "bold"))
         for alike in _alike(list(mine)):
             seen |= _table(alike, names, told, console)
     marks = "; ".join(text for mark, text in MEANING.items() if mark in seen)

@@ -19,6 +19,18 @@ def explained(found: Tier | None) -> str:
     return "" if found is None else f"{tier(found)}: {found.meaning}"
 
 
+_SAFETY = {
+    Tier.VOLATILE: "not crash-safe",
+    Tier.PROCESS: "crash-safe",
+    Tier.POWER: "crash-safe, a loss of power included",
+}
+
+
+def plain(found: Tier) -> str:
+    """'tier process, crash-safe: survives SIGKILL of the engine's process'."""
+    return f"{tier(found)}, {_SAFETY[found]}: {found.meaning}"
+
+
 def named(*parts: str, between: str = ", ") -> str:
     """The parts that there are."""
     return between.join(filter(None, parts))

@@ -15,9 +15,10 @@ from dyno.model import Cell
 
 def told(trials: int, blocks: int, phases: int, seconds: float) -> str:
     """One sentence: how many trials, and how long they measure."""
+    # Which words mean what is said here, where they are met first.
     each = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
-    of = f"{phases} phase{'s' * (phases != 1)} each"
-    return f"{each}, of {of}: measuring takes {clock(seconds)} at most; starting, loading and checking come on top"
+    of = f"(one of every row, shuffled), of {phases} phase{'s' * (phases != 1)} each"
+    return f"{each} {of}: measuring takes {clock(seconds)} at most; starting, loading and checking come on top"
 
 
 def clock(seconds: float) -> str:
@@ -46,7 +47,7 @@ def render(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: s
         words = f"{cell.asked}{floor}", cell.tier_name or "", *(str(cell.params[name]) for name in varying)
         table.add_row(*map(Text, words))
     console.print(table)
-    console.print(Text(sentence))
+    console.print(Text(sentence), soft_wrap=True)
 
 
 def _parted(params: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[str]]:

@@ -15,6 +15,7 @@ from dyno.report import (
     heading,
     overviewtext,
     places,
+    rates,
     scalingtext,
     sweeptext,
     units,
@@ -85,7 +86,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         _footer(run, found, legend(shown) + wide.legend(run) + [BY_PHASE], console)
         return
     if not (whole or by_phase):
-        _header(run, console)
+        _header(run, console, heading.runs(run))
         overviewtext.render(run, console)
         widetext.render(own, console)
         sweeptext.render(run, console)
@@ -122,9 +123,9 @@ def _further(run: Run) -> list[str]:
     ]
 
 
-def _header(run: Run, console: Console) -> None:
+def _header(run: Run, console: Console, trials: str = "") -> None:
     console.print(Text(f"{run.plan['suite']}: {heading.fixed(run)}", "bold"))
-    console.print(f"{heading.trials(run)}; {heading.length(run)}; seed {run.plan['seed']}")
+    console.print(f"{trials or heading.trials(run)}; {heading.length(run)}; seed {run.plan['seed']}")
     console.print(heading.machine(run))
     if memory := heading.peaks(run):
         console.print(Text(memory), soft_wrap=True)
@@ -208,8 +209,10 @@ def _footer(
     run: Run, found: list[Group], remarks: list[str], console: Console, names: Mapping[str, str] | None = None
 ) -> None:
     """`remarks`: what remarks mean, and columns that do not tell. `names`: of phases, see `words.answers`."""
+    answers = words.answers(run, names)
+    sure = [words.MEANS] if any(words.SURE in answer for answer in answers) else []
     parts = (
-        ("In short", words.answers(run, names)),
+        ("In short", rates.lines(run, found, names or {}) + answers + sure),
         ("Settings that differ", differing.lines(run)),
         ("No number", failures(found)),
         ("Not measured", absent(run)),

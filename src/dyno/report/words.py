@@ -22,6 +22,9 @@ NAMED = 4
 """Phases that a sentence names; of more, it says how many they are."""
 LEVEL = f"{CONFIDENCE * 100:g} %"
 """Of the intervals of ratios."""
+SURE = f"{LEVEL} sure"
+MEANS = f"{SURE}: of 100 such intervals, 99 hold the ratio that ever more runs on this machine would come to."
+"""What an answer's certainty covers, and what it does not: another machine, another day."""
 Rounding = Callable[[float], int]
 
 
@@ -177,7 +180,7 @@ def _best(found: Answer) -> str:
     near = _near(found)
     second = found.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
-        short = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
+        short = f"a ratio takes {FEWEST_BLOCKS} runs of both, not {second.blocks}"
         return f"{found.best.label} had the best figures in {what}{by}, which proves nothing: {short}"
     if not near:
         return f"{found.best.label} is the fastest in {what}{by}: {_before(found)}"
@@ -185,7 +188,7 @@ def _best(found: Answer) -> str:
     if all(verdict_.kind == "alike" for _, verdict_ in near):
         most = _most(max(verdict_.bound or 0.0 for _, verdict_ in near))
         alike = f"no difference from {found.best.label} is larger than {most}"
-        return f"{names} are equally fast in {what}{by}: {alike} ({_blocks(second)})"
+        return f"{names} are equally fast in {what}{by}: {alike} ({SURE}; {_blocks(second)})"
     widest = max((v for _, v in near if v.kind == "unclear"), key=lambda v: v.more or MOST_MORE)
     return f"{names} can't be told apart in {what}{by} ({_blocks(second)}): it needs {_more(widest)}"
 
@@ -194,7 +197,7 @@ def _before(found: Answer) -> str:
     """By how much the best is ahead of the second."""
     cell, seen = found.others[0]
     ahead = _inverse(seen)
-    level = f"{LEVEL} interval {interval(ahead)}, {_blocks(ahead)}"
+    level = f"{SURE} of {interval(ahead)}; {_blocks(ahead)}"
     return f"{_ahead(ahead, cell.label)} ({figure(ahead.ratio)} times as fast, {level})"
 
 
@@ -253,4 +256,4 @@ def _phases(found: Answer) -> str:
 
 
 def _blocks(found: Verdict) -> str:
-    return f"{found.blocks} blocks"
+    return f"{found.blocks} runs of each"

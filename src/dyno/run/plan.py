@@ -55,6 +55,8 @@ UNTIL_BLOCKS, WITHIN = 6, 1800.0
 FLOOR_SECONDS = 0.3
 # A trial's other work: opening, loading, checking.
 SPARE_SECONDS = 60.0
+NAMED = 6
+"""Phases; of more, it says how many they are."""
 
 
 @dataclass(frozen=True)
@@ -274,3 +276,22 @@ def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[s
         raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters, of {MOST_CELLS:,} at most")
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))
+
+
+def unpaced(plan: Plan) -> str:
+    """What a rate was asked of in vain, in a line; nothing where there is no such phase."""
+    paced = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
+    phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases]
+    tools = [phase.name for phase in phases if paced and phase.reported]
+    found = [p for p in phases if not p.reported and any(p.unpaced(cell.params) for cell in paced)]
+    said = [f"{_few(tools)} (an outside tool does the work)"] if tools else []
+    for why in dict.fromkeys(phase.one_call for phase in found):
+        names = _few([phase.alias or phase.name for phase in found if phase.one_call == why])
+        name, equals, _ = why.partition("=")
+        how = f"{why} makes each one call; -p {name}=1 paces them" if equals else "one call does it all"
+        said.append(f"{names} ({how})")
+    return f"The rate has no effect on {', nor on '.join(said)}: measured at full speed" if said else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    return f"{len(names)} phases" if len(names) > NAMED else ", ".join(names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from dyno import installed
 from dyno.engine import Server
 from dyno.model import Tier, Value
 from dyno.servers import mariadb, postgresql
@@ -91,7 +92,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     """What is missing here; None where all is there."""
     library = DRIVERS[driver(options)]
     if find_spec(library.module) is None:
-        return f"needs {library.module} for backend={options['backend']}: pip install {library.package}"
+        return f"needs {library.module} for backend={options['backend']}: {installed.command([library.package])}"
     if options["backend"] == "postgresql":
         return postgresql.missing()
     return mariadb.missing(MARIADB) if options["backend"] == "mariadb" else None

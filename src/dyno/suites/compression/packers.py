@@ -13,10 +13,11 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from dyno import installed
 from dyno.model import Value
 from dyno.settings import nearest
 
-INSTALL = "pip install 'dyno-bench[compression]'"
+INSTALL = installed.extra("compression")
 Compress = Callable[[bytes], bytes]
 
 

@@ -114,6 +114,7 @@ def _insert(name: str, title: str, alias: str) -> Phase:
         writes=True,
         checked="every record read back in key order, and a sample by key and by index",
         alias=alias,
+        one_call=ONE_CALL,
     )
 
 
@@ -124,6 +125,9 @@ SCANS = 1 / 20
 """Scans for each record: every record is read five times."""
 # What is read on a cold cache soon makes it warm: these read one page in ten, and one record in twenty.
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
+
+# All records in one transaction: every write is in one call.
+ONE_CALL = "txn=all"
 
 PHASES = (
     _insert("insert-blind-noindices", "insert all records, without indexes, without looking first", "load"),
@@ -155,7 +159,9 @@ PHASES = (
         alias="get-cold",
     ),
     Phase("scan-cold", "scan from few places, from the device", "op", False, "cold", _STRETCHES),
-    Phase("update", "replace records, observing each old one", "op", True, checked="every old record"),
+    Phase(
+        "update", "replace records, observing each old one", "op", True, checked="every old record", one_call=ONE_CALL
+    ),
     Phase(
         "mixed",
         "reads and writes, each its own transaction",
@@ -164,5 +170,12 @@ PHASES = (
         checked="every answer, in order",
         kinds=KINDS,
     ),
-    Phase("delete", "delete records and their index entries", "op", True, checked="every answer, then what is left"),
+    Phase(
+        "delete",
+        "delete records and their index entries",
+        "op",
+        True,
+        checked="every answer, then what is left",
+        one_call=ONE_CALL,
+    ),
 )

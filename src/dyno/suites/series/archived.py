@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno import installed
 from dyno.model import Refused
 from dyno.suites.series.dataset import Arrival
 from dyno.suites.series.machine import SECOND
@@ -23,7 +24,7 @@ from dyno.suites.series.port import Batch, Samples
 
 MINUTE = 60 * SECOND
 ROW = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "i2")])
-NEEDS = "PB files need epicsarchiver: pip install 'dyno-bench[archiver]'"
+NEEDS = f"PB files need epicsarchiver: {installed.extra('archiver')}"
 
 
 class Archived:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dyno import installed
 from dyno.model import Absent, Fact, Refused, Wrong
 from dyno.servers import loopback
 from dyno.servers.process import Process
@@ -30,7 +31,7 @@ from dyno.suites.series.port import Batch, Series
 from dyno.suites.series.samples import Digest
 
 MODULES = ("softioc", "p4p")
-INSTALL = "pip install 'dyno-bench[epics]'"
+INSTALL = installed.extra("epics")
 CONNECT_S, DRAIN_S, POLL_S = 60, 120, 0.002
 QUEUE = 64
 """Changes of a variable that wait for the client, at most."""

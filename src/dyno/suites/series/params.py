@@ -66,14 +66,20 @@ PRESETS = {
 _EXACT = "every field of every sample"
 _DIGEST = "count and digest over all fields of all samples"
 
+
+def _whole(name: str, title: str, temperature: str) -> Phase:
+    """All of it, in one call."""
+    return Phase(name, title, "sample", False, temperature, _DIGEST, one_call="always")
+
+
 PHASES = (
     Phase("insert", "insert all samples as they arrive, a batch at a time", "sample", True, checked=_DIGEST),
     Phase("extract-one-cold", "all samples of one variable, from the device", "sample", False, "cold", _EXACT),
     Phase("extract-one-hot", "all samples of one variable", "sample", False, "hot", _EXACT),
     Phase("extract-window-cold", "a window of one variable, from the device", "sample", False, "cold", _EXACT),
     Phase("extract-window-hot", "a window of one variable", "sample", False, "hot", _EXACT),
-    Phase("extract-all-cold", "every sample of every variable, from the device", "sample", False, "cold", _DIGEST),
-    Phase("extract-all-hot", "every sample of every variable", "sample", False, "hot", _DIGEST),
+    _whole("extract-all-cold", "every sample of every variable, from the device", "cold"),
+    _whole("extract-all-hot", "every sample of every variable", "hot"),
     Phase("latest-cold", "the last sample of every variable, from the device", "op", False, "cold", _EXACT),
     Phase("latest-hot", "the last sample of every variable", "op", False, "hot", _EXACT),
     Phase(

@@ -1,0 +1,46 @@
+"""Guards what is said first of a run at a rate: who held it, who did not, and how long answers took."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
+
+from dyno.model import Sample
+from dyno.report import rates
+from dyno.report.table import groups
+from dyno.results import Run
+
+RATE, MS = 1_000, 1_000_000
+
+
+def opened(operations: int, response_ms: float, **changed: object) -> Sample:
+    """Of one second of an open loop."""
+    whole = a_sample(per_second=operations, response=recorded(*[int(response_ms * MS)] * 100))
+    return replace(whole, due=RATE, **changed)  # type: ignore[arg-type]
+
+
+def run(**samples: Sample) -> Run:
+    attempts = [an_attempt(b, each, cell=at) for at, each in enumerate(samples.values()) for b in range(3)]
+    return of_cells(*(a_cell(name, rate=RATE) for name in samples), attempts=tuple(attempts))
+
+
+def lines(made: Run) -> list[str]:
+    return rates.lines(made, groups(made), {"read": "get"})
+
+
+def test_who_held_the_rate_is_told_with_the_response_time() -> None:
+    (line,) = lines(run(lmdb=opened(RATE, 2), sqlite=opened(RATE, 5)))
+    assert line.startswith("At 1,000 op/s in get, tier process: held by ")
+    assert "lmdb (response p99 2.00 ms)" in line and "sqlite (response p99 5.00 ms)" in line
+    assert "not held" not in line
+
+
+def test_who_did_not_hold_it_is_told_with_what_was_done() -> None:
+    (line,) = lines(run(lmdb=opened(RATE, 2), sqlite=opened(700, 900)))
+    assert "held by lmdb (response p99 2.00 ms); not held by sqlite (response p99 900 ms: 700 operations a" in line
+
+
+def test_a_closed_loop_and_one_call_hold_no_rate() -> None:
+    assert lines(run(lmdb=a_sample())) == []
+    assert lines(run(lmdb=a_sample(bulk=True))) == []
