@@ -13,6 +13,9 @@ from pages import ROOT
 from shell import Shell
 from stats.madeup import reads, written
 
+from dyno import results
+from dyno.stats.between import in_turns
+
 ACTION = (ROOT / "action.yml").read_text()
 RATES = [1000.0, 1010.0, 990.0, 1004.0]
 
@@ -37,6 +40,58 @@ def test_every_input_is_used_and_declared() -> None:
     page = (ROOT / "docs" / "ci.md").read_text()
     told = page[page.index("Its inputs:") : page.index("Its outputs")]
     assert set(re.findall(r"`(\w+)`", told)) == declared
+
+
+PLAN = """suite = "records"
+engine = ["sqlite"]
+phases = ["rand-key"]
+samples = 4
+budget = 0.1
+
+[param]
+records = 300
+"""
+PYTHON = f"""#!/bin/sh
+# Environments are made elsewhere in the tests: these have this one's Dyno, and a pip that notes what it is given.
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\necho "$(pwd): $*" >> "$NOTED"\\n' > "$3/bin/pip"
+printf '#!/bin/sh\\nexec {sys.executable} -m dyno "$@"\\n' > "$3/bin/dyno"
+chmod +x "$3/bin/pip" "$3/bin/dyno"
+"""
+
+
+@pytest.fixture
+def measuring(shell: Shell, tmp_path: Path) -> Shell:
+    """What the first script finds: a checkout of two commits, with a plan, and its inputs."""
+    (tmp_path / "repo" / "bench").mkdir(parents=True)
+    (tmp_path / "repo" / "bench" / "plan.toml").write_text(PLAN)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    git = ["git", "-C", str(tmp_path / "repo"), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["commit", "-qm", "two", "--allow-empty"]):
+        subprocess.run([*git, *words], check=True)
+    told = {"DYNO": "dyno-bench[report]", "HEAD": "repo", "BASE": "HEAD^1", "INSTALL": "-r a.txt", "ROUNDS": "2"}
+    told |= {"PLAN": "bench/plan.toml", "PYTHON": str(tmp_path / "python"), "TMPDIR": str(tmp_path)}
+    told |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "NOTED": str(tmp_path / "noted")}
+    shell.given, shell.home = told, tmp_path
+    return shell
+
+
+def test_it_measures_both_in_turns(measuring: Shell, tmp_path: Path) -> None:
+    ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
+    assert ended.status == 0, ended.err
+    place = Path((tmp_path / "output").read_text().strip().removeprefix("place="))
+    base, head = (results.load(place / f"{side}.json") for side in ("base", "head"))
+    assert base.complete and head.complete and in_turns(base, head)
+    noted = (tmp_path / "noted").read_text()
+    assert noted.count("install --quiet dyno-bench[report]") == 2
+    assert f"{place}/base: install --quiet -r a.txt" in noted and "install --quiet -r a.txt" in noted.splitlines()[-1]
+
+
+def test_a_base_that_is_not_there_is_told_with_what_to_do(measuring: Shell) -> None:
+    measuring.given["BASE"] = "HEAD^1^1"
+    ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
+    assert ended.status == 1 and "::error::there is no commit HEAD^1^1 in repo" in ended.out
 
 
 @pytest.mark.parametrize(("slower", "status"), [(4.0, 1), (1.0, 0)])

@@ -25,7 +25,7 @@ COMPLETING = "_DYNO_COMPLETE"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
-READING = {"show", "export", "plot", "compare", "check", "extrapolate", "report", "site"}
+READING = {"show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
 """Commands that only read run files: of a large one they make millions of objects, and next to no cycles of them. The
 collector that looks for cycles after every 700 took a quarter of their time."""
 SELDOM = 1_000_000
@@ -46,6 +46,7 @@ COMMANDS = {
         "check",
         "Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, and with 0 if not.",
     ),
+    "history": ("history", "Say in which of the run files RUN the speed of a row changed, and by how much."),
     "extrapolate": (
         "extrapolate",
         "Say how the times in RUN grow with a parameter, and what they would be at other values.",

@@ -13,7 +13,7 @@ from dyno.cli import files
 from dyno.cli.console import output
 from dyno.model import UsageError
 from dyno.prices import Prices
-from dyno.report import coststext, data, export, text
+from dyno.report import coststext, data, export, failed, text
 from dyno.results import Run
 from dyno.stats.costs import costs
 
@@ -30,6 +30,9 @@ PRICES = "What the rows cost, by a table of prices of yours (TOML)."
 @click.option("--parquet", "as_parquet", is_flag=True, help="Parquet, the columns of the CSV. Wants -o.")
 @click.option("--all", "whole", is_flag=True, help="Every table, with intervals, latencies and doubts.")
 @click.option("--by-phase", is_flag=True, help="Tables by phase, also where the suite has one of its own.")
+@click.option(
+    "--failures", "failures", is_flag=True, help="The attempts that failed: why, and what they printed last."
+)
 @click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
 @click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
 @click.option(
@@ -40,7 +43,14 @@ PRICES = "What the rows cost, by a table of prices of yours (TOML)."
     help="A file to write instead; its ending says the form, where no flag does. -: standard output.",
 )
 def command(
-    run: Path, samples: bool, whole: bool, by_phase: bool, table: Path | None, path: str | None, **flags: bool
+    run: Path,
+    samples: bool,
+    whole: bool,
+    by_phase: bool,
+    failures: bool,
+    table: Path | None,
+    path: str | None,
+    **flags: bool,
 ) -> None:
     """Print the run file RUN, complete or not.
 
@@ -53,7 +63,7 @@ def command(
     form = _form([name.removeprefix("as_") for name, given in flags.items() if given], path)
     if samples and form not in ROWS:
         raise UsageError("--samples wants --json, --csv or --parquet")
-    for flag, given in (("--by-phase", by_phase), ("--all", whole)):
+    for flag, given in (("--by-phase", by_phase), ("--all", whole), ("--failures", failures)):
         if given and form is not None:
             raise UsageError(f"{flag} is for the terminal: the other forms have all phases")
     if table is not None and (form not in (None, "json") or samples):
@@ -62,7 +72,9 @@ def command(
     if path is not None:
         files.check(path)
     loaded = results.load(run)
-    if form is None:
+    if failures:
+        failed.render(loaded, output())
+    elif form is None:
         charged = None if found is None else costs(loaded, found)
         text.render(loaded, output(), by_phase, whole)
         if found is not None and charged is not None:

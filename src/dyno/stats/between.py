@@ -73,7 +73,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
             f"{kept[True]} was measured with the cores kept awake and {kept[False]} without: what waking them costs"
             " would be in every ratio; measure both with --awake, or both without"
         )
-    old, new = _rows(before), _rows(after)
+    old, new = rows_of(before), rows_of(after)
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
     valid = {key: row for key, row in old.items() if row.valid}
@@ -116,7 +116,8 @@ def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
     return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in wanted))
 
 
-def _rows(run: Run) -> dict[tuple[object, ...], CellSummary]:
+def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
+    """By what makes rows of two runs the same."""
     rows = (row for row in summarize(run) if not row.cell.floor)
     # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
     return {(row.phase, _reported(row), row.cell.tier, row.cell.asked, row.cell.combination): row for row in rows}

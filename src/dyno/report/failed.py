@@ -1,0 +1,53 @@
+"""Attempts at trials that did not end well: what, where, why, and the end of what was printed."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from dyno.model import Cell
+from dyno.report import places, units
+from dyno.report.table import varying
+from dyno.results import Attempt, Run
+
+EXCERPT = 12
+"""Lines of what the trial printed; the run file has more."""
+
+
+def render(run: Run, console: Console) -> None:
+    """Each attempt that failed, in the order in which they were made, and each phase whose answers were wrong."""
+    failed = [attempt for attempt in run.attempts if attempt.outcome != "ok" or _void(attempt)]
+    if not failed:
+        console.print(f"No attempt failed, of {len(run.attempts):,}.")
+        return
+    changing = varying(run)
+    for attempt in failed:
+        cell = run.cells[attempt.cell]
+        console.print(Text.assemble((_where(attempt, cell, changing), "bold")), soft_wrap=True)
+        for line in _whys(attempt):
+            console.print(Text(f"  {line}", "red"), soft_wrap=True)
+        for line in _excerpt(attempt.output):
+            console.print(Text(f"  | {line}", "dim"), soft_wrap=True)
+    console.print(f"{len(failed):,} of {len(run.attempts):,} attempts failed.")
+
+
+def _void(attempt: Attempt) -> bool:
+    return any(sample.void for sample in attempt.samples)
+
+
+def _where(attempt: Attempt, cell: Cell, changing: list[str]) -> str:
+    params = units.params({name: cell.params[name] for name in changing})
+    tries = f"attempt {attempt.attempt + 1}"
+    return places.named(places.engine(cell.label, cell.tier), params, f"block {attempt.block + 1}", tries)
+
+
+def _whys(attempt: Attempt) -> list[str]:
+    found = [f"{sample.phase}: void: {sample.void}" for sample in attempt.samples if sample.void]
+    if attempt.outcome != "ok":
+        where = f"{attempt.phase}: " if attempt.phase else "before its first phase: "
+        found.append(f"{where}{attempt.outcome}: {attempt.why or 'nobody knows why'}")
+    return found
+
+
+def _excerpt(output: str | None) -> list[str]:
+    return [line.rstrip() for line in (output or "").splitlines() if line.strip()][-EXCERPT:]

@@ -1,0 +1,88 @@
+"""Guards where a change in a series of runs is found: at the right run, with its size; and none where there is none,
+but for as many as the method says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from madeup import a_cell, of_rates
+
+from dyno.model import UsageError
+from dyno.report import steps as told
+from dyno.results import Run
+from dyno.stats.history import CHANCE, changes, steps
+
+NOISE = 0.03
+
+
+def series(values: Sequence[float], seed: int = 1) -> list[Run]:
+    """A run for each value, of five trials around it, in the order in which they were made."""
+    random = np.random.default_rng(seed)
+    found = []
+    for at, value in enumerate(values):
+        rates = [1e5 * value * float(np.exp(NOISE * random.standard_normal())) for _ in range(5)]
+        run = of_rates((a_cell("lmdb"), {"read": rates}), phases=["read"], created=f"2026-01-{at + 1:02}T10:00:00")
+        found.append(replace(run, path=Path(f"r{at}.json")))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_is_found_at_its_run_with_its_size(seed: int) -> None:
+    (step,) = steps(list(reversed(series([1.0] * 6 + [0.8] * 4, seed))))
+    assert (str(step.at.path), str(step.before.path), step.runs) == ("r6.json", "r5.json", (6, 4))
+    low, high = step.verdict.low, step.verdict.high
+    assert step.verdict.kind == "slower" and low is not None and high is not None and low < 0.8 < high < 0.9
+
+
+def test_two_steps_are_two() -> None:
+    found = steps(series([1.0] * 8 + [1.3] * 8 + [1.0] * 8))
+    assert [(str(step.at.path), step.runs, step.verdict.kind) for step in found] == [
+        ("r8.json", (8, 8), "faster"),
+        ("r16.json", (8, 8), "slower"),
+    ]
+
+
+def test_one_run_that_went_wrong_is_no_step() -> None:
+    assert steps(series([1.0] * 5 + [0.4] + [1.0] * 5)) == []
+
+
+def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> None:
+    """Whatever the noise: log-normal, and with a run in ten that is far off."""
+    random = np.random.default_rng(7)
+    trials, named = 300, 0
+    for seed in range(trials):
+        far = np.where(random.random(10) < 0.1, 0.5, 0.0)
+        named += bool(changes(np.exp(NOISE * random.standard_normal(10) - far).tolist(), seed=seed))
+    # Three standard deviations above what is said.
+    assert named / trials < CHANCE + 3 * (CHANCE * (1 - CHANCE) / trials) ** 0.5
+
+
+def test_the_same_value_again_and_again_does_not_change() -> None:
+    assert changes([2.0] * 12) == []
+
+
+def test_fewer_runs_are_refused() -> None:
+    with pytest.raises(UsageError, match="a history takes 8 runs or more, not 7"):
+        steps(series([1.0] * 7))
+
+
+def test_runs_of_two_suites_are_refused() -> None:
+    runs = series([1.0] * 8)
+    other = replace(runs[0], header={**runs[0].header, "plan": {**runs[0].plan, "suite": "arrays"}})
+    with pytest.raises(UsageError, match="their suite differs"):
+        steps([other, *runs[1:]])
+
+
+def test_it_is_told_with_what_else_differed_then() -> None:
+    runs = series([1.0] * 5 + [0.5] * 5)
+    newer = [replace(run, header={**run.header, "dyno": "9.9"}) for run in runs[5:]]
+    found = steps([*runs[:5], *newer])
+    change, beside = told.sections(found)
+    assert change.title == "r5.json  2026-01-06 10:00" and change.rows[0][0].startswith("read, lmdb (process)")
+    assert ("dyno", "version", "None", "9.9") in beside.rows
+    assert told.lines([], 10)[0] == "No row changed in 10 runs."

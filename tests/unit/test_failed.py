@@ -1,0 +1,47 @@
+"""Guards `dyno show --failures`: each attempt that failed, why, and what it printed last."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from shell import Shell, small
+from stats.madeup import a_cell, a_sample, an_attempt, of_cells
+
+from dyno.report import failed
+from dyno.results import Attempt
+
+
+def printed(*attempts: Attempt) -> list[str]:
+    out = io.StringIO()
+    failed.render(of_cells(a_cell("lmdb"), a_cell("sqlite"), attempts=attempts), Console(file=out, width=100))
+    return out.getvalue().splitlines()
+
+
+def test_each_attempt_that_failed_is_told_with_its_phase_reason_and_log() -> None:
+    crash = an_attempt(2, outcome="crash", cell=1, attempt=1, phase="read", why="killed by SIGSEGV")
+    crash = replace(crash, output="\n".join(f"line {at}" for at in range(30)) + "\nSegmentation fault\n")
+    found = printed(an_attempt(0, a_sample()), crash)
+    assert found[:2] == ["sqlite (process), block 3, attempt 2", "  read: crash: killed by SIGSEGV"]
+    assert found[2] == "  | line 19" and found[-2] == "  | Segmentation fault" and len(found) == 15
+    assert found[-1] == "1 of 2 attempts failed."
+
+
+def test_a_wrong_answer_is_a_failure_of_its_phase() -> None:
+    found = printed(an_attempt(0, a_sample(), a_sample("fill", void="3 records are not there")))
+    assert found[1] == "  fill: void: 3 records are not there"
+
+
+def test_where_none_failed_that_is_said() -> None:
+    assert printed(an_attempt(0, a_sample())) == ["No attempt failed, of 1."]
+
+
+def test_a_real_one_is_told(shell: Shell, tmp_path: Path) -> None:
+    words = small(samples=1, retries=0, phases="update")
+    assert shell.dyno("run", "records", "-e", "sqlite:set.no_such=1", *words, "-o", shell.file).status == 3
+    ended = shell.dyno("show", shell.file, "--failures")
+    assert ended.status == 0 and "sqlite:set.no_such=1 (process), block 1, attempt 1" in ended.out
+    assert "refused: " in ended.out and "set.no_such" in ended.out
+    assert shell.dyno("show", shell.file, "--failures", "--json").status == 2
