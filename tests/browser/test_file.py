@@ -19,6 +19,7 @@ from shell import COMMAND, TESTS, Shell, is_one_line
 from dyno import results
 from dyno.model import Tier
 from dyno.report import data
+from dyno.report.charts import theme
 from dyno.report.page import build, settings
 from dyno.report.table import groups
 from dyno.stats.summary import summarize
@@ -100,6 +101,16 @@ def test_ten_engines_phases_and_samples_fit_into_two_megabytes(
     whole, part = (summarize(results.load(path)) for path in (large, page_file.with_name(name)))
     assert [row.throughput for row in whole] == [row.throughput for row in part]
     assert all(not sample.histogram and not sample.series for row in part for sample in row.samples)
+
+
+def test_what_is_drawn_before_is_small_and_its_names_are_its_own(page_of_made: Path) -> None:
+    text = page_of_made.read_text()
+    stills = re.findall(r'<div class="still".*?</div>', text, re.DOTALL)
+    assert len(stills) == 5 and all(4_000 < len(one) <= 40_000 for one in stills)
+    names = re.findall(r' id="([^"]+)"', text)
+    assert len(names) == len(set(names))
+    light = theme.config(dark=False)["axis"]
+    assert not any(light[name] in one for one in stills for name in ("labelColor", "titleColor", "gridColor"))
 
 
 def test_it_draws_no_chart_that_nobody_sees(

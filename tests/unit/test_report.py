@@ -370,7 +370,7 @@ def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:
             assert [head for head in shown.heads if "CPU" in head] == heads
             found_at = [shown.heads.index(head) for head in heads]
             figures = {row.name: [row.figures[at] for at in found_at] for row in shown.rows}
-            assert figures["null (floor)"] == ["28 µs", "–"][: len(heads)]
+            assert shown.floors.startswith("Floors, which do nothing: null ") and "null (floor)" not in figures
             if group.tier is Tier.PROCESS:
                 assert figures["sqlite"] == ["28 µs", "5.1 ms"][: len(heads)]
 

@@ -77,7 +77,16 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
     # Not packed where it could have no room.
     known = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
     text = page(downloads.whole) if known < MOST_BYTES else ""
-    return text if text and len(text.encode()) <= MOST_BYTES else page(downloads.part)
+    if text and len(text.encode()) <= MOST_BYTES:
+        return text
+    text = page(downloads.part)
+    over = len(text.encode()) - MOST_BYTES
+    if over <= 0 or not still:
+        return text
+    # What the program draws anyway has to give way: the last charts first.
+    while over > 0 and still:
+        over -= len(still.popitem()[1].encode())
+    return page(downloads.part)
 
 
 def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from dyno.results import Run
 
 WIDTH = 1_340
 """Pixels; a narrower window has it smaller."""
+MOST_BYTES = 40_000
+"""Of one: what has more to draw is drawn by the program alone, or a page of a large run would be none of 2 MB."""
 CONCAT_MARGIN = 104
 """As figure.js has it."""
 LIGHT = theme.config(dark=False)
@@ -30,8 +32,9 @@ def stills(run: Run, charts: Sequence[Chart], told: Mapping[str, Any]) -> dict[s
     for chart in charts:
         records = [record for record in chart.records(run) if _here(record, at, chart.spans)]
         shown = _first([record for record in records if record.get("baseline", best) == best])
-        if shown:
-            found[chart.name] = _drawn(chart, heading.engines(run), shown)
+        drawn = _drawn(chart, heading.engines(run), shown) if shown else ""
+        if drawn and len(drawn) <= MOST_BYTES:
+            found[chart.name] = drawn
     return found
 
 
@@ -65,6 +68,9 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
     drawn: str = vl_convert.vega_to_svg(made)
     for colour, variable in COLOURS.items():
         drawn = drawn.replace(f'"{colour}"', f'"{variable}"')
+    # It is hidden from screen readers: the element around it says what it shows.
+    drawn = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", drawn)
+    drawn = re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", drawn)
     # Several stand in one page, and each numbers what it refers to from the beginning.
     return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{chart.file}-", drawn)
 
