@@ -40,7 +40,12 @@ def test_several_versions_are_told_apart_by_their_numbers(tmp_path: Path) -> Non
 def test_two_programs_of_one_version_keep_their_paths(tmp_path: Path) -> None:
     same = "PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)"
     rows = (with_(program="/a/postgres"), same), (with_(program="/b/postgres"), same)
-    assert labels(tmp_path, *rows) == ["postgresql 15.18:program=/a/postgres", "postgresql 15.18:program=/b/postgres"]
+    new = with_(program="/c/postgres"), "PostgreSQL 16.4 (psycopg 3.2.1, libpq 17.5)"
+    assert labels(tmp_path, *rows, new) == [
+        "postgresql 15.18:program=/a/postgres",
+        "postgresql 15.18:program=/b/postgres",
+        "postgresql 16.4",
+    ]
 
 
 def test_one_version_needs_no_number(tmp_path: Path) -> None:

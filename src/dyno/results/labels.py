@@ -29,7 +29,8 @@ def give(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
     }
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
-        alone = len(set(short.values())) == len(short)
+        # Of two programs of one version, where they are is all that tells them apart.
+        alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
 
 
