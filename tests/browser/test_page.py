@@ -278,6 +278,8 @@ def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path
     for sentence in words.answers(results.load(made)):
         assert sentence in re.sub(r"\s+", " ", answer)
     assert SPEAKS_AGAINST in answer
+    preview = page.locator("meta[property='og:description']").get_attribute("content")
+    assert words.answers(results.load(made))[0].startswith(preview.replace("\u00a0", " "))
     assert "budget: the time budget ended the phase" in answer
     top = page.evaluate("document.querySelector('section.answer').getBoundingClientRect().bottom")
     assert top < page.evaluate("document.querySelector('#overview').getBoundingClientRect().top")
