@@ -201,6 +201,37 @@ def test_the_address_brings_a_view_back(page_of_made: Path, visit: Callable[...,
     assert other.get_by_role("checkbox", name="quick").is_checked()
 
 
+def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made)
+    choose(page, tier="process", phase="scan")
+    figure = page.locator("figure:not([hidden])").last
+    link = figure.get_by_role("link", name="Link")
+    link.click()
+    address = page.evaluate("location.hash")
+    assert "phase=scan" in address and "chart=" in address
+    other = visit(page_of_made, address)
+    assert other.locator("#filters [name='phase']").input_value() == "scan"
+    at = f"document.getElementById('{figure.get_attribute('id')}').getBoundingClientRect().top"
+    for seen in (page, other):
+        seen.wait_for_function(f"{at} >= -2 && {at} < innerHeight")
+    # One that is not there leads to where the page begins.
+    elsewhere = visit(page_of_made, address.partition("&chart=")[0] + "&chart=none")
+    assert elsewhere.evaluate("scrollY") == 0
+
+
+def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
+    page = visit(page_of_made, permissions=["clipboard-read", "clipboard-write"])
+    button = page.locator("#chart-throughput").get_by_role("button", name="Copy")
+    button.click()
+    page.wait_for_selector("#chart-throughput [data-copy=done]")
+    first = page.evaluate("""async () => {
+        const [item] = await navigator.clipboard.read();
+        const bytes = new Uint8Array(await (await item.getType("image/png")).arrayBuffer());
+        return [...bytes.slice(0, 8), bytes.length > 10000];
+    }""")
+    assert first == [*b"\x89PNG\r\n\x1a\n", True]
+
+
 def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=9&phase=none&tier=x&p.clients=7&engines=some&engine=none&baseline=%3Cb%3E")
     assert page.locator("#filters [name='phase']").input_value() in PHASES

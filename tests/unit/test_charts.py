@@ -277,6 +277,28 @@ def test_an_interval_is_drawn_where_there_is_one(run: Run) -> None:
         assert len(re.findall(r"<line[^>]*stroke=\"#1f2328\"", svg)) == count
 
 
+def test_a_trial_is_a_dot(run: Run) -> None:
+    chart = BY_NAME["throughput"]
+    place = ("rand-key", "process")
+    found = {r["engine"]: r for r in chart.records(run) if (r["phase"], r["tier"]) == place}
+    told = {
+        run.cells[a.cell].asked: [float(f"{s.per_second:.4g}") for s in a.samples if s.phase == place[0]]
+        for a in run.attempts
+        if run.cells[a.cell].tier_name == place[1]
+    }
+    for engine in ("lmdb", "sqlite"):
+        assert len(found[engine]["each"]) == found[engine]["trials"] > 1
+        assert set(told[engine]) <= set(found[engine]["each"])
+    assert found["null"]["each"] == []
+    records = list(found.values())
+    dots = sum(len(record["each"]) for record in records)
+    assert symbols(drawn(chart, run, records)) == dots
+    brief = [record for record in chart.brief(run) if (record["phase"], record["tier"]) == place]  # type: ignore[misc]
+    assert symbols(drawn(chart, run, brief)) == 0
+    far = {**records[0], "each": [*records[0]["each"], 1e12]}
+    assert symbols(drawn(chart, run, [far, *records[1:]])) == dots
+
+
 def axis(svg: str) -> set[str]:
     """The labels of the ticks."""
     return {text for text in texts(svg) if re.fullmatch(r"(× )?[\d.]+( [kMG])?", text)}

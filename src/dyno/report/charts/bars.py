@@ -87,6 +87,23 @@ def _y(axis: dict[str, Any] | None) -> dict[str, Any]:
     return {"field": "line", "type": "nominal", "sort": None, "scale": SCALE, "axis": drawn}
 
 
+def each(field: str) -> dict[str, Any]:
+    """A layer with a dot below the bar for each value of `field`, a list; not for those beyond the axis."""
+    within = f"isValid(datum.{field}) && datum.{field} >= datum.start && datum.{field} <= datum.end"
+    return {
+        "transform": [
+            {"filter": f"!datum.floor && isArray(datum.{field})"},
+            {"flatten": [field]},
+            {"filter": within},
+        ],
+        "mark": {"type": "point", "filled": True, "aria": False, "style": "trial", "size": 14, "opacity": 0.7},
+        "encoding": {
+            "y": {**hidden(), "bandPosition": 1.2},
+            "x": {"field": field, "type": "quantitative"},
+        },
+    }
+
+
 def interval() -> list[dict[str, Any]]:
     """Layers that draw from `low` to `high`, where there is an interval."""
     ends = {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dyno import installed
 from dyno.model import UsageError
 from dyno.report.charts import theme
 
@@ -82,5 +83,5 @@ def _library() -> Any:
     try:
         import vl_convert
     except ImportError:
-        raise UsageError("pictures need vl-convert-python: pip install 'dyno-bench[report]'") from None
+        raise UsageError(f"pictures need vl-convert-python: {installed.extra('report')}") from None
     return vl_convert

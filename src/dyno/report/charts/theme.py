@@ -114,6 +114,7 @@ def config(dark: bool = False) -> dict[str, Any]:
             "interval": {"stroke": text, "strokeWidth": 1.5},
             "cap": {"stroke": text, "strokeWidth": 1.5},
             "cut": {"color": text},
+            "trial": {"color": text},
             "one": {"stroke": dim, "strokeWidth": 1.5, "strokeDash": [4, 3]},
         },
     }

@@ -9,7 +9,7 @@ from typing import Any
 from dyno.report.charts import bars, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import rows
-from dyno.report.table import ranked_by_bandwidth
+from dyno.report.table import Row, ranked_by_bandwidth
 from dyno.results import Run
 from dyno.stats.metric import BANDWIDTH
 from dyno.stats.summary import CellSummary
@@ -18,6 +18,11 @@ BYTES = "B/s"
 
 
 def records(run: Run) -> list[Record]:
+    return [{**found, "each": _each(row.summary)} for found, row in zip(brief(run), _rows(run), strict=True)]
+
+
+def brief(run: Run) -> list[Record]:
+    """Without the trials by themselves."""
     return [
         {
             **record,
@@ -30,6 +35,19 @@ def records(run: Run) -> list[Record]:
         }
         for row, record in rows(run)
     ]
+
+
+def _rows(run: Run) -> list[Row]:
+    return [row for row, _ in rows(run)]
+
+
+def _each(summary: CellSummary) -> list[float]:
+    """The figure of each trial, in their order; none of a floor, whose bar is not drawn."""
+    if summary.cell.floor:
+        return []
+    moved = ranked_by_bandwidth(summary)
+    found = [sample.bytes_per_second if moved else sample.per_second for sample in summary.samples]
+    return [float(f"{figure:.4g}") for figure in found if figure is not None]
 
 
 def _figure(summary: CellSummary) -> Record:
@@ -53,7 +71,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         {"field": "remarks", "title": "remarks"},
     ]
     made = bars.spec(engines, "throughput", title, units.bandwidth if moved else units.rate, tooltip)
-    made["layer"] += bars.interval()
+    made["layer"] += [*bars.interval(), bars.each("each")]
     return made
 
 
@@ -62,7 +80,7 @@ CHART = Chart(
     title="Throughput",
     reading="Items done in a second, or bytes moved where the phase is compared by that, all clients together: the"
     " median over trials, with its 95 % interval. Longer is better. A floor is a null engine, which does nothing: its"
-    " figure is the most that the harness could measure.",
+    " figure is the most that the harness could measure. A dot is a trial, where it is within the axis.",
     needs="a phase with a valid figure",
     columns=(
         Column("engine", "engine"),
@@ -78,4 +96,5 @@ CHART = Chart(
     ),
     records=records,
     spec=spec,
+    brief=brief,
 )

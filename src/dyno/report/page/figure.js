@@ -34,7 +34,10 @@ function stacked(spec) {
     mark: { type: "text", aria: false, align: "left", dy, ...look },
     encoding: { y: { ...y, bandPosition: 0 }, x: { value: 0 }, text: { field: "said" } },
   });
-  const layers = spec.layer.map((one) => (one.encoding.y ? { ...one, encoding: { ...one.encoding, y } } : one));
+  const placed = ({ bandPosition: at }) => (at === undefined ? y : { ...y, bandPosition: at });
+  const layers = spec.layer.map((one) =>
+    one.encoding.y ? { ...one, encoding: { ...one.encoding, y: placed(one.encoding.y) } } : one,
+  );
   return { ...spec, height: { step: 58 }, layer: [...layers, line(0, -22, { fontWeight: 600 }), line(1, -8, {})] };
 }
 
@@ -61,6 +64,7 @@ class Figure {
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
     this.say();
     this.canvas.setAttribute("aria-label", this.description());
+    this.box.querySelector("a[data-link]").href = `${toHash(state, run)}&chart=${this.chart.file}`;
     if (this.visible) this.draw();
   }
 

@@ -37,7 +37,14 @@ class Page {
     if (!location.hash.includes("=")) return;
     this.state = fromHash(location.hash, this.runs);
     this.show();
-    byId("charts").scrollIntoView();
+    (this.linked() ?? byId("charts")).scrollIntoView();
+  }
+
+  /** The figure that the address names, if it does, and there is something to be seen in it. */
+  linked() {
+    const wanted = new URLSearchParams(location.hash.replace(/^#/, "")).get("chart");
+    const figure = this.figures.find((one) => one.chart.file === wanted && !one.box.hidden);
+    return figure?.box;
   }
 
   redraw() {
@@ -112,6 +119,7 @@ async function start() {
   const page = new Page(common, runs.map(spread));
   page.watch();
   page.show();
+  page.linked()?.scrollIntoView();
   // Prints nothing that is not unpacked, so it is unpacked early, after what is seen first.
   page.embed = await charting();
   document.documentElement.classList.add("ready");

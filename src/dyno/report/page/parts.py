@@ -9,12 +9,17 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from dyno import installed
 from dyno.model import UsageError
 from dyno.report import places, units
 
-INSTALL = "the report needs Jinja2 and vl-convert; install them by: pip install 'dyno-bench[report]'"
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 BESIDE = "'self' file:"
+
+
+def lacking() -> str:
+    """What is said where the report's libraries are missing."""
+    return f"the report needs Jinja2 and vl-convert; install them by: {installed.extra('report')}"
 
 
 def text(name: str) -> str:
@@ -28,7 +33,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
     try:
         import jinja2
     except ImportError:
-        raise UsageError(INSTALL) from None
+        raise UsageError(lacking()) from None
     made = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
@@ -46,7 +51,7 @@ def library() -> str:
     try:
         import vl_convert
     except ImportError:
-        raise UsageError(INSTALL) from None
+        raise UsageError(lacking()) from None
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return f"(() => {{\n{bundle}\n}})();\n"
 

@@ -23,7 +23,25 @@ function offerDownloads() {
   }
 }
 
+/** Where the browser has a clipboard for pictures, which it has for pages that came by no plain network. */
+function offerCopies(figure) {
+  const button = figure.box.querySelector("button[data-copy]");
+  button.hidden = !(navigator.clipboard?.write && globalThis.ClipboardItem);
+  button.addEventListener("click", async () => {
+    if (!figure.records.length) return;
+    try {
+      // Begun at once: later it would not be the click's any more.
+      await navigator.clipboard.write([new ClipboardItem({ "image/png": figure.picture("png") })]);
+      button.dataset.copy = "done";
+    } catch {
+      button.dataset.copy = "failed";
+    }
+    setTimeout(() => (button.dataset.copy = ""), 2_000);
+  });
+}
+
 function offerPictures(figure) {
+  offerCopies(figure);
   for (const button of figure.box.querySelectorAll("button[data-save]")) {
     button.addEventListener("click", async () => {
       const kind = button.dataset.save;
