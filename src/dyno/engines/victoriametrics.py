@@ -96,7 +96,7 @@ class Victoria:
 
     def version(self) -> str:
         told = re.search(rb'vm_app_version\{.*short_version="v?([^"]+)"', self._api.ask("/metrics"))
-        known = told[1].decode() if told else (packaged() if self.server.own else None)
+        known = told[1].decode() if told else (packaged(chosen.given(self._options)) if self.server.own else None)
         return f"VictoriaMetrics {known or 'of unknown version'} (requests {version('requests')})"
 
     def settings(self) -> Mapping[str, Value | None]:
