@@ -47,15 +47,15 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console:
     """The engines, and what they are known not to do; with `whole`, their options too."""
     console.print()
     table = _table("engine", "what it is", "suites", "tiers", "clients", "here")
+    alike = {spec.name: _alike(spec, served[spec.name]) for spec in found}
     for spec in found:
-        for at, (suites_, through) in enumerate(_alike(spec, served[spec.name])):
+        for at, (suites_, through, (state, style)) in enumerate(alike[spec.name]):
             tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
-            state, style = _state(through)
             name, title = ("", "") if at else (spec.name, spec.title)
             table.add_row(name, title, ", ".join(suites_), tiers, through.clients, Text(state, style))
     console.print(table)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
-    every = [through for spec in found for _, through in _alike(spec, served[spec.name])]
+    every = [through for each in alike.values() for _, through, _ in each]
     if any(DECLARED in _tier(spec, tier) for spec in every for tier in spec.tiers):
         console.print(
             Text(f"{DECLARED} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
@@ -70,13 +70,15 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console:
             console.print(_settings(options))
 
 
-def _alike(spec: EngineSpec, served: Through) -> list[tuple[list[str], EngineSpec]]:
-    """The suites of an engine, those together of which it says the same; itself where it is of none."""
-    found: dict[str, tuple[list[str], EngineSpec]] = {}
+def _alike(spec: EngineSpec, served: Through) -> list[tuple[list[str], EngineSpec, tuple[str, str]]]:
+    """The suites of an engine, those together of which it says the same; itself where it is of none. With its state
+    there, which is looked up once: it is looked for modules and programs."""
+    found: dict[str, tuple[list[str], EngineSpec, tuple[str, str]]] = {}
     for suite, through in served.items():
-        same = repr((through.clients, list(through.tiers), through.default_tier, _state(through)))
-        found.setdefault(same, ([], through))[0].append(suite)
-    return list(found.values()) or [([], spec)]
+        state = _state(through)
+        same = repr((through.clients, list(through.tiers), through.default_tier, state))
+        found.setdefault(same, ([], through, state))[0].append(suite)
+    return list(found.values()) or [([], spec, _state(spec))]
 
 
 def _gaps(spec: EngineSpec) -> Iterator[str]:
