@@ -33,7 +33,17 @@ def flush(path: Path | str) -> None:
     os.close(descriptor)
 
 
-class Log:
+class Held:
+    """Closes its file when nobody has it any more, also where it did not come to be: there are thousands."""
+
+    file = -1
+
+    def __del__(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+
+
+class Log(Held):
     """Each commit is appended: its length, a checksum, and the number, with something behind it to fill pages."""
 
     def __init__(self, home: Path, checksum: bool = True, cut: bool = True, size: int = 0) -> None:
@@ -184,7 +194,7 @@ class RenamedOnly(Renamed):
     flushes_directory = False
 
 
-class InPlace:
+class InPlace(Held):
     """The last commit's number fills three pages, each with a checksum of its own, and no log."""
 
     def __init__(self, home: Path) -> None:
@@ -205,7 +215,7 @@ class InPlace:
         self.commits.append(number)
 
 
-class Rooted:
+class Rooted(Held):
     """Copy on write: a page of each commit in turn, and a root that tells which holds."""
 
     barrier = True

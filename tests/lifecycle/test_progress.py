@@ -54,7 +54,7 @@ def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, c
     assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
     assert re.search(r"about \d:\d\d left", progress)
     assert "memory (volatile), block 1" in progress
-    assert "tier volatile: " in rest
+    assert "tier volatile, not crash-safe: " in rest
     assert re.search(r"^engine +get", rest, re.MULTILINE)
     assert re.search(r"^memory +\d", rest, re.MULTILINE)
     assert plain(sent).count("Written to r.json") == 1

@@ -125,7 +125,7 @@ def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell
     rows = "postgresql,postgresql:set=work_mem=5MB max_wal_size=2GB"
     ended = shell.dyno("run", "records", "-e", rows, *chosen, "-o", shell.file, "--all")
     assert ended.status == 0, ended
-    assert "postgresql:set=work_mem=5MB max_wal_size=2GB" in ended.out
+    assert "postgresql:set.work_mem=5MB+set.max_wal_size=2GB" in ended.out
     assert "settings that you gave" in ended.out
     plain, given = sorted(shell.attempts("postgresql"), key=lambda attempt: int(attempt["cell"]))
     assert (given["settings"]["work_mem"], given["settings"]["max_wal_size"]) == ("5MB", "2GB")
