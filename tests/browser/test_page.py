@@ -222,8 +222,11 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
 def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, permissions=["clipboard-read", "clipboard-write"])
     button = page.locator("#chart-throughput").get_by_role("button", name="Copy")
+    # Who is not looked at may not write there.
+    page.bring_to_front()
     button.click()
-    page.wait_for_selector("#chart-throughput [data-copy=done]")
+    page.wait_for_selector("#chart-throughput [data-copy=done], #chart-throughput [data-copy=failed]")
+    assert button.get_attribute("data-copy") == "done"
     first = page.evaluate("""async () => {
         const [item] = await navigator.clipboard.read();
         const bytes = new Uint8Array(await (await item.getType("image/png")).arrayBuffer());

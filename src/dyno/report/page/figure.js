@@ -64,6 +64,7 @@ class Figure {
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
     this.say();
     this.canvas.setAttribute("aria-label", this.description());
+    this.box.querySelector("button[data-copy]").dataset.copy = "";
     this.box.querySelector("a[data-link]").href = `${toHash(state, run)}&chart=${this.chart.file}`;
     if (this.visible) this.draw();
   }

@@ -29,6 +29,7 @@ function offerCopies(figure) {
   button.hidden = !(navigator.clipboard?.write && globalThis.ClipboardItem);
   button.addEventListener("click", async () => {
     if (!figure.records.length) return;
+    button.dataset.copy = "";
     try {
       // Begun at once: later it would not be the click's any more.
       await navigator.clipboard.write([new ClipboardItem({ "image/png": figure.picture("png") })]);
@@ -36,7 +37,6 @@ function offerCopies(figure) {
     } catch {
       button.dataset.copy = "failed";
     }
-    setTimeout(() => (button.dataset.copy = ""), 2_000);
   });
 }
 
