@@ -13,7 +13,7 @@ from dyno.model import Wrong
 from dyno.suites.compute.params import SINGLE
 from dyno.suites.compute.port import GRID, X, Y
 
-CHUNK = 1 << 18
+CHUNK = 1 << 14
 """Numbers that are looked at together: what is worked out of them is in the processor's caches, and never as large as
 they are."""
 RELATIVE: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-10}

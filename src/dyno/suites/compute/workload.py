@@ -25,6 +25,9 @@ TOGETHER = 1_000_000
 KEPT = 10_000
 """Sines of a slice. Were more of them kept, each operation would write to memory that the process never had before,
 and its faults would take longer than the sines: who computes them in a loop lets go of those before."""
+WARMING = 5
+"""Untimed operations after a check, which has been through the caches: with one of them, a million sines took twice
+as long as in a loop of nothing else."""
 ENOUGH = 50_000_000
 """Numbers that a phase goes through, of which it has fewer repeats where they are many; but not below LEAST."""
 LEAST = 3
@@ -137,8 +140,8 @@ class ComputeWorkload(Workload):
         together = max((KEPT if phase.name == "sin" else TOGETHER) // self._size, 1)
         while left:
             if together == 1 and self._size <= SHARED:
-                # The check of those before has been through the caches.
-                self._operation(self._handle)
+                for _ in range(WARMING):
+                    self._operation(self._handle)
             count = min(left, together)
             left -= count
             yield Operations(
