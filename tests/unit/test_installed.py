@@ -17,7 +17,7 @@ requirements = [
     { name = "dyno-bench", extras = ["embedded"], path = "/x/dyno.whl" },
     { name = "polars", specifier = ">=1" },
 ]
-entrypoints = [{ name = "dyno", install-path = "/root/.local/bin/dyno", from = "dyno-bench" }]
+entrypoints = [{ name = "dyno", install-path = "/home/me/.local/bin/dyno", from = "dyno-bench" }]
 """
 
 

@@ -11,7 +11,7 @@ from dyno.engines._shared.s3boto import Objects
 from dyno.engines._shared.s3own import FLUSHES
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen
-from dyno.servers.minio import KIND, PROGRAM, Minio, missing, version
+from dyno.servers.minio import KIND, PROGRAM, Minio, missing
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # What is in an object is flushed; the directory that its name is in is not, and so it has no tier power.
@@ -29,7 +29,7 @@ class Store(s3own.Store):
     tiers = TIERS
 
     def version(self) -> str:
-        return f"minio {version(chosen.given(self.options))} ({self.clients()})"
+        return f"minio {KIND.version_of(PROGRAM, chosen.given(self.options))} ({self.clients()})"
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()

@@ -11,7 +11,7 @@ from dyno.engines._shared.s3boto import Objects
 from dyno.engines._shared.s3own import FLUSHES
 from dyno.model import Tier, Value
 from dyno.servers import chosen
-from dyno.servers.versitygw import KIND, PROGRAM, Versity, missing, version
+from dyno.servers.versitygw import KIND, PROGRAM, Versity, missing
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # It has no flush: what it acknowledges is written to a file, with its attributes, and has its name.
@@ -29,7 +29,7 @@ class Store(s3own.Store):
     tiers = TIERS
 
     def version(self) -> str:
-        return f"versitygw {version(chosen.given(self.options))} ({self.clients()})"
+        return f"versitygw {KIND.version_of(PROGRAM, chosen.given(self.options))} ({self.clients()})"
 
 
 ENGINE = EngineSpec(

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from dyno.harmless import harmless
 from dyno.model import Value
-from dyno.servers.process import shut, unprivileged
+from dyno.programs import Program
+from dyno.servers.process import program, shut, unprivileged
 from dyno.settings import Setting
 
 PROGRAM = "program"
@@ -49,6 +50,12 @@ class Kind:
         why = _why(self, path)
         return why and f"can't start {harmless(path, SHOWN, '')}: {why}"
 
+    def version_of(self, made: Program, path: str) -> str:
+        """That of the program at `path`, or else of the one that `found` finds."""
+        if not path and made.path():
+            return made.version
+        return self.version(path or program(made.name) or made.name) or "of unknown version"
+
     def version(self, path: str) -> str | None:
         """That of the program there; None where it tells none."""
         found = re.search(self.told, _said(path, self.asked))
@@ -58,6 +65,12 @@ class Kind:
 def given(options: Mapping[str, Value]) -> str:
     """The path; empty where none was given, or the engine has no such option."""
     return str(options.get(PROGRAM, ""))
+
+
+def found(made: Program) -> str | None:
+    """The path of the program that `dyno install` made, or else of one on the PATH."""
+    own = made.path()
+    return str(own) if own else program(made.name)
 
 
 def beside(path: str, name: str) -> str | None:

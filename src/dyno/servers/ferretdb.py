@@ -17,7 +17,7 @@ from dyno.model import Refused
 from dyno.programs import GoModule, Program
 from dyno.servers import chosen, foreign
 from dyno.servers.mongo import socket_address
-from dyno.servers.process import Process, Served, directory, program, socket
+from dyno.servers.process import Process, Served, directory, socket
 
 PROGRAM = Program(
     "ferretdb",
@@ -42,24 +42,18 @@ BUSY_MS = 10_000
 """How long a connection waits for another's write lock: FerretDB's own default."""
 
 
-def _path() -> str | None:
-    """The program: the one that `dyno install` built, or one on the PATH."""
-    built = PROGRAM.path()
-    return str(built) if built else program("ferretdb")
-
-
 def missing(path: str = "") -> str | None:
     """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
     if path:
         return KIND.wrong(path)
-    return None if _path() else foreign.lacking(f"FerretDB {PROGRAM.version}", INSTALL)
+    return None if chosen.found(PROGRAM) else foreign.lacking(f"FerretDB {PROGRAM.version}", INSTALL)
 
 
 class FerretDB(Served):
     """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is that of another program."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
-        found = path or _path()
+        found = path or chosen.found(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"

@@ -12,7 +12,7 @@ from pathlib import Path
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
 from dyno.servers import chosen, loopback
-from dyno.servers.process import Process, Served, directory, program
+from dyno.servers.process import Process, Served, directory
 
 VERSION = "20260212"
 PROGRAM = Program(
@@ -38,23 +38,11 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-def _path() -> str | None:
-    """The program: the one that `dyno install` built, or one on the PATH."""
-    built = PROGRAM.path()
-    return str(built) if built else program("minio")
-
-
 def missing(path: str = "") -> str | None:
     """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
     if path:
         return KIND.wrong(path)
-    return None if _path() else f"needs minio: {INSTALL}"
-
-
-def version(path: str) -> str:
-    if not path and PROGRAM.path():
-        return PROGRAM.version
-    return KIND.version(path or program("minio") or "minio") or "of unknown version"
+    return None if chosen.found(PROGRAM) else f"needs minio: {INSTALL}"
 
 
 class Minio(Served):
@@ -64,7 +52,7 @@ class Minio(Served):
     region = REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
-        found = path or _path()
+        found = path or chosen.found(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"

@@ -12,7 +12,7 @@ from pathlib import Path
 from dyno.model import Refused
 from dyno.programs import GoModule, Program
 from dyno.servers import chosen, loopback
-from dyno.servers.process import Process, Served, directory, program
+from dyno.servers.process import Process, Served, directory
 
 VERSION = "1.8.0"
 PROGRAM = Program(
@@ -33,23 +33,11 @@ READY = "/health"
 ATTRIBUTE = "user.dyno"
 
 
-def _path() -> str | None:
-    """The program: the one that `dyno install` built, or one on the PATH."""
-    built = PROGRAM.path()
-    return str(built) if built else program("versitygw")
-
-
 def missing(path: str = "") -> str | None:
     """What is not here, and what to do; None where all is. `path`: of a program of the user's choice."""
     if path:
         return KIND.wrong(path)
-    return None if _path() else f"needs versitygw {VERSION}: {INSTALL}"
-
-
-def version(path: str) -> str:
-    if not path and PROGRAM.path():
-        return PROGRAM.version
-    return KIND.version(path or program("versitygw") or "versitygw") or "of unknown version"
+    return None if chosen.found(PROGRAM) else f"needs versitygw {VERSION}: {INSTALL}"
 
 
 class Versity(Served):
@@ -59,7 +47,7 @@ class Versity(Served):
     region = REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
-        found = path or _path()
+        found = path or chosen.found(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data, self._beside = home, home / "data", home / "beside"
