@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.engines._shared import gpu
-from dyno.engines._shared.library import Library, declare, of
+from dyno.engines._shared.library import Functions, Library, declare, of
 from dyno.suites.compute.port import columns
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`. The numbers are in the GPU's memory; answers are brought back."""
 
     def __init__(self, engine: Library) -> None:
@@ -31,14 +31,8 @@ class Compute:
     def load(self, arrays: Mapping[str, Any]) -> Any:
         return self._cudf.DataFrame(columns(arrays))
 
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
     def threads(self) -> int | None:
         return None
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.engines._shared import gpu
-from dyno.engines._shared.library import Library, declare, of
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.engines._shared.library import Functions, Library, declare, of, shaped
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`. The numbers are in the GPU's memory; answers are brought back."""
 
     def __init__(self, engine: Library) -> None:
@@ -30,10 +29,7 @@ class Compute:
     def load(self, arrays: Mapping[str, Any]) -> Any:
         made = {name: self._cupy.asarray(array) for name, array in arrays.items()}
         self._cupy.cuda.Device().synchronize()
-        return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(made)
 
     def threads(self) -> int | None:
         return None

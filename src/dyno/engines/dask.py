@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Server
-from dyno.engines._shared.library import THREADS, Library, declare, of
+from dyno.engines._shared.library import THREADS, Functions, Library, declare, of, shaped
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign
 from dyno.servers.dask import Cluster
 from dyno.servers.foreign import URL, Foreign, unreachable
 from dyno.settings import Setting, integer
-from dyno.suites.compute.port import GRID, X, Y
 
 MOST = 1 << 24
 """Numbers of a chunk: 64 MiB of 32 bits. Dask advises chunks of that order."""
@@ -31,7 +30,7 @@ class Dask(of("Dask", "dask", "distributed", "numpy")):  # type: ignore[misc]
             yield Caveat("declared", "is on your own cluster: what its workers are is what they say")
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -57,7 +56,7 @@ class Compute:
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
         made = {name: self._loaded(array) for name, array in arrays.items()}
-        return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
+        return shaped(made)
 
     def _loaded(self, array: Any) -> Any:
         """A chunk for each thread, or more of them where these would be large; on a cluster, with its workers."""
@@ -70,9 +69,6 @@ class Compute:
         held = self._client.persist(chunks)
         wait(held)
         return held
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
 
     def threads(self) -> int | None:
         if self._client is not None:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.engines._shared import gpu
-from dyno.engines._shared.library import Library, declare, of
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.engines._shared.library import Functions, Library, declare, of, shaped
 
 MOST = 1 << 24
 """Numbers of a chunk."""
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`. One thread gives the GPU its work."""
 
     def __init__(self, engine: Library) -> None:
@@ -41,10 +40,7 @@ class Compute:
             for name, array in arrays.items()
         }
         self._cupy.cuda.Device().synchronize()
-        return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(made)
 
     def threads(self) -> int | None:
         return None

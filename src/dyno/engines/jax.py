@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import THREADS, Library, declare, of
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.engines._shared.library import THREADS, Functions, Library, declare, of, shaped
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -42,16 +41,10 @@ class Compute:
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
         made = {name: self._jnp.asarray(array).block_until_ready() for name, array in arrays.items()}
-        return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(made)
 
     def threads(self) -> int | None:
         return self._threads
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

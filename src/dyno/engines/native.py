@@ -7,10 +7,9 @@ from typing import Any
 
 from dyno import __version__
 from dyno.engine import PortSpec
-from dyno.engines._shared.library import Library, declare
+from dyno.engines._shared.library import Functions, Library, declare, shaped
 from dyno.model import Caveat, Value
 from dyno.settings import Setting, integer
-from dyno.suites.compute.port import GRID, X, Y
 
 KERNELS = Caveat("limit", "is compiled for this suite alone, as the limit: no library that anyone would call")
 
@@ -20,7 +19,7 @@ class Kernels(Library):
         return f"Dyno {__version__}"
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -46,16 +45,10 @@ class Compute:
         }
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
-        return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(arrays)
 
     def threads(self) -> int | None:
         return self._threads
-
-    def close(self) -> None:
-        pass
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

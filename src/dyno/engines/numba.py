@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import Library, declare, of
+from dyno.engines._shared.library import Functions, Library, declare, of, shaped
 from dyno.settings import Setting, integer
-from dyno.suites.compute.port import GRID, X, Y
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`. Sums are doubles, made in whatever order is the fastest."""
 
     def __init__(self, engine: Library) -> None:
@@ -83,16 +82,10 @@ class Compute:
         }
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
-        return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(arrays)
 
     def threads(self) -> int | None:
         return self._threads
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import Library, declare, of
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.engines._shared.library import Functions, Library, declare, of, shaped
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -26,17 +25,11 @@ class Compute:
         }
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
-        return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
+        return shaped(arrays)
 
     def threads(self) -> int | None:
         """Of these functions corrcoef alone has the linear algebra's, for a product of two rows."""
         return 1
-
-    def close(self) -> None:
-        pass
 
 
 # Dyno requires it itself: it can't be missing.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import Library, declare, of
+from dyno.engines._shared.library import Functions, Library, declare, of
 from dyno.suites.compute.port import columns
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -28,15 +28,6 @@ class Compute:
 
     def load(self, arrays: Mapping[str, Any]) -> Any:
         return self._pandas.DataFrame(columns(arrays))
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
-    def threads(self) -> int | None:
-        return 1
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

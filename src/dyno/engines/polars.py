@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import THREADS, Library, declare, of
+from dyno.engines._shared.library import THREADS, Functions, Library, declare, of
 from dyno.suites.compute.port import columns
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -33,14 +33,8 @@ class Compute:
     def load(self, arrays: Mapping[str, Any]) -> Any:
         return self._polars.DataFrame(columns(arrays))
 
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
     def threads(self) -> int | None:
         return int(self._polars.thread_pool_size())
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.engine import PortSpec
-from dyno.engines._shared.library import Library, declare
+from dyno.engines._shared.library import Functions, Library, declare
 from dyno.suites.compute.port import DOUBLES, GRID, X, Y
 
 
@@ -18,7 +18,7 @@ class Interpreter(Library):
         return f"{platform.python_implementation()} {platform.python_version()}"
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -38,15 +38,6 @@ class Compute:
         if Y in arrays:
             return arrays[X].tolist(), arrays[Y].tolist()
         return arrays[GRID if GRID in arrays else X].tolist()
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
-    def threads(self) -> int | None:
-        return 1
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Server
-from dyno.engines._shared.library import THREADS, Library, declare, of
+from dyno.engines._shared.library import THREADS, Functions, Library, declare, of
 from dyno.model import Tier, Value
 from dyno.servers import foreign
 from dyno.servers.foreign import URL, Foreign, unreachable
@@ -25,7 +25,7 @@ with all its extras should not have to fetch."""
 MEMORY = Setting("memory_mib", integer(512), 2048, "heap of the Java process, in MiB (spark.driver.memory)")
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -62,9 +62,6 @@ class Compute:
         held.count()
         self._held = held
         return held
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
 
     def threads(self) -> int | None:
         return self._threads

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines._shared.library import THREADS, Library, declare, of
+from dyno.engines._shared.library import THREADS, Functions, Library, declare, of
 from dyno.suites.compute.port import GRID, X, Y
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: Library) -> None:
@@ -31,14 +31,8 @@ class Compute:
         made = {name: self._torch.from_numpy(array) for name, array in arrays.items()}
         return self._torch.stack((made[X], made[Y])) if Y in made else made[GRID if GRID in made else X]
 
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
     def threads(self) -> int | None:
         return int(self._torch.get_num_threads())
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(

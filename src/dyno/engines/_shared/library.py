@@ -11,6 +11,7 @@ from typing import Any
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.model import Absent, Caveat, Tier, Value
 from dyno.settings import Setting, integer
+from dyno.suites.compute.port import GRID, X, Y
 
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
@@ -54,6 +55,26 @@ def of(title: str, *distributions: str) -> type[Library]:
             return f"{title} {found[0]}" + (f" ({', '.join(rest)})" if rest else "")
 
     return Named
+
+
+class Functions:
+    """What ports `compute` have in common whose operations are functions of what was loaded, by name."""
+
+    _operations: Mapping[str, Callable[[Any], Any]]
+
+    def operation(self, name: str) -> Callable[[Any], Any]:
+        return self._operations[name]
+
+    def threads(self) -> int | None:
+        return 1
+
+    def close(self) -> None:
+        pass
+
+
+def shaped(made: Mapping[str, Any]) -> Any:
+    """What an operation is given of the arrays that were loaded: a pair, a table, or the one that there is."""
+    return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
 
 
 def one_of(name: str, offered: Mapping[str, Callable[[Any], Any]], why: str = "it does not offer that") -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dyno.engines._shared.library import Functions
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.compute.port import columns
 
 
-class Compute:
+class Compute(Functions):
     """See `dyno.suites.compute.port.Compute`."""
 
     def __init__(self, engine: DuckDB) -> None:
@@ -41,9 +42,6 @@ class Compute:
         finally:
             self._cursor.unregister("handed")
         return f"SELECT {', '.join(f'sum({name})' for name in made)} FROM numbers"
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
 
     def threads(self) -> int | None:
         return int(self._cursor.execute("SELECT current_setting('threads')").fetchall()[0][0])
