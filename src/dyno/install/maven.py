@@ -10,7 +10,7 @@ from dyno.install.tools import NotHad, run
 from dyno.programs import Jar, Jars, Program
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-_PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+_PROJECT = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>dyno</groupId><artifactId>program</artifactId><version>1</version>
 <dependencies>{}</dependencies></project>
 """
