@@ -9,6 +9,7 @@ from dyno.engines._shared.mysqlarrays import Arrays
 from dyno.engines._shared.mysqlseries import Series
 from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
+from dyno.servers.galera import NODE_SECONDS
 from dyno.servers.mariadb import MARIADB
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
@@ -36,6 +37,7 @@ ENGINE = EngineSpec(
     remove=innodb.remove,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
+    starting=lambda options: NODE_SECONDS * (int(str(options["nodes"])) - 1),
     needs=innodb.needs(MARIADB),
     clients="processes",
     by_default=False,

@@ -17,7 +17,7 @@ Node = TypeVar("Node", bound=Server)
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.engine.Server` and `dyno.engine.Nodes`. The first node is there before the others are started."""
+    """See `dyno.engine.Server` and `dyno.engine.Nodes`. Each node is there before the next is started."""
 
     own = True
 
@@ -28,12 +28,16 @@ class Cluster(Nodes, Generic[Node]):
         """Those that do not run. Raises Refused, and leaves none running, where one does not come up."""
         try:
             # In this thread: the kernel ends a process with the thread that started it.
-            for node in self.nodes:
+            for node in self.in_turn():
                 if not list(node.pids()):
                     node.start()
         except BaseException:
             self.kill()
             raise
+
+    def in_turn(self) -> Sequence[Node]:
+        """As they are started."""
+        return self.nodes
 
     def stop(self) -> None:
         self._all(lambda node: node.stop())

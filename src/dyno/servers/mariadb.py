@@ -99,9 +99,18 @@ def missing(wanted: str, path: str = "") -> str | None:
 
 
 class MariaDB(Served):
-    """See `dyno.engine.Server`. `settings` are system variables; `path` is that of another program."""
+    """See `dyno.engine.Server`. `settings` are system variables; `path` is that of another program; `environment`:
+    variables of its process, beside those that are here."""
 
-    def __init__(self, wanted: str, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
+    def __init__(
+        self,
+        wanted: str,
+        home: Path,
+        settings: Mapping[str, str],
+        clients: int,
+        path: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         found = Program(path, wanted) if path else find(wanted)
         if found is None or missing(wanted, path):
             raise Refused(f"{missing(wanted, path)}")
@@ -123,6 +132,7 @@ class MariaDB(Served):
             home,
             self._answers,
             self._user,
+            environment=environment,
         )
 
     def _command(self) -> list[str]:

@@ -6,16 +6,18 @@ What a suite stores may not be put here: that is `mysqltable`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Server
+from dyno.engine import Nodes, Server
 from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
-from dyno.servers import chosen, foreign, given, namespace
+from dyno.servers import chosen, foreign, galera, given, namespace
 from dyno.servers.foreign import URL, Foreign
+from dyno.servers.galera import Galera
 from dyno.servers.mariadb import INSTALL, KINDS, MARIADB, MYSQL, OURS, MariaDB, missing
 from dyno.settings import Setting, choice, integer
 
@@ -42,7 +44,22 @@ NO_FLUSH = ("nosync", "littlesync")
 NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
 """Beside the tiers' own: what would take a tier back."""
 CACHE_MIB = 256
-refuse = given.refusing("innodb_buffer_pool_size", "cache_mib", CACHE_MIB)
+NODES = "nodes"
+REPLICATED = ("wsrep_slave_threads", "wsrep_sync_wait", "wsrep_certify_nonpk", "binlog_format")
+"""What decides speed beside it, of a cluster."""
+_settings = given.refusing("innodb_buffer_pool_size", "cache_mib", CACHE_MIB)
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    """See `dyno.engine.EngineSpec.refuse`."""
+    if options[URL] and _nodes(options) > 1:
+        return f"{NODES} are of a cluster of Dyno's own, and url names a server of yours: leave one of them out"
+    return _settings(tier, options)
+
+
+def _nodes(options: Mapping[str, Value]) -> int:
+    """Of MySQL's there is one."""
+    return int(str(options.get(NODES, 1)))
 
 
 class InnoDB:
@@ -50,6 +67,7 @@ class InnoDB:
 
     def __init__(self, wanted: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
         self._wanted, self._tier, self._server, self._options = wanted, tier, server, options
+        self._several = isinstance(server, Nodes)
         self._database = namespace.of(home)
         self._connection = self._connected()
         try:
@@ -107,8 +125,11 @@ class InnoDB:
 
     def settings(self) -> Mapping[str, Value | None]:
         found = self._variables()
-        names = (*SHOWN, *(name.replace("-", "_") for name in given.given(self._options)))
+        more = REPLICATED if self._several else ()
+        names = (*SHOWN, *more, *(name.replace("-", "_") for name in given.given(self._options)))
         told: dict[str, Value | None] = {name: found[name] for name in names if name in found}
+        if self._several:
+            told["nodes"] = self._server.count
         (_, cipher) = self._connection.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'").fetchone()
         told |= {"client": self._options["client"], "transport": "socket" if self._server.own else "url"}
         return {**told, "tls": cipher or "no"}
@@ -123,8 +144,10 @@ class InnoDB:
             self._connection.execute(f"ANALYZE TABLE {self._database}.{name}").fetchall()
 
     def files(self) -> Iterable[Path]:
-        """Of its tables and indexes: the logs are beside them, and of a size that depends on other things."""
-        return (self._server.data / self._database).iterdir() if self._server.own else ()
+        """Of its tables and indexes, on all nodes: the logs are beside them, and of a size that depends on other
+        things."""
+        nodes = self._server.nodes if self._several else [self._server] if self._server.own else []
+        return chain.from_iterable((node.data / self._database).iterdir() for node in nodes)
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[given.SET]:
@@ -132,6 +155,8 @@ class InnoDB:
         kind, _ = self._named()
         if kind != self._wanted:
             yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")
+        if self._several:
+            yield Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
         if self._server.own:
             yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
         else:
@@ -170,7 +195,10 @@ def server(wanted: str) -> Callable[[Path, Tier, Mapping[str, Value], int], Serv
             return Foreign(str(options[URL]))
         settings = {name: str(value) for name, value in TIERS[tier].items()}
         settings["innodb_buffer_pool_size"] = f"{options['cache_mib']}M"
-        return MariaDB(wanted, home, {**settings, **given.given(options)}, clients, chosen.given(options))
+        settings |= given.given(options)
+        if (nodes := _nodes(options)) > 1:
+            return Galera(home, settings, clients, chosen.given(options), nodes)
+        return MariaDB(wanted, home, settings, clients, chosen.given(options))
 
     return serve
 
@@ -180,10 +208,14 @@ def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
 
     def lacking(options: Mapping[str, Value]) -> str | None:
         return mysqlclient.missing(str(options["client"]), INSTALL[wanted]) or (
-            None if options[URL] else missing(wanted, chosen.given(options))
+            None if options[URL] else missing(wanted, chosen.given(options)) or _cluster(options)
         )
 
     return lacking
+
+
+def _cluster(options: Mapping[str, Value]) -> str | None:
+    return galera.missing() if _nodes(options) > 1 else None
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
@@ -194,10 +226,12 @@ def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
 
 def options(wanted: str, *schemes: str) -> tuple[Setting, ...]:
     """Those of an engine whose server is of that kind; addresses begin with one of `schemes`."""
+    cluster = Setting(NODES, integer(1, galera.MOST), 1, "servers of Dyno's own, in a Galera cluster if several")
     return (
         foreign.setting(*schemes),
         Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
         Setting("cache_mib", integer(5), CACHE_MIB, "buffer pool of a server of Dyno's own, in MiB"),
-        given.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS)),
+        given.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS, *galera.OURS)),
         KINDS[wanted].setting,
+        *([cluster] if wanted == MARIADB else []),
     )

@@ -114,11 +114,13 @@ class Postgres:
         return {**told, "client": self.options["client"], "transport": "socket" if self._server.own else "url"}
 
     def files(self) -> Iterable[Path]:
-        """Of its tables and indexes: the log is beside them, and of a size that depends on other things."""
+        """Of its tables and indexes, on all nodes: the log is beside them, and of a size that depends on other
+        things."""
         if not self._server.own:
             return
+        nodes = self._server.nodes if self._several else [self._server]
         rows = self.connection.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self._schema,)).fetchall()
-        for path in (self._server.data / row[0] for row in rows if row[0]):
+        for path in (node.data / row[0] for node in nodes for row in rows if row[0]):
             yield path
             # Further segments of 1 GiB, the map of free space and the map of visibility.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))

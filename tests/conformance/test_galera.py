@@ -1,0 +1,140 @@
+"""Guards what is particular to a Galera cluster of MariaDB servers: all nodes have what one has acknowledged, one
+that was lost catches up, and all of them come back from a stop and from SIGKILL with what they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from needed import require, unavailable
+from serving import job, served
+from shell import DISK
+
+from dyno import registry
+from dyno.engine import Nodes
+from dyno.model import Tier, UsageError
+from dyno.servers import galera
+from dyno.suites.records.port import Record
+
+SPEC = registry.engine("mariadb")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[Any, Any]]:
+    """A store on three nodes: one for all tests here, as they take long to start."""
+    require(SPEC)
+    if lacking := galera.missing():
+        unavailable(f"mariadb:nodes=3 {lacking}")
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        asked = job(Path(place) / "store", "mariadb", Tier.PROCESS, nodes="3")
+        with served(asked) as server:
+            yield asked, server
+
+
+def record(number: int) -> Record:
+    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": "x"}
+
+
+def insert(asked: Any, numbers: range, each: bool = False) -> None:
+    """In one transaction, or in one for each."""
+    with (
+        closing(asked.open(asked.home)) as engine,
+        closing(asked.spec.ports["records"].open(engine, True)) as port,
+    ):
+        for part in [range(number, number + 1) for number in numbers] if each else [numbers]:
+            port.insert([record(number) for number in part])
+
+
+def records_of(node: Any) -> int:
+    """As it has them when it has applied all that was acknowledged before it is asked."""
+    import pymysql
+
+    with closing(pymysql.connect(**node.address)) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION wsrep_sync_wait = 1")
+        cursor.execute("SELECT table_schema FROM information_schema.tables WHERE table_name = 'records'")
+        ((where,),) = cursor.fetchall()
+        cursor.execute(f"SELECT count(*) FROM {where}.records")
+        ((count,),) = cursor.fetchall()
+        return int(count)
+
+
+def test_every_node_has_what_is_acknowledged_and_says_so(cluster: tuple[Any, Any]) -> None:
+    asked, server = cluster
+    assert isinstance(server, Nodes) and server.count == server.copies == 3
+    assert server.survives and not server.halts
+    assert len(set(server.pids())) == 3
+    insert(asked, range(20), each=True)
+    assert [records_of(node) for node in server.nodes] == [20, 20, 20]
+    with closing(asked.open(asked.home)) as engine:
+        assert engine.settings()["nodes"] == 3
+        assert [caveat.text for caveat in engine.caveats() if caveat.code == "node"] != []
+        assert len(list(engine.files())) % 3 == 0, "of all nodes"
+    assert {node.status("wsrep_cluster_size") for node in server.nodes} == {"3"}
+
+
+@pytest.mark.parametrize("number", [2, 0], ids=["last", "first"])
+def test_a_node_that_was_lost_catches_up(cluster: tuple[Any, Any], number: int) -> None:
+    asked, server = cluster
+    before = records_of(server.nodes[1])
+    insert(asked, range(before, before + 3))
+    server.lose(number)
+    assert len(set(server.pids())) == 2
+    if number:
+        insert(asked, range(before + 3, before + 5_000))
+    survivors = [node for at, node in enumerate(server.nodes) if at != number]
+    there = records_of(server.nodes[1])
+    assert there == before + (5_000 if number else 3)
+    assert {records_of(node) for node in survivors} == {there}
+    server.restore(number)
+    assert {records_of(node) for node in server.nodes} == {there}
+    assert {node.status("wsrep_cluster_size") for node in server.nodes} == {"3"}, "the group is still one"
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_all_of_them_come_back_with_what_they_had(cluster: tuple[Any, Any], how: str) -> None:
+    asked, server = cluster
+    before = records_of(server.nodes[0])
+    insert(asked, range(before, before + 10), each=True)
+    getattr(server, how)()
+    assert list(server.pids()) == []
+    server.start()
+    assert [records_of(node) for node in server.nodes] == [before + 10] * 3
+
+
+def test_nobody_else_joins_and_the_name_of_the_group_is_in_no_list_of_processes(cluster: tuple[Any, Any]) -> None:
+    import psutil
+
+    _, server = cluster
+    secret = server.addresses[0].password
+    assert secret and not any(secret in word for pid in server.pids() for word in psutil.Process(pid).cmdline())
+    for node in server.nodes:
+        assert (node.data.parent / galera.GROUP).stat().st_mode & 0o77 == 0
+        assert node.status("wsrep_provider_version") != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"nodes": "3", "url": "mariadb://me@db.example/"}, "nodes are of a cluster of Dyno's own"),
+        ({"nodes": "10"}, "nodes"),
+        ({"nodes": "3", "set": "wsrep_on=OFF"}, "wsrep_on is not to be set here"),
+    ],
+)
+def test_what_makes_no_sense_of_a_cluster_is_refused(options: dict[str, str], said: str) -> None:
+    try:
+        found = SPEC.refuse(Tier.PROCESS, SPEC.resolve(options)) or ""
+    except UsageError as error:
+        found = str(error)
+    assert said in found
+
+
+def test_of_two_nodes_none_may_be_lost(tmp_path: Path) -> None:
+    if lacking := galera.missing():
+        unavailable(f"mariadb:nodes=2 {lacking}")
+    assert "nodes=3" in job(tmp_path / "store", "mariadb", Tier.PROCESS, nodes="2").server.halts  # type: ignore[union-attr]
