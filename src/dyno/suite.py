@@ -228,6 +228,8 @@ class Axis:
     """How a figure is written: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
     scale: str = "linear"
     """'linear' or 'log'."""
+    marks: tuple[str, ...] = ()
+    """Facts, numbers, that are marked on it by a line across, each by its name: the size of a cache, say."""
 
 
 @dataclass(frozen=True)

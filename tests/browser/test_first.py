@@ -45,6 +45,29 @@ def test_bars_are_as_long_as_the_figures_and_the_winner_is_marked(
     assert [length / lengths[0] for length in lengths] == pytest.approx(figures, abs=0.01)
 
 
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_each_phase_has_a_small_picture_with_the_engines_in_one_order(
+    page_of_made: Path, visit: Callable[..., Any], script: bool
+) -> None:
+    page = visit(page_of_made, java_script_enabled=script)
+    pictures = page.locator(".multiples > div")
+    phases = pictures.locator("h4 a").all_inner_texts()
+    assert len(phases) == len(set(phases)) > 1
+    overview = page.locator("table.matrix").first
+    assert [phase for phase in overview.locator("tbody a.phase").all_inner_texts() if phase in phases] == phases
+    for picture in pictures.all():
+        assert picture.locator("b").all_inner_texts() == overview.locator("thead th.number").all_inner_texts()
+    # As long as the cells above are dark: both are shares of the fastest's.
+    for picture in pictures.all():
+        row = overview.locator("tr", has=page.locator(f"a.phase:text-is('{picture.locator('h4 a').inner_text()}')"))
+        shares = [
+            float(str(cell.get_attribute("style")).removeprefix("--share: ").rstrip("%"))
+            for cell in row.locator("td").all()
+        ]
+        widths = [bar.bounding_box()["width"] for bar in picture.locator("rect").all()]
+        assert [100 * width / max(widths) for width in widths] == pytest.approx(shares, abs=1)
+
+
 @pytest.mark.parametrize("width", [360, 390])
 def test_a_telephone_shows_names_figures_and_verdicts_whole(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int

@@ -460,4 +460,4 @@ def test_where_nothing_is_stored_no_tier_is_asked_for_or_named(
     assert drawn(page, "throughput", ENGINES) == set(ENGINES)
     shown = page.locator("main").inner_text()
     assert not re.search(r"\btier (none|null|undefined|process)\b", shown, re.IGNORECASE)
-    assert page.locator("a.phase[aria-current]").count() == 1
+    assert page.locator("table a.phase[aria-current]").count() == 1

@@ -533,6 +533,25 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
     assert page.locator("#headline").inner_text().startswith("quick in fill, tier process")
 
 
+def test_of_many_runs_a_step_is_where_their_level_changed(
+    base: Path, tmp_path: Path, shell: Shell, tour: Callable[..., Any]
+) -> None:
+    """Each run is a few per cent off for no reason, far more than its own trials are: one by one most differ."""
+    seeded = random.Random(7)
+    for number in range(1, 14):
+        speed = (1.0 if number < 8 else 0.8) * seeded.lognormvariate(0, 0.03)
+        altered(base, tmp_path / "many" / f"day-{number}.json", speed=speed, created=day(number))
+    ended = shell.dyno("site", tmp_path / "many", "-o", tmp_path / "site")
+    assert ended.status == 0, ended.err
+    page = tour(tmp_path / "site", "history.html#suite=records&phase=read&engine=even&tier=process")
+    told = cells(page.locator("#points table"))
+    assert sum(row[5][0] in "▲▼" for row in told) > 3, "against the run before"
+    assert page.locator("#chart g.step_marks > path").count() == 1
+    about = page.locator("#about").inner_text()
+    assert "1 step, the last: day-8 than day-7, slower by " in about
+    assert "medians of 7 runs before and 6 runs since" in about
+
+
 def test_a_point_leads_to_its_run(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "history.html#suite=arrays&phase=read&engine=quick&tier=process")
     points = page.locator("#chart g.median_marks > path")

@@ -19,6 +19,7 @@ from dyno.host import ceilings
 from dyno.model import Sample, Tier
 from dyno.report import ceilingtext, heading
 from dyno.report.markdown import as_markdown
+from dyno.report.page.build import build
 from dyno.results import Run
 from dyno.stats.ceilings import shares
 
@@ -71,6 +72,15 @@ def test_a_row_has_its_share_of_the_flushes_and_of_a_core() -> None:
     (share,) = shares(run(ceilings=MOST))
     assert share.flushes == pytest.approx(0.25, rel=0.01)
     assert share.cores == pytest.approx(0.5, rel=0.01) and share.memory is None
+
+
+def test_the_page_says_it(tmp_path: Path) -> None:
+    shown = [replace(run(**host), path=tmp_path / "r.json") for host in ({"ceilings": MOST}, {})]
+    for found in shown:
+        found.path.write_text("")
+    told, silent = (build([found]) for found in shown)
+    assert "lmdb, write, tier power: 25% of the flushes, 50% of one core" in told
+    assert "own ceilings" not in silent
 
 
 @pytest.mark.parametrize("host", [{}, {"ceilings": None}])

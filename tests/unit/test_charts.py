@@ -526,6 +526,17 @@ def test_a_chart_over_a_parameter_has_all_its_values_in_a_panel_and_is_none_of_o
     assert chart.records(replace(run, header=told)) == []
 
 
+def test_facts_are_marked_on_an_axis_where_they_are_among_its_values(run: Run) -> None:
+    marked = replace(WAIT, x=Axis("param", "clients", marks=("knee", "beyond", "unheard-of")))
+    told = {**run.header, "charts": [asdict(marked)]}
+    shown = by_clients(replace(run, header=told))
+    shown = changed(shown, lambda _, sample: replace(sample, facts={"knee": 3, "beyond": 9}))
+    chart = named(shown, "wait")
+    (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
+    seen = texts(drawn(chart, shown, panel.records))
+    assert seen.count("knee") == 1 and "beyond" not in seen and "unheard-of" not in seen
+
+
 def test_a_line_of_a_parameter_has_a_colour_and_a_shape_of_its_own(run: Run) -> None:
     shown = packed(run)
     chart = named(shown, "tradeoff")

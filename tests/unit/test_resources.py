@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dyno.run import resources
 from dyno.run.resources import descendants
 
 COMING_AND_GOING = """
@@ -35,3 +36,34 @@ def test_a_process_that_goes_while_it_is_looked_at_is_nobodys_error(restless: in
         pass
     for _ in range(LOOKS):
         list(descendants(restless))
+
+
+@pytest.mark.parametrize(("takes", "looks"), [(0.0, 200), (0.004, 24), (5.0, 10)], ids=["small", "large", "huge"])
+def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_for_long(
+    monkeypatch: pytest.MonkeyPatch, takes: float, looks: int
+) -> None:
+    """Of ten seconds in which it looks 20 times a second; by clocks that stand still but for what is said to pass."""
+    clock, used, found = [1_000.0], [0.0], []
+
+    def look(pid: int) -> list[int]:
+        found.append(clock[0])
+        used[0] += takes
+        return []
+
+    monkeypatch.setattr(resources, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(resources, "thread_time", lambda: used[0])
+    monkeypatch.setattr(resources, "descendants", look)
+    watch = resources.Watch(1, 1 << 60, clock[0] + 3_600)
+    for _ in range(200):
+        assert watch.verdict() is None
+        clock[0] += 0.05
+    assert abs(len(found) - looks) <= looks // 8
+
+
+def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    weighed = []
+    monkeypatch.setattr(resources, "descendants", lambda pid: [7, 8])
+    monkeypatch.setattr(resources, "anonymous_bytes", lambda pids: weighed.append(list(pids)) or 0)
+    watch = resources.Watch(1, 1, float("inf"))
+    watch.verdict(), watch.verdict()
+    assert weighed == [[1, 7, 8]] * 2

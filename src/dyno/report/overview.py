@@ -54,6 +54,7 @@ class Figure:
 class Line:
     """One phase."""
 
+    at: Place
     phase: str
     """With the tool, where the phase has rows of several."""
     unit: str
@@ -157,7 +158,7 @@ def _line(at: Place, engines: Sequence[str], mine: Mapping[str, Row], ranking: R
     name = next((row.place for row in mine.values()), at[0])
     tool = next((reported(row.summary) for row in mine.values() if row.summary.reported_by), "")
     figures = tuple(_figure(mine[engine], ranking, by) if engine in mine else None for engine in engines)
-    return Line(name, places.named(unit, tool), figures)
+    return Line(at, name, places.named(unit, tool), figures)
 
 
 def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:

@@ -83,6 +83,7 @@ class Axis(_Axis, total=False):
     title: Text
     kind: Written
     scale: Literal["linear", "log"]
+    marks: Texts
 
 
 class _Curve(TypedDict):

@@ -72,14 +72,22 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
 
 def _steps(mine: Sequence[tuple[Run, CellSummary]], by: Metric, margin: float) -> list[Step]:
     told = [(run, row, median(of.values())) for run, row in mine if (of := speeds(row, by))]
-    values = [value for _, _, value in told]
+    return [
+        Step(told[at][1], by, told[at - 1][0], told[at][0], beside, verdict)
+        for at, beside, verdict in judged([value for _, _, value in told], margin)
+    ]
+
+
+def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, tuple[int, int], Verdict]]:
+    """The changes of a series of speeds: its place, how many values are on each side of it, up to the next, and what
+    is after seen from what is before."""
     ends = [0, *changes(values), len(values)]
     found = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
         fewest = min(len(old), len(new))
         verdict = judge(apart(new, old), median(new) / median(old), fewest, margin)
-        found.append(Step(told[at][1], by, told[at - 1][0], told[at][0], (len(old), len(new)), verdict))
+        found.append((at, (len(old), len(new)), verdict))
     return found
 
 
@@ -99,8 +107,9 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
     for _ in range(PERMUTATIONS):
         order = random.permutation(len(values))
         reached += bool(_energies(distances[np.ix_(order, order)]).max() >= most * (1 - NEAR) - NEAR)
-    if (1 + reached) / (1 + PERMUTATIONS) > chance:
-        return []
+        # More can't take it back.
+        if (1 + reached) / (1 + PERMUTATIONS) > chance:
+            return []
     before, after = values[:cut], values[cut:]
     return [
         first + cut,

@@ -4,6 +4,7 @@ is known of them here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dyno.report.charts import lines
@@ -23,16 +24,19 @@ COLUMNS = {"rate": "rate", "bandwidth": "bandwidth", "ns": "ns", "bytes": "bytes
 
 def charts(run: Run) -> list[Chart]:
     """Those of the run's suite."""
-    return [_chart(told) for told in run.header.get("charts") or ()]
+    return [_chart(run, told) for told in run.header.get("charts") or ()]
 
 
-def _chart(told: Told) -> Chart:
+def _chart(run: Run, told: Told) -> Chart:
     line, point = told.get("line", ""), told.get("point", "")
     named = [name for name in (line, point) if name]
     swept = [told[side]["name"] for side in ("x", "y") if told[side]["of"] == "param"]
 
+    marks = _marks(run, told["x"])
+
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-        return lines.spec(engines, _side(told["x"], unit), _side(told["y"], unit), line, point)
+        x = replace(_side(told["x"], unit), marks=marks)
+        return lines.spec(engines, x, _side(told["y"], unit), line, point)
 
     return Chart(
         name=told["name"],
@@ -78,6 +82,17 @@ def records(run: Run, told: Told) -> list[Record]:
         places.setdefault((cell.tier_name, cell.asked, str(cell.params.get(line, ""))), at)
     phases = {phase: at for at, phase in enumerate(dict.fromkeys(record["phase"] for record in found))}
     return sorted(found, key=lambda r: (phases[r["phase"]], places[r["tier"], r["engine"], r.get("line", "")]))
+
+
+def _marks(run: Run, axis: Told) -> list[tuple[float, str]]:
+    """What there is to be marked, where it is among the values of a parameter."""
+    names = axis.get("marks") or ()
+    measured_at = [cell.params.get(axis["name"]) for cell in run.cells] if names else []
+    values = [float(value) for value in measured_at if isinstance(value, (int, float))]
+    told: dict[str, float] = {}
+    for known in _facts(run).values():
+        told.update((name, known[name]) for name in names if name in known)
+    return [(value, name) for name, value in told.items() if values and min(values) <= value <= max(values)]
 
 
 def _one_value(run: Run, axis: Told) -> bool:

@@ -40,8 +40,8 @@ class Side:
     from_zero: bool = False
     ticks: Sequence[float] = field(default=())
     """The measured values, where they are few and the same for all; none: as it comes."""
-    mark: tuple[float, str] | None = None
-    """A value that is marked by a line across, and what it is."""
+    marks: Sequence[tuple[float, str]] = ()
+    """Values that are marked by a line across, and what each is."""
 
     def write(self, value: str) -> str:
         return WRITERS[self.kind](value)
@@ -115,8 +115,8 @@ def spec(
                 "encoding": {**at, "color": look["color"], "tooltip": [{"field": "ends", "title": "ends here"}]},
             }
         )
-    if x.mark is not None:
-        layers = _mark(x, *x.mark) + layers
+    for value, said in x.marks:
+        layers = _mark(x, value, said) + layers
     if point:
         beside = {"mark": {"type": "text", "aria": False, "dy": -10, "fontSize": 10}}
         layers.append({**beside, "encoding": {**at, "text": {"field": "point"}}})

@@ -49,8 +49,8 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
     found = _records(run, parameter, metric, fact)
     looks = _looks(found)
     measured_at = values(run, parameter)
-    mark = _cores(run, measured_at) if parameter == CLIENTS else None
-    x = lines.Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, mark=mark)
+    marks = _cores(run, measured_at) if parameter == CLIENTS else []
+    x = lines.Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, marks=marks)
 
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         look = looks.get(unit, Look(unit, "count", False))
@@ -126,12 +126,12 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
     ]
 
 
-def _cores(run: Run, measured_at: Sequence[float]) -> tuple[float, str] | None:
+def _cores(run: Run, measured_at: Sequence[float]) -> list[tuple[float, str]]:
     """How many cores there are, where that is among what was measured: more clients than that share them."""
     found = cores(run.header.get("host", {}))
     if found is None or not measured_at or not measured_at[0] <= found <= measured_at[-1]:
-        return None
-    return found, f"{found:g} cores"
+        return []
+    return [(found, f"{found:g} cores")]
 
 
 def _stops(run: Run, parameter: str) -> dict[tuple[str, str, float | None], str]:

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from dyno import __version__
 from dyno.harmless import harmless
+from dyno.report import ceilingtext, heading, limits, sweeps, units, wide, words
 from dyno.report import charts as every
-from dyno.report import heading, limits, sweeps, units, wide, words
 from dyno.report.charts.chart import Chart
 from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
 from dyno.report.overviewtext import called
-from dyno.report.page import downloads, parts, payload, relative, results, settings, stills
+from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
@@ -63,6 +63,8 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
             reads=relative.READS,
+            shares_mean=ceilingtext.MEANING,
+            grid_reads=multiples.READS,
             charts=charts,
             stills=still,
             start=told[0]["start"],
@@ -123,6 +125,8 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "own": [(one, *_few(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
         "own_legend": wide.legend(run),
         "overviews": views,
+        "shares": _few(list(ceilingtext.lines(run)), "rows", "the figures of the others are in the CSV"),
+        "grid": multiples.grid(run, views, ranked),
         "overviews_rest": views_rest,
         "varying": varying(run),
         "results": [results.results(group, varying(run), ranked, served(found), most) for group in found],

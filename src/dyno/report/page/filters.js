@@ -78,7 +78,7 @@ function markChosen(state, runs) {
   for (const link of document.querySelectorAll("a.phase")) {
     const at = fromHash(link.getAttribute("href"), runs);
     const here = ["run", "phase", "tier", "params"].every((name) => same(at[name], state[name]));
-    link.closest("tr").classList.toggle("chosen", here);
+    link.closest("tr, .multiples > div").classList.toggle("chosen", here);
     if (here) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }

@@ -1,7 +1,7 @@
 """The chart of a history: a cell's figure over time, a line for each machine.
 
 Its records are made in the browser: `day` (ISO 8601), `machine`, `median`, `low`, `high`, `top` (of both), `page`,
-`step` ('faster' or 'slower' where a run differs from the one before), and what the tooltip says. A layer with a
+`step` ('faster' or 'slower' where the speed changed), and what the tooltip says. A layer with a
 name is left out there if no record has what it is named after.
 """
 

@@ -1,16 +1,18 @@
 """What the pages that compare runs compute from: each row's speed in every trial, and the facts of each run.
 
 The statistics are done again in the browser, for any two of the runs, by the rules of `dyno.stats.between`; here are
-no verdicts. What many runs share (places, facts, remarks) stands once, and runs have its number.
+no verdicts on these. Where in a history the speed changed is found here. What many runs share (places, facts,
+remarks) stands once, and runs have its number.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from dataclasses import asdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from dyno.report import heading, words
@@ -20,6 +22,7 @@ from dyno.report.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats import estimate, verdict
 from dyno.stats.between import facts
+from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 
@@ -27,6 +30,17 @@ COLUMNS = ("place", "unit", "version", "trials", "figure", "rate", "open", "thro
 DIGITS = 10
 MOVED = "B"
 """The unit of what is compared by its bandwidth."""
+
+
+@dataclass(frozen=True, order=True)
+class _Point:
+    """What one run has for the history of a place."""
+
+    created: str
+    machine: str
+    run: str
+    timed: bool
+    speed: float
 
 
 class Collection:
@@ -37,6 +51,8 @@ class Collection:
         self._places: dict[str, int] = {}
         self._facts: dict[tuple[str, str, Hashable], int] = {}
         self._remarks: dict[str, int] = {}
+        self._series: dict[int, list[_Point]] = {}
+        """By the number of a place."""
 
     def add(self, run: Run, entry: Entry) -> None:
         rows = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
@@ -66,6 +82,7 @@ class Collection:
             "margin": verdict.MARGIN,
             "most_more": verdict.MOST_MORE,
             "fewest": verdict.FEWEST_BLOCKS,
+            "fewest_runs": FEWEST_RUNS,
             "fewest_trimmed": estimate.FEWEST_TRIMMED,
             "trimmed": estimate.TRIMMED,
             "twice": words.TWICE,
@@ -78,6 +95,7 @@ class Collection:
             "facts": _shown(list(self._facts)),
             "remarks": list(self._remarks),
             "runs": self._runs,
+            "steps": [step for at, points in self._series.items() for step in _steps(at, points)],
         }
 
     def _row(self, found: Row, entry: Entry) -> list[Any]:
@@ -93,7 +111,7 @@ class Collection:
         by = _by(row)
         moved = row.bandwidth if by is BANDWIDTH else row.throughput
         values = {
-            "place": _number(self._places, json.dumps(place, sort_keys=True)),
+            "place": (at := _number(self._places, json.dumps(place, sort_keys=True))),
             "unit": MOVED if by is BANDWIDTH else row.unit,
             "version": row.version,
             "trials": len(row.samples),
@@ -105,7 +123,24 @@ class Collection:
             "why": None if row.valid else row.why or "not measured",
             "remarks": [_number(self._remarks, remark) for remark in found.remarks()],
         }
+        if row.valid and entry.created and (told := list(speeds(row, by).values())):
+            self._series.setdefault(at, []).append(
+                _Point(entry.created, entry.machine, entry.name, by.inverse, median(told))
+            )
         return [values[name] for name in COLUMNS]
+
+
+def _steps(at: int, points: Sequence[_Point]) -> Iterator[list[Any]]:
+    """Of one place, on each machine: the place, the run that is the first after it, the verdict's kind and ratio, and
+    how many runs are before and after. Of so few runs that there is none to be found: nothing."""
+    ordered = sorted(points)
+    for machine in dict.fromkeys(point.machine for point in ordered):
+        # What an open loop tells is a time, of which there is none in a closed one.
+        mine = [point for point in ordered if point.machine == machine and point.timed == ordered[-1].timed]
+        if len(mine) >= FEWEST_RUNS:
+            for first, beside, verdict_ in judged([point.speed for point in mine]):
+                ratio = None if verdict_.ratio is None else _rounded(verdict_.ratio)
+                yield [at, mine[first].run, verdict_.kind, ratio, *beside]
 
 
 def _by(row: CellSummary) -> Metric:

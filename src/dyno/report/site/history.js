@@ -49,7 +49,7 @@ class History {
 
   tell() {
     const { place } = this;
-    const points = pointsOf(this.site.runs, place.at);
+    const points = pointsOf(this.site, place.at);
     const drawn = points.filter((point) => point.drawn);
     const machines = distinct(drawn.map((point) => point.run.machine));
     const params = paramsText(place.params, this.varying.get(place.suite) ?? []);
@@ -173,7 +173,7 @@ function narrowed(places, select, of, asked) {
 }
 
 /** The runs that have the place, the newest first, each seen from the one before it on the same machine. */
-function pointsOf(runs, at) {
+function pointsOf({ runs, steps }, at) {
   const points = runs
     .map((run) => ({ run, row: run.rows.find((row) => row.at === at) }))
     .filter(({ row }) => row)
@@ -191,7 +191,24 @@ function pointsOf(runs, at) {
       point.change = changeOf(before.row, point.row, inTurns(before.run, point.run));
     }
   }
+  for (const machine of distinct(points.map((point) => point.run.machine))) {
+    const mine = points.filter((point) => point.drawn && point.run.machine === machine);
+    for (const point of mine) point.step = stepAt(steps, at, point, mine.length);
+  }
   return points.reverse();
+}
+
+/** The change of speed from this run on, if there is one: found over all runs of the machine, where these are enough
+ * for it; else as the run differs from the one before. */
+function stepAt(steps, at, point, runs) {
+  if (runs < RULES.fewest_runs) {
+    const verdict = point.change?.verdict;
+    return verdict && CHANGES.includes(verdict.kind) ? { kind: verdict.kind, verdict } : null;
+  }
+  const found = steps.find(([place, run]) => place === at && run === point.run.name);
+  if (!found || !CHANGES.includes(found[2])) return null;
+  const [, , kind, ratio, before, after] = found;
+  return { kind, ratio, before, after };
 }
 
 const figureOf = (row) => figureText(row, row.open ? "response-p99" : "throughput");
@@ -201,14 +218,14 @@ function intervalOf({ figure: [, low, high], ...row }) {
   return low === null ? UNKNOWN : `${bare(row, low)} – ${bare(row, high)}`;
 }
 
-const isStep = (point) => ["faster", "slower"].includes(point.change?.verdict.kind);
+const CHANGES = ["faster", "slower"];
 
 function recordOf(point) {
   const { run, row, change } = point;
   const [median, low, high] = row.figure;
   return {
     day: run.created, machine: run.machine, median, low, high, top: high ?? median, page: run.page,
-    step: isStep(point) ? change.verdict.kind : null,
+    step: point.step?.kind ?? null,
     unit: row.open ? "time" : row.unit,
     run: run.name, created: run.day, figure: figureOf(row), interval: intervalOf(row),
     change: change ? `${verdictText(change.verdict)} (than ${point.before.name})` : UNKNOWN,
@@ -244,11 +261,26 @@ function about(points) {
   if (!latest) return ["No run has a valid figure of it."];
   const { row, run } = latest;
   const told = [`The latest${run.created ? `, of ${run.day}` : ""}: ${figureOf(row)} [${intervalOf(row)}]. `];
-  const steps = points.filter(isStep);
-  if (!steps.length) return [...told, "No run differs from the one before it on the same machine."];
-  const [{ change, before, run: at }] = steps;
+  const steps = points.filter((point) => point.step);
+  if (!steps.length) return [...told, noStep(points)];
+  const [{ step, before, run: at }] = steps;
   const link = el("a", { href: comparison(before, at) }, `${at.name} than ${before.name}`);
-  return [...told, `${plural(steps.length, "step")}, the last: `, link, `, ${verdictText(change.verdict)}.`];
+  return [...told, `${plural(steps.length, "step")}, the last: `, link, `, ${stepText(step)}.`];
+}
+
+function noStep(points) {
+  const most = Math.max(...distinct(points.map(({ run }) => run.machine)).map((machine) => pointsOn(points, machine)));
+  if (most < RULES.fewest_runs) return "No run differs from the one before it on the same machine.";
+  return "Its speed did not change from one part of the runs to the next, on any machine.";
+}
+
+const pointsOn = (points, machine) => points.filter((point) => point.drawn && point.run.machine === machine).length;
+
+/** By how much: of one run against the one before it, or of all runs since against all before. */
+function stepText({ kind, verdict, ratio, before, after }) {
+  if (verdict) return verdictText(verdict);
+  const percent = Math.abs(100 * (ratio - 1));
+  return `${kind} by ${percent < 10 ? percent.toFixed(1) : Math.round(percent)} % (medians of ${before} runs before and ${plural(after, "run")} since)`;
 }
 
 themed(async () => {

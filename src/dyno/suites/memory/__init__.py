@@ -12,7 +12,7 @@ from types import MappingProxyType
 from dyno.model import Phase, Preset, Value
 from dyno.settings import Setting, integer
 from dyno.suite import Axis, Column, Curve, Job, Layout, Workload
-from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+from dyno.suites.memory.port import BLOCKS, CACHES, CHASE, TRIAD
 
 CHECKED = "that the report's figures fit together"
 TITLES = ("read", "write", "random read", "random write")
@@ -40,8 +40,9 @@ STEPS = Curve(
     name="caches",
     title="A hop by the working set",
     reading="How long it takes to get from one cache line to another, in random order, against how much memory is"
-    " hopped about in: each step is a cache that has become too small.",
-    x=Axis("param", "size_kib", "KiB of each thread", scale="log"),
+    " hopped about in: each step is a cache that has become too small. Marked is the size of each, by what the kernel"
+    " says.",
+    x=Axis("param", "size_kib", "KiB of each thread", scale="log", marks=CACHES),
     y=Axis("fact", "hop_ns", "a hop", "ns", scale="log"),
     line="clients",
     phases=(CHASE,),

@@ -9,6 +9,8 @@ from dyno.suite import Report
 BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
 """Each event goes over a block of memory of the thread's own, word by word or in random order."""
 TRIAD, CHASE = "triad", "chase"
+CACHES = ("L1d", "L2", "L3")
+"""For data, as `dyno.host.caches` calls them."""
 LINE_BYTES, TRIAD_BYTES = 64, 24
 """What a hop of the chase has for itself; and an element of the triad: two doubles read and one written."""
 

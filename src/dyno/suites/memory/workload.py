@@ -15,7 +15,7 @@ from dyno.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import watched
 from dyno.suites.memory.conformance import CHECKS, Check, looked_at
-from dyno.suites.memory.port import CHASE, Memory
+from dyno.suites.memory.port import CACHES, CHASE, Memory
 
 MB = 10**6
 
@@ -52,6 +52,7 @@ class MemoryWorkload(OnStore):
         if pattern == CHASE:
             # Of each thread: they hop at the same time.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
+            facts |= {cache.name: cache.size_bytes >> 10 for cache in caches() if cache.name in CACHES}
         items = report.operations if pattern == CHASE else round((report.bytes or 0) / MB)
         return replace(report, items=items, facts={**report.facts, **facts})
 
