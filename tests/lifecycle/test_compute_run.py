@@ -150,3 +150,20 @@ def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
     assert [sample["facts"]["threads"] for sample in attempt["samples"]] == [1, 1]
     assert attempt["samples"][1]["server"]["user_ns"] > 0
     assert shell.left() == [] and shell.strays() == []
+
+
+@pytest.mark.soak
+def test_a_spark_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
+    need("spark")
+    # Of two partitions: each average leaves files of what one has told the other, by which its progress is seen.
+    phase = ("-p", "size=100", "-p", "repeats=1_000", "--phases", "avg", "--budget", 200)
+    words = ("-e", "spark:threads=2", *phase, "--samples", 1)
+    with shell.started("run", "compute", *words, "-o", shell.file) as running:
+        assert wait_for(lambda: len({path.name for path in shell.work.rglob("shuffle_*.data")}) > 100, 120)
+        (victim,) = (psutil.Process(pid) for pid in shell.alive() if psutil.Process(pid).name() == "java")
+        victim.kill()
+        assert running.wait(300) == 0, running.communicate()
+    first, second = shell.attempts("spark")
+    assert (first["outcome"], second["outcome"]) == ("error", "ok")
+    assert "its server ended in the middle of the phase" in first["why"]
+    assert shell.left() == [] and shell.strays() == []
