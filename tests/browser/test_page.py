@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -221,6 +222,24 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     # One that is not there leads to where the page begins.
     elsewhere = visit(page_of_made, address.partition("&chart=")[0] + "&chart=none")
     assert elsewhere.evaluate("scrollY") == 0
+
+
+def test_phases_are_called_in_filters_and_charts_as_in_the_overview(
+    made: Path, report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    first, *trials = made.read_text().splitlines()
+    header = json.loads(first)
+    told = header.get("phases") or [{"name": name} for name in header["plan"]["phases"]]
+    header["phases"] = [{**phase, "alias": f"known-as-{phase['name']}"} for phase in told]
+    path = tmp_path / "aliases.json"
+    path.write_text("\n".join([json.dumps(header), *trials]) + "\n")
+    page = visit(report(path))
+    choose(page, tier="process", phase="scan")
+    options = page.locator("#filters [name='phase'] option").all_inner_texts()
+    assert options and all(text.startswith("known-as-") for text in options)
+    assert "known-as-scan" in page.locator("#selection").inner_text()
+    assert "known-as-scan" in str(figure(page, "throughput").locator(".data caption").text_content())
+    assert set(options) <= set(page.locator("a.phase").all_inner_texts())
 
 
 def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:

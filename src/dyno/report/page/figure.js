@@ -99,7 +99,7 @@ class Figure {
   caption() {
     const { run, state } = this.page;
     const against = this.records.some((record) => record.baseline) ? `, against ${baselineOf(run, state)}` : "";
-    return `${this.chart.title}: ${placeName(state, this.chart.spans)}${against}`;
+    return `${this.chart.title}: ${placeName(run, state, this.chart.spans)}${against}`;
   }
 
   /** What the picture says, for who does not see it. */

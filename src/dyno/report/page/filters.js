@@ -14,7 +14,7 @@ function fillFilters(form, runs, state) {
   const run = runs[state.run];
   const { elements } = form;
   if (elements.run) options(elements.run, runs.map((one, at) => [String(at), one.name]), state.run);
-  options(elements.phase, run.phases.map((phase) => [phase]), state.phase);
+  options(elements.phase, run.phases.map((phase) => [phase, phaseName(run, phase)]), state.phase);
   options(elements.tier, run.tiers.map((tier) => [tier, tier || UNKNOWN]), state.tier);
   // Where nothing is stored there is no tier to choose.
   elements.tier.closest("label").hidden = same(run.tiers, [""]);

@@ -1,8 +1,11 @@
 // What stands beside the figures in words: the doubts of each engine, and what the selection is.
 
-function placeName(state, spans = []) {
+/** Phases are called as in the overview: a suite may have given them another name. */
+const phaseName = (run, phase) => run.names[phase] ?? phase;
+
+function placeName(run, state, spans = []) {
   const params = Object.entries(state.params).filter(([name]) => !spans.includes(name));
-  return [placeText(state.phase, state.tier, " at "), ...params.map(([name, value]) => `${name} ${value}`)].join(", ");
+  return [placeText(phaseName(run, state.phase), state.tier, " at "), ...params.map(([name, value]) => `${name} ${value}`)].join(", ");
 }
 
 /** Under a chart: every engine that it shows whose figures carry a doubt, and the doubts. */
@@ -26,5 +29,5 @@ function selectionText(run, state) {
   const here = run.rows.filter((found) => isHere(found, state) && state.engines.includes(found.engine));
   const valid = here.filter((found) => found.rate !== null);
   const engines = `${valid.length} of ${here.length} engine${here.length === 1 ? "" : "s"} with a figure`;
-  return `Showing ${placeName(state)}: ${engines}; ratios against ${baselineOf(run, state) ?? "none"}.`;
+  return `Showing ${placeName(run, state)}: ${engines}; ratios against ${baselineOf(run, state) ?? "none"}.`;
 }

@@ -11,6 +11,7 @@ from dyno.report import heading, limits, units
 from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.overview import Place, Ranking, place
+from dyno.report.overviewtext import called
 from dyno.report.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer
@@ -48,6 +49,7 @@ def of_run(
         "name": name,
         "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
         "phases": list(phases),
+        "names": called(run),
         "tiers": list(dict.fromkeys(_tier(group.tier) for group in found)),
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
