@@ -16,8 +16,9 @@ from typing import Any
 
 from dyno.model import Refused
 from dyno.programs import Jars, Program
-from dyno.servers import foreign, loopback
+from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
+from dyno.servers.java import InJava
 from dyno.servers.loopback import Address
 from dyno.servers.process import Process, directory
 
@@ -97,22 +98,15 @@ _LOGGING = """<configuration><appender name="OUT" class="ch.qos.logback.core.Con
 <encoder><pattern>%-5level %date{ISO8601} %F:%L - %msg%n</pattern></encoder></appender>
 <root level="WARN"><appender-ref ref="OUT"/></root></configuration>
 """
-
-
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
-    if PROGRAM.path() is None:
-        return foreign.lacking(f"Cassandra {PROGRAM.version}", INSTALL)
-    return None if shutil.which("java") else foreign.lacking("Java 17", INSTALL)
+SERVER = InJava("Cassandra", PROGRAM, INSTALL)
+missing = SERVER.missing
 
 
 class Cassandra(Cluster[Process]):
     """So many nodes with `heap_mib` of Java's memory each. `settings` are those of cassandra.yaml."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
-        jars, java = PROGRAM.path(), shutil.which("java")
-        if jars is None or java is None:
-            raise Refused(f"{missing()}")
+        jars, java = SERVER.found()
         self._home = home.absolute()
         self.addresses, (self._storage_port,) = loopback.cluster(home, nodes, ports=1)
         self.settings = {**SETTINGS, **settings}

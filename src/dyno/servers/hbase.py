@@ -7,7 +7,6 @@ Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thr
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Mapping
 from contextlib import closing
@@ -18,8 +17,9 @@ from typing import Any
 
 from dyno.model import Refused
 from dyno.programs import Jars, Program
-from dyno.servers import foreign, loopback
+from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
+from dyno.servers.java import InJava
 from dyno.servers.loopback import Address
 from dyno.servers.process import Process, directory
 
@@ -88,22 +88,15 @@ log4j.appender.OUT=org.apache.log4j.ConsoleAppender
 log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
 """
-
-
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
-    if PROGRAM.path() is None:
-        return foreign.lacking(f"HBase {PROGRAM.version}", INSTALL)
-    return None if shutil.which("java") else foreign.lacking("Java 17", INSTALL)
+SERVER = InJava("HBase", PROGRAM, INSTALL)
+missing = SERVER.missing
 
 
 class HBase(Cluster[Process]):
     """With so many region servers, of `heap_mib` of Java's memory each. `settings` are those of hbase-site.xml."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
-        jars, java = PROGRAM.path(), shutil.which("java")
-        if jars is None or java is None:
-            raise Refused(f"{missing()}")
+        jars, java = SERVER.found()
         self._home = home.absolute()
         (self.address,), (zookeeper, master, *regions) = loopback.cluster(home, 1, ports=2 + nodes)
         self._words = [java, *JAVA, f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]

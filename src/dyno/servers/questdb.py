@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dyno.model import Refused
 from dyno.programs import Jar, Program
-from dyno.servers import foreign, loopback
+from dyno.servers import loopback
+from dyno.servers.java import InJava
 from dyno.servers.process import Process, Served, directory
 
 PROGRAM = Program(
@@ -50,22 +50,15 @@ OURS = (
     *("pg.net.bind.to", "pg.user", "pg.password", "pg.enabled", "cairo.root", "cairo.commit.mode"),
 )
 """What is not for others to change: see `QuestDB`."""
-
-
-def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
-    if PROGRAM.path() is None:
-        return foreign.lacking(f"QuestDB {PROGRAM.version}", INSTALL)
-    return None if shutil.which("java") else foreign.lacking("Java 17 or later", INSTALL)
+SERVER = InJava("QuestDB", PROGRAM, INSTALL, "Java 17 or later")
+missing = SERVER.missing
 
 
 class QuestDB(Served):
     """See `dyno.engine.Server`. `settings` are those of server.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        jar, java = PROGRAM.path(), shutil.which("java")
-        if jar is None or java is None:
-            raise Refused(f"{missing()}")
+        jar, java = SERVER.found()
         self._home, self.root = home, home / "questdb"
         self.data = self.root / "db"
         self.address = loopback.own(home)

@@ -1,0 +1,38 @@
+"""A server that is written in Java: jars of Dyno's cache, and the machine's own Java to run them.
+
+Which server it is may not be put here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from dyno.model import Refused
+from dyno.programs import Program
+from dyno.servers import foreign
+
+
+@dataclass(frozen=True)
+class InJava:
+    title: str
+    """'QuestDB'."""
+    program: Program
+    install: str
+    """The command that gets all of it."""
+    java: str = "Java 17"
+    """What can run it."""
+
+    def missing(self) -> str | None:
+        """What is not here, with the command that installs it; None where all is."""
+        if self.program.path() is None:
+            return foreign.lacking(f"{self.title} {self.program.version}", self.install)
+        return None if shutil.which("java") else foreign.lacking(self.java, self.install)
+
+    def found(self) -> tuple[Path, str]:
+        """Where the jars are, and java. Raises Refused."""
+        jars, java = self.program.path(), shutil.which("java")
+        if jars is None or java is None:
+            raise Refused(f"{self.missing()}")
+        return jars, java
