@@ -32,7 +32,7 @@ from dyno.suites.series.samples import Digest
 
 MODULES = ("softioc", "p4p")
 INSTALL = installed.extra("epics")
-CONNECT_S, DRAIN_S, POLL_S = 60, 120, 0.002
+CONNECT_S, DRAIN_S, POLL_S = 60, 30, 0.002
 QUEUE = 64
 """Changes of a variable that wait for the client, at most."""
 BEHIND_NS = SECOND
