@@ -171,6 +171,30 @@ def test_a_sine_is_written_to_memory_that_the_process_has(tmp_path: Any) -> None
     assert faults < written_pages / 4
 
 
+@pytest.mark.parametrize(("takes_ns", "calls"), [(1_000_000, 10 * 5), (60_000_000, 5), (500_000_000, 1)])
+def test_caches_are_warmed_for_operations_that_are_short_enough(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, takes_ns: int, calls: int
+) -> None:
+    """Of ten operations of 200 ms each, five of them untimed before each, nobody would wait for the end."""
+    spec = registry.engine("numpy").through("compute")
+    given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
+    job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)
+    clock, made_ = [0], []
+    monkeypatch.setattr("dyno.suites.compute.workload.perf_counter_ns", lambda: clock[0])
+    workload = ComputeWorkload(job)
+    (phase,) = (phase for phase in SUITE.phases if phase.name == "sin")
+    workload.prepare(phase)
+
+    def operation(handle: Any) -> None:
+        made_.append(handle)
+        clock[0] += takes_ns
+
+    workload._operation = operation
+    assert len(list(workload.work(phase, None, 0, 1, 0))) == 10
+    workload.close()
+    assert len(made_) == calls
+
+
 def test_the_engine_is_opened_in_the_time_of_the_first_result(tmp_path: Any) -> None:
     opened: list[str] = []
 

@@ -25,9 +25,9 @@ TOGETHER = 1_000_000
 KEPT = 10_000
 """Sines of a slice. Were more of them kept, each operation would write to memory that the process never had before,
 and its faults would take longer than the sines: who computes them in a loop lets go of those before."""
-WARMING = 5
+WARMING, WARMING_NS = 5, 250_000_000
 """Untimed operations after a check, which has been through the caches: with one of them, a million sines took twice
-as long as in a loop of nothing else."""
+as long as in a loop of nothing else. What takes longer than that is no matter of caches, and would take minutes."""
 ENOUGH = 50_000_000
 """Numbers that a phase goes through, of which it has fewer repeats where they are many; but not below LEAST."""
 LEAST = 3
@@ -138,10 +138,9 @@ class ComputeWorkload(Workload):
         call = self._operation if self._size < SHARED else self._timed(self._operation)
         left = max(min(int(self._params["repeats"]), ENOUGH // self._size), LEAST)
         together = max((KEPT if phase.name == "sin" else TOGETHER) // self._size, 1)
+        cached = together == 1 and self._size <= SHARED
         while left:
-            if together == 1 and self._size <= SHARED:
-                for _ in range(WARMING):
-                    self._operation(self._handle)
+            cached = cached and self._warmed(self._operation)
             count = min(left, together)
             left -= count
             yield Operations(
@@ -150,6 +149,15 @@ class ComputeWorkload(Workload):
                 check=lambda answers: self._judged(phase.name, answers),
                 sizes=None if self._job.spec.floor else [self._bytes(phase.name)] * count,
             )
+
+    def _warmed(self, operation: Callable[[Any], Any]) -> bool:
+        """Whether operations are short enough for it to be worth while."""
+        begin = perf_counter_ns()
+        for _ in range(WARMING):
+            operation(self._handle)
+            if perf_counter_ns() - begin > WARMING_NS:
+                return False
+        return True
 
     def _start(self, _: Any) -> tuple[Any, tuple[int, int, int]]:
         """From nothing to the first average."""
