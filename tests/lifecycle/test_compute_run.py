@@ -79,7 +79,11 @@ def test_a_worker_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell)
         victim, _ = workers(shell)
         victim.kill()
         assert running.wait(200) == 0, running.communicate()
-    first, second = shell.attempts("dask")
+    is_told_and_tried_again(shell, "dask")
+
+
+def is_told_and_tried_again(shell: Shell, engine: str) -> None:
+    first, second = shell.attempts(engine)
     assert (first["outcome"], second["outcome"]) == ("error", "ok")
     assert "its server ended in the middle of the phase" in first["why"]
     assert shell.left() == [] and shell.strays() == []
@@ -163,7 +167,4 @@ def test_a_spark_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) 
         (victim,) = (psutil.Process(pid) for pid in shell.alive() if psutil.Process(pid).name() == "java")
         victim.kill()
         assert running.wait(300) == 0, running.communicate()
-    first, second = shell.attempts("spark")
-    assert (first["outcome"], second["outcome"]) == ("error", "ok")
-    assert "its server ended in the middle of the phase" in first["why"]
-    assert shell.left() == [] and shell.strays() == []
+    is_told_and_tried_again(shell, "spark")

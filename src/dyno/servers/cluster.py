@@ -12,8 +12,11 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from dyno.engine import Nodes, Server
+from dyno.model import Caveat
 
 Node = TypeVar("Node", bound=Server)
+KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
+"""Of what `dyno.engine.Nodes.survives` is true."""
 
 
 class Cluster(Nodes, Generic[Node]):

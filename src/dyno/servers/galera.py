@@ -162,6 +162,8 @@ class Member(MariaDB):
             found = re.search(rf"Recovered position:? *{re.escape(group)}:(\d+)", told.stdout + told.stderr)
             # Of no group: nothing was committed before it was killed.
             number = int(found[1]) if found else 0
+            # So that it is found out once.
+            self._state("seqno", str(number))
         return group, number
 
     def _state(self, name: str, value: str = "") -> str:

@@ -16,6 +16,7 @@ from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.servers import chosen, foreign, galera, given, namespace
+from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.galera import Galera
 from dyno.servers.mariadb import INSTALL, KINDS, MARIADB, MYSQL, OURS, MariaDB, missing
@@ -156,7 +157,7 @@ class InnoDB:
         if kind != self._wanted:
             yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")
         if self._several:
-            yield Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
+            yield KEEPS
         if self._server.own:
             yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
         else:

@@ -13,6 +13,7 @@ from dyno.engines._shared import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.cassandra import Cassandra, connected
+from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
 
 SYNC = "commitlog_sync"
@@ -116,7 +117,7 @@ class Cass:
         if not self.server.own:
             yield foreign.DECLARED
         elif self.server.survives:
-            yield Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
+            yield KEEPS
         elif self.server.count > 1:
             yield Caveat("node", "may lose what it acknowledged when one of its nodes dies for good, at any tier")
 

@@ -10,6 +10,7 @@ from typing import Any
 from dyno.engine import Nodes, Server
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen, foreign, given, namespace
+from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 from dyno.servers.standbys import Replicated
@@ -141,7 +142,7 @@ class Postgres:
             yield given.CAVEAT
         if self._server.own:
             if self._several and self._server.survives:
-                yield Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
+                yield KEEPS
             elif self._several:
                 yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")

@@ -86,8 +86,10 @@ def records(run: Run, told: Told) -> list[Record]:
 
 def _marks(run: Run, axis: Told) -> list[tuple[float, str]]:
     """What there is to be marked, where it is among the values of a parameter."""
-    names = axis.get("marks") or ()
-    measured_at = [cell.params.get(axis["name"]) for cell in run.cells] if names else []
+    names = axis.get("marks")
+    if not names:
+        return []
+    measured_at = [cell.params.get(axis["name"]) for cell in run.cells]
     values = [float(value) for value in measured_at if isinstance(value, (int, float))]
     told: dict[str, float] = {}
     for known in _facts(run).values():

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.report import heading, limits, words
-from dyno.report.charts import theme
+from dyno.report import limits, words
 from dyno.report.overview import Figure, Line, Overview, Place, Ranking
-from dyno.report.page.relative import BEYOND, Bar
+from dyno.report.page.relative import BEYOND, Bar, looks, measured
 from dyno.results import Run
 
 READS = (
@@ -42,8 +41,7 @@ def grid(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -
     """Of the place that the page begins with; None where the first picture says all of it."""
     if not views:
         return None
-    colours = theme.colours(heading.engines(run))
-    look = dict(zip(colours["domain"], colours["range"], strict=True))
+    look = looks(run)
     shown, rest = limits.first(views[0].engines, limits.BARS, "engines", "the table has more")
     lines, others = limits.first(views[0].lines, limits.PANELS, "phases", "the table has more")
     pictures = [_small(line, shown, ranked.get(line.at), look) for line in lines]
@@ -57,15 +55,9 @@ def _small(line: Line, engines: Sequence[str], ranking: Ranking | None, look: Ma
 
 
 def _bar(name: str, figure: Figure, ranking: Ranking | None, look: Mapping[str, str]) -> Bar:
-    written = figure.value + ("?" if figure.doubts and figure.valid else "")
-    bar = Bar(name, look[name], "", written, figure.verdict, None)
-    scale = 100 / BEYOND
-    if ranking is None or not figure.valid:
-        return bar
-    if name == ranking.best:
+    written, scale = figure.value + ("?" if figure.doubts and figure.valid else ""), 100 / BEYOND
+    if figure.valid and ranking is not None and name == ranking.best:
         return Bar(name, look[name], figure.standing, written, "", scale)
-    seen = ranking.seen[name].verdict if name in ranking.seen else None
-    if seen is None or seen.ratio is None or seen.low is None or seen.high is None:
-        return bar
-    at, low, high = (min(part * scale, 100.0) for part in (seen.ratio, seen.low, seen.high))
-    return Bar(name, look[name], "", written, figure.verdict, at, low, high, cut=seen.high * scale > 100)
+    seen = ranking.seen.get(name) if figure.valid and ranking is not None else None
+    bar = Bar(name, look[name], "", written, figure.verdict, None)
+    return measured(bar, seen.verdict if seen else None, scale)

@@ -57,10 +57,15 @@ class Picture:
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Of the first answers that compare something: as many as have room beside them."""
-    changing, colours = varying(run), theme.colours(heading.engines(run))
-    look = dict(zip(colours["domain"], colours["range"], strict=True))
+    changing, look = varying(run), looks(run)
     several = [found for found in words.called(run, names) if found.others]
     return [_picture(found, changing, look) for found in several[: limits.PICTURES]]
+
+
+def looks(run: Run) -> dict[str, str]:
+    """The colour of each engine."""
+    colours = theme.colours(heading.engines(run))
+    return dict(zip(colours["domain"], colours["range"], strict=True))
 
 
 def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) -> Picture:
@@ -70,14 +75,22 @@ def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) ->
     mark, ahead = words.ahead(found)
     name = found.best.asked
     bars = [Bar(name, look[name], mark, words.figure(1), "" if mark else "the best figures", scale)]
-    bars += [_bar(cell.asked, seen, look, mark * (cell.asked in ahead), scale) for cell, seen in shown]
+    bars += [
+        measured(Bar(cell.asked, look[cell.asked], mark * (cell.asked in ahead), *_words(seen), None), seen, scale)
+        for cell, seen in shown
+    ]
     return Picture(words.place(found, changing), tuple(bars), rest, scale)
 
 
-def _bar(name: str, seen: Verdict, look: Mapping[str, str], mark: str, scale: float) -> Bar:
-    bar = Bar(name, look[name], mark, words.figure(seen.ratio), words.verdict(seen), None)
-    if seen.ratio is None or seen.low is None or seen.high is None:
+def _words(seen: Verdict) -> tuple[str, str]:
+    """The figure, with its interval where there is one, and the verdict."""
+    reach = "" if seen.low is None else f" [{words.interval(seen)}]"
+    return words.figure(seen.ratio) + reach, words.verdict(seen)
+
+
+def measured(bar: Bar, seen: Verdict | None, scale: float) -> Bar:
+    """With its lengths, `scale` percent of the width to the fastest's; as it is where there is no interval."""
+    if seen is None or seen.ratio is None or seen.low is None or seen.high is None:
         return bar
-    low, high = seen.low * scale, seen.high * scale
-    figure = f"{bar.figure} [{words.interval(seen)}]"
-    return replace(bar, figure=figure, at=seen.ratio * scale, low=low, high=min(high, 100.0), cut=high > 100)
+    at, low, high = (min(part * scale, 100.0) for part in (seen.ratio, seen.low, seen.high))
+    return replace(bar, at=at, low=low, high=high, cut=seen.high * scale > 100)

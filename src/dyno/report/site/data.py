@@ -109,13 +109,14 @@ class Collection:
             "params": dict(cell.params),
         }
         by = _by(row)
+        told = speeds(row, by)
         moved = row.bandwidth if by is BANDWIDTH else row.throughput
         values = {
             "place": (at := _number(self._places, json.dumps(place, sort_keys=True))),
             "unit": MOVED if by is BANDWIDTH else row.unit,
             "version": row.version,
             "trials": len(row.samples),
-            "figure": _figure(row, by) if row.valid else None,
+            "figure": _figure(list(told.values()), by) if row.valid else None,
             "rate": None if moved is None else _rounded(moved.median),
             "open": by is RESPONSE,
             "throughput": _speeds(row, BANDWIDTH if by is BANDWIDTH else THROUGHPUT),
@@ -123,10 +124,9 @@ class Collection:
             "why": None if row.valid else row.why or "not measured",
             "remarks": [_number(self._remarks, remark) for remark in found.remarks()],
         }
-        if row.valid and entry.created and (told := list(speeds(row, by).values())):
-            self._series.setdefault(at, []).append(
-                _Point(entry.created, entry.machine, entry.name, by.inverse, median(told))
-            )
+        if row.valid and entry.created and told:
+            point = _Point(entry.created, entry.machine, entry.name, by.inverse, median(told.values()))
+            self._series.setdefault(at, []).append(point)
         return [values[name] for name in COLUMNS]
 
 
@@ -162,9 +162,8 @@ def _speeds(row: CellSummary, by: Metric) -> list[list[float]]:
     return [[block, _rounded(value)] for block, value in speeds(row, by).items()]
 
 
-def _figure(row: CellSummary, by: Metric) -> list[float | None] | None:
+def _figure(values: Sequence[float], by: Metric) -> list[float | None] | None:
     """What a history draws: the median over trials and its 95 % interval, of the throughput or of a time in ns."""
-    values = list(speeds(row, by).values())
     if not values:
         return None
     found = estimate.estimate([1 / value for value in values] if by.inverse else values)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dyno.engine import Engine
-from dyno.host.caches import caches
+from dyno.host.caches import Cache, caches
 from dyno.model import Fact, Phase
 from dyno.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
@@ -48,20 +48,20 @@ class MemoryWorkload(OnStore):
         """What the throughput counts are MB (10^6 bytes), or hops."""
         threads, size = self._job.clients, int(self._job.params["size_kib"]) << 10
         report = port.work(pattern, threads, size, limit_ns, self._job.seed)
-        facts: dict[str, Fact] = {"fits": _fits(size, threads)}
+        known = caches()
+        facts: dict[str, Fact] = {"fits": _fits(known, size, threads)}
         if pattern == CHASE:
             # Of each thread: they hop at the same time.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
-            facts |= {cache.name: cache.size_bytes >> 10 for cache in caches() if cache.name in CACHES}
+            facts |= {cache.name: cache.size_bytes >> 10 for cache in known if cache.name in CACHES}
         items = report.operations if pattern == CHASE else round((report.bytes or 0) / MB)
         return replace(report, items=items, facts={**report.facts, **facts})
 
 
-def _fits(size_bytes: int, threads: int) -> str | None:
+def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
     """The smallest cache that has room for it, as the kernel tells of them; of what CPUs share a thread has its part.
     None where the kernel tells of none."""
-    found = caches()
-    for cache in found:
+    for cache in known:
         if size_bytes * min(threads, cache.shared_by) <= cache.size_bytes:
             return f"{cache.name} ({cache.size_bytes >> 10} KiB)"
-    return "none" if found else None
+    return "none" if known else None
