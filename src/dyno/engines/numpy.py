@@ -16,7 +16,8 @@ class Compute(Functions):
 
         self._operations: Mapping[str, Callable[[Any], Any]] = {
             "avg": np.average,
-            "max": np.max,
+            # The array's own, as FPB calls it: `np.max` first asks what kind of array it has, 0.8 µs each time.
+            "max": lambda array: array.max(),
             "sin": np.sin,
             "sum": np.sum,
             # Along the rows it adds up one after the other, which numbers of 32 bits would not bear.
