@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
@@ -13,9 +14,12 @@ from dyno.cli import files
 from dyno.cli.console import output
 from dyno.model import UsageError
 from dyno.report import byplace
+from dyno.report.page import card
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.downloads import MOST_BYTES
 
+HEAD = 4_000
+"""Bytes of a page in which its picture is named."""
 _PRINTED = "to print it, open it in a browser"
 _DRAWN = "for a picture, see `dyno plot`"
 _DATA = "for the figures, see `dyno show`"
@@ -32,11 +36,16 @@ OTHERS = {
 @click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 @click.option(
+    "--url", metavar="URL", help="Where the page will be: links to it then have a picture, a .png beside FILE.html."
+)
+@click.option(
     "--by",
     type=click.Choice(["place"]),
     help="No page: a table of where from, where to, part by part. A place is called as its run file is.",
 )
-def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool, by: str | None) -> None:
+def command(
+    runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool, url: str | None, by: str | None
+) -> None:
     """Write one self-contained HTML page of the run files RUN.
 
     \b
@@ -45,17 +54,24 @@ def command(runs: tuple[Path, ...], path: str | None, overwrite: bool, show: boo
     dyno report paris.json tokyo.json --by place
     """
     if by is not None:
-        if path is not None or show:
-            raise UsageError("--by prints a table, and no page: leave -o and --open out")
+        if path is not None or show or url:
+            raise UsageError("--by prints a table, and no page: leave -o, --open and --url out")
         byplace.render([results.load(run) for run in runs], output())
         return
     page = path or str(runs[0].with_suffix(".html"))
     if show and files.is_output(page):
         raise UsageError("--open wants a file: leave -o - out")
+    if url and files.is_output(page):
+        raise UsageError("--url puts a picture beside the page: -o names a file")
     _may_write(page, overwrite)
     _is_page(page)
+    link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
+    if link:
+        _may_draw(picture, page, overwrite)
     loaded = [results.load(run) for run in runs]
-    content = build(loaded).encode()
+    content = build(loaded, link=link).encode()
+    if link:
+        files.save(picture, card.png(loaded[0]))
     files.save(page, content)
     if len(content) > MOST_BYTES:
         print(f"{page} has {len(content) / 1e6:.1f} MB: the results alone are that large", file=sys.stderr)
@@ -70,6 +86,16 @@ def _is_page(page: str) -> None:
     """Raises UsageError for a name that promises something else than a page."""
     if (suffix := Path(page).suffix.lower()) in OTHERS:
         raise UsageError(f"{page}: a report is one HTML page, not {suffix}: name a .html; {OTHERS[suffix]}")
+
+
+def _may_draw(picture: str, page: str, overwrite: bool) -> None:
+    """Raises UsageError where another picture than the page's would be replaced."""
+    named = f'/{quote(Path(picture).name)}"'.encode()
+    if not overwrite and Path(picture).exists() and named not in (files.opening(page, HEAD) or b""):
+        raise UsageError(
+            f"{picture} exists and is not the picture of {page}: --overwrite replaces it, -o names another"
+        )
+    files.check(picture)
 
 
 def _may_write(page: str, overwrite: bool) -> None:

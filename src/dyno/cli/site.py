@@ -11,6 +11,7 @@ import click
 from dyno.cli import files
 from dyno.cli.console import progress
 from dyno.model import UsageError
+from dyno.report.page import card
 from dyno.report.site import directory
 from dyno.report.site.build import build
 from dyno.report.site.find import find
@@ -26,7 +27,10 @@ from dyno.report.site.find import find
     metavar="DIR",
     help="Where the site goes.",
 )
-def command(runs: tuple[Path, ...], path: str) -> None:
+@click.option(
+    "--url", default="", metavar="URL", help="Where the site will be: links to its pages then have a picture."
+)
+def command(runs: tuple[Path, ...], path: str, url: str) -> None:
     """Write a static site over the run files RUN, and those in and below each DIR.
 
     \b
@@ -35,16 +39,18 @@ def command(runs: tuple[Path, ...], path: str) -> None:
     """
     if files.is_output(path):
         raise UsageError(f"-o {path}: a site is a directory; name one")
-    site = Path(path)
+    site, place = Path(path), url and f"{url.rstrip('/')}/"
+    if place:
+        card.check(place)
     directory.check(site)
     found = find(runs)
-    directory.write(site, _told(build(found, lambda why: print(f"passed over: {why}", file=sys.stderr))))
+    directory.write(site, _told(build(found, lambda why: print(f"passed over: {why}", file=sys.stderr), place)))
     print(site / "index.html")
 
 
-def _told(made: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _told(made: Iterable[tuple[str, str | bytes]]) -> Iterator[tuple[str, str | bytes]]:
     """Says on a terminal how far it is."""
     with progress().status("Reading the runs") as status:
-        for name, text in made:
+        for name, content in made:
             status.update(f"Made {name}")
-            yield name, text
+            yield name, content

@@ -17,6 +17,7 @@ from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
 from dyno.report.overviewtext import called
 from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills
+from dyno.report.page.card import Link
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
@@ -38,8 +39,9 @@ class Site:
     home: str
 
 
-def build(runs: Sequence[Run], site: Site | None = None) -> str:
-    """The whole page. Raises UsageError where a library is missing or a run file can't be read."""
+def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = None) -> str:
+    """The whole page; `link`: where it will be, and the picture of it. Raises UsageError where a library is missing
+    or a run file can't be read."""
     template, library = parts.template("page.html"), "" if site else parts.library()
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     alike = len({run.path.name for run in runs}) < len(runs)
@@ -72,6 +74,7 @@ def build(runs: Sequence[Run], site: Site | None = None) -> str:
             program=program,
             allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
             site=site,
+            link=link,
             dyno=__version__,
         )
         return OPENING + text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any
 
 from dyno import results
@@ -13,7 +14,7 @@ from dyno.report import units
 from dyno.report.charts import theme
 from dyno.report.jsontext import compact
 from dyno.report.page import build as page
-from dyno.report.page import downloads, parts
+from dyno.report.page import card, downloads, parts
 from dyno.report.site import chart
 from dyno.report.site.catalogue import Entry, entry
 from dyno.report.site.data import Collection
@@ -31,8 +32,11 @@ PROGRAMS = {
 TITLES = {"index": "Runs", "compare": "Compare", "history": "History"}
 
 
-def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterator[tuple[str, str]]:
-    """Every file of the site, as a path in it and a text. `passed_over` is told of each damaged run file that is in
+def build(
+    found: Sequence[Found], passed_over: Callable[[str], None], url: str = ""
+) -> Iterator[tuple[str, str | bytes]]:
+    """Every file of the site, as a path in it and what it holds. `url`: where the site will be; each run's page then
+    has a picture for links to it. `passed_over` is told of each damaged run file that is in
     none of it. Raises UsageError where a library is missing or a file that was named can't be read."""
     yield LIBRARY, parts.library()
     collection, entries, names = Collection(), list[Entry](), Names()
@@ -40,7 +44,9 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterato
         try:
             run = results.load(file.path)
             made = entry(run, names.take(file.path))
-            text = page.build([run], page.Site(f"../{LIBRARY}", "../index.html"))
+            link = card.link(url, made.page) if url else None
+            text = page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link)
+            picture = card.png(run) if link else b""
             collection.add(run, made)
         except UsageError as error:
             if file.named:
@@ -50,6 +56,8 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None]) -> Iterato
             continue
         entries.append(made)
         yield made.page, text
+        if link:
+            yield f"{PurePosixPath(made.page).parent}/{link.file}", picture
     if not entries:
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda made: made.created, reverse=True)

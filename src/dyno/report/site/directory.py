@@ -19,9 +19,9 @@ FRESH = ".dyno-site-new-"
 """Of a build that is going on: not yet in its place."""
 
 
-def write(directory: Path, files: Iterable[tuple[str, str]]) -> None:
-    """Puts files, each a path below the directory and a text, in the place of those of the build before; what else
-    is there stays. Raises UsageError for a directory that is not empty and not a site's."""
+def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
+    """Puts files, each a path below the directory and what it holds, in the place of those of the build before;
+    what else is there stays. Raises UsageError for a directory that is not empty and not a site's."""
     old, before = _made(directory), directory.exists()
     with _writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -31,10 +31,10 @@ def write(directory: Path, files: Iterable[tuple[str, str]]) -> None:
         fresh = Path(tempfile.mkdtemp(dir=directory, prefix=FRESH))
     try:
         new = []
-        for name, text in files:
+        for name, content in files:
             with _writing(directory):
                 (fresh / name).parent.mkdir(exist_ok=True)
-                (fresh / name).write_bytes(text.encode())
+                (fresh / name).write_bytes(content.encode() if isinstance(content, str) else content)
             new.append(name)
         with _undisturbed(), _writing(directory):
             _exchange(directory, fresh, old, new)
