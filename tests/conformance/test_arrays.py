@@ -5,15 +5,20 @@ and the checks against tables that are wrong, which is what they are for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from held import Options, Store, holds, specs, stores
+from needed import require
 
+from dyno import registry
+from dyno.engines.parquet import opener
 from dyno.model import Tier, Wrong
+from dyno.suite import Job
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.conformance import BRIEF, CHECKS
 from dyno.suites.arrays.port import NAMES, PORT, Change, Chunk
@@ -45,6 +50,24 @@ def test_gaps_name_checks_and_reasons() -> None:
     for spec in SPECS:
         assert all(gap.check in CHECKS and gap.reason for gap in spec.gaps)
     assert set(BRIEF) <= set(CHECKS)
+
+
+def test_parquet_keeps_a_few_of_its_files_open(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require(registry.engine("parquet").through(PORT))
+    monkeypatch.setattr(opener, "OPEN", 2)
+    spec = registry.engine("parquet")
+    asked = Job(spec, place, Tier.PROCESS, spec.resolve({}), {}, seed=1, clients=1)
+    with closing(asked.open(place)) as engine, closing(spec.ports[PORT].open(engine)) as arrays:
+        for first in range(0, 50, 10):
+            with arrays.writing(10) as write:
+                empty = {name: np.zeros(10, columns.dtype(name)) for name in NAMES}
+                write({**empty, "uid": np.arange(first + 1, first + 11, dtype="u8")})
+        for _ in range(2):
+            assert arrays.sum("uid") == sum(range(51))
+            assert list(arrays.slice(range(5, 45))["uid"]) == list(range(6, 46))
+            assert list(arrays.frame(("uid",))["uid"]) == list(range(1, 51))
+            opened = psutil.Process().open_files()
+            assert sum(file.path.endswith(".parquet") for file in opened) == 2
 
 
 # -- the checks themselves --------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ class Arrays:
 
     def __init__(self, engine: Parquet) -> None:
         self._engine = engine
-        self._parts, self._ends = list[Any](), [0]
+        self._parts, self._ends = list[Path](), [0]
         """The files, and the number of rows up to the end of each, and before the first."""
         for path in engine.parts():
-            self._opened(path)
+            self._add(path)
 
-    def _opened(self, path: Path) -> None:
-        self._parts.append(self._engine.open(path))
-        self._ends.append(self._ends[-1] + self._parts[-1].metadata.num_rows)
+    def _add(self, path: Path) -> None:
+        self._parts.append(path)
+        self._ends.append(self._ends[-1] + self._engine.open(path).metadata.num_rows)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
@@ -51,7 +51,7 @@ class Arrays:
             raise
         if writer is not None:
             writer.close()
-            self._opened(self._engine.commit(path))
+            self._add(self._engine.commit(path))
 
     def _next(self) -> Path:
         """Where the next file is written, under a name that is not yet its own."""
@@ -59,7 +59,8 @@ class Arrays:
 
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
         """All rows, a group at a time."""
-        for part in self._parts:
+        for path in self._parts:
+            part = self._engine.open(path)
             for group in range(part.num_row_groups):
                 yield part.read_row_group(group, columns=list(names))
 
@@ -79,15 +80,16 @@ class Arrays:
         import pyarrow
 
         found = []
-        for part, start, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
+        for path, start, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
             if start < rows.stop and rows.start < stop:
+                part = self._engine.open(path)
                 found.append(_sliced(part, max(rows.start - start, 0), min(rows.stop, stop) - start))
         return columns.of_table(pyarrow.concat_tables(found))
 
     def frame(self, names: Sequence[str]) -> Any:
         import pyarrow
 
-        tables = [part.read(columns=list(names)) for part in self._parts]
+        tables = [self._engine.open(path).read(columns=list(names)) for path in self._parts]
         return pyarrow.concat_tables(tables).select(list(names)).to_pandas()
 
     def update(self, change: Change) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dyno.engines._shared.flushing import flush
 from dyno.model import Caveat, Tier, Value
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A file is written under another name, and gets its own when it is whole.
     Tier.PROCESS: {"flush": "none"},
     Tier.POWER: {"flush": "fsync"},
 }
+OPEN = 256
+"""Files that are kept open: a process may have 1,024 by default, and a store may have more."""
 SUFFIX, DIRECTORY = ".parquet", "variables.json"
 
 
@@ -25,14 +28,19 @@ class Parquet:
         self.home, self.flushed, self.options = home, tier is Tier.POWER, options
         for left in home.glob(f"*{SUFFIX}.new"):
             left.unlink()
-        self._opened: list[Any] = []
+        self._opened = OrderedDict[Path, Any]()
 
     def open(self, path: Path) -> Any:
-        """A file of samples or rows, until the engine is closed."""
+        """A file of samples or rows. It stays open until `OPEN` others were asked for after it."""
+        if path in self._opened:
+            self._opened.move_to_end(path)
+            return self._opened[path]
         from pyarrow.parquet import ParquetFile
 
-        found = ParquetFile(path, memory_map=bool(self.options["mmap"]))
-        self._opened.append(found)
+        found = self._opened[path] = ParquetFile(path, memory_map=bool(self.options["mmap"]))
+        if len(self._opened) > OPEN:
+            _, oldest = self._opened.popitem(last=False)
+            oldest.close(force=True)
         return found
 
     def commit(self, new: Path) -> Path:
@@ -46,7 +54,7 @@ class Parquet:
         return path
 
     def close(self) -> None:
-        for part in self._opened:
+        for part in self._opened.values():
             part.close(force=True)
         self._opened.clear()
 
