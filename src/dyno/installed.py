@@ -11,7 +11,6 @@ import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -89,7 +88,10 @@ def _extra(requirement: str) -> list[str]:
     if found is None:
         return [requirement]
     mark = re.compile(rf"""extra\s*==\s*["']{found[1]}["']""")
-    with suppress(PackageNotFoundError):
+    # Slow to import, and wanted by few.
+    from importlib.metadata import requires
+
+    with suppress(ModuleNotFoundError):
         declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
         return [name.strip() for name, _, where in declared if mark.search(where)] or [requirement]
     return [requirement]

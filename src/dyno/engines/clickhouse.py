@@ -6,7 +6,6 @@ ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inser
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from dyno.settings import Setting, integer
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import Batch, Buckets, Samples
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A part is written under another name, and gets its own when it is whole. What would flush it, the setting

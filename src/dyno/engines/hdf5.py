@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import NAMES, Change, Chunk
+from dyno.versions import version
 
 COUNT = "rows"
 """The attribute that says how many there are."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from dyno.servers.influxdb import KIND, OURS, InfluxDB, missing
 from dyno.settings import Setting, choice
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a

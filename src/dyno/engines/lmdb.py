@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from dyno.ports.ordered_kv import Entry
 from dyno.settings import Setting, integer, yes_no
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.versions import version
 
 GIB = 1 << 30
 # More than there can be clients; LMDB's default of 126 is less.

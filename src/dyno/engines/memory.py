@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.model import Caveat, Tier, Value
 from dyno.ports.ordered_kv import Entry
 from dyno.ports.overlay import Overlay, Pending, overlay
+from dyno.versions import version
 
 
 class Memory:

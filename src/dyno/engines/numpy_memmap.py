@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dyno.engines._shared.flushing import flush, replace
 from dyno.engines._shared.layouts import LAYOUT, Held
 from dyno.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # What is written to a shared mapping is the kernel's at once, and stays when the process goes.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dyno.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.versions import version
 
 
 class Memory:

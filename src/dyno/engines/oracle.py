@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dyno.servers.foreign import URL, Foreign
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Batch
 from dyno.suites.series.table import Reading
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Its default: a commit waits until the log is written.

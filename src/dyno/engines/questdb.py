@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +22,7 @@ from dyno.servers.loopback import Address
 from dyno.servers.questdb import OURS, PACKAGES, PROGRAM, QuestDB, missing
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.versions import version
 
 MODE = "cairo.commit.mode"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

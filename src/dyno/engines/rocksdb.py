@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib.metadata import version
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from dyno.servers import given
 from dyno.settings import Setting, choice, integer
 from dyno.suites.series import samples
 from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.versions import version
 
 MIB = 1 << 20
 

@@ -15,7 +15,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from dyno.servers.victoriametrics import KIND, OURS, VictoriaMetrics, missing, p
 from dyno.settings import Setting, integer
 from dyno.suites.series import samples
 from dyno.suites.series.port import Array, Batch, Buckets, Samples
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # What was taken in waits in memory for up to some seconds, and there is no log of it.

@@ -10,7 +10,6 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from dyno.servers.zeo import ZEO
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # FileStorage, be it ZEO's, flushes each commit before it is acknowledged, and nothing switches that off.

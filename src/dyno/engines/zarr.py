@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import CHUNK_ROWS, NAMES, Change, Chunk
+from dyno.versions import version
 
 COUNT = "rows"
 """The attribute that says how many there are."""

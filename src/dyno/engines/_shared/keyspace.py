@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.redis import OURS, Program, Redis
 from dyno.settings import Setting, choice
+from dyno.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"appendonly": "no"},

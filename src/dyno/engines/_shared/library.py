@@ -4,7 +4,6 @@ imports nothing, so that the import is in the time of what opens it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.model import Absent, Caveat, Tier, Value
 from dyno.settings import Setting, integer
 from dyno.suites.compute.port import GRID, X, Y
+from dyno.versions import version
 
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
@@ -49,7 +49,7 @@ def of(title: str, *distributions: str) -> type[Library]:
             for name in distributions:
                 try:
                     found.append(version(name))
-                except PackageNotFoundError:
+                except ModuleNotFoundError:
                     found.append("of unknown version")
             rest = [f"{name} {told}" for name, told in zip(distributions[1:], found[1:], strict=True)]
             return f"{title} {found[0]}" + (f" ({', '.join(rest)})" if rest else "")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from dyno.model import Refused
 from dyno.passwords import concealed
 from dyno.servers import foreign
+from dyno.versions import version
 
 CLIENTS = ("pymysql", "c")
 PORT = 3306

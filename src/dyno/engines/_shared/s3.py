@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from dyno.model import Refused, Value
 from dyno.passwords import concealed
 from dyno.servers import namespace
 from dyno.settings import Setting, choice
+from dyno.versions import version
 
 CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs by itself")

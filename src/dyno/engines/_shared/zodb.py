@@ -6,13 +6,13 @@ What is done with the database may not be put here: that is the suite's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dyno.engine import Seldom
 from dyno.model import Caveat, Value
 from dyno.settings import Setting, choice
+from dyno.versions import version
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.cassandra import Cassandra, connected
 from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
+from dyno.versions import version
 
 SYNC = "commitlog_sync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from dyno.model import Caveat, Tier, Value
+from dyno.versions import version
 
 
 def _told() -> bool:
     """Whether this DuckDB is told whether to flush: before 2.0 it had no setting for it, and flushed every commit."""
     try:
         return int(version("duckdb").split(".")[0]) >= 2
-    except (PackageNotFoundError, ValueError):
+    except (ModuleNotFoundError, ValueError):
         return True
 
 

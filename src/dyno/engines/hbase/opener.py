@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.hbase import PROGRAM, HBase, connected
+from dyno.versions import version
 
 SYNC = "hbase.wal.hsync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

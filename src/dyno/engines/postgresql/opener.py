@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.postgresql import PostgreSQL
 from dyno.servers.standbys import Replicated
+from dyno.versions import version
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

@@ -10,12 +10,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 
 from dyno import installed
 from dyno.model import Value
 from dyno.settings import nearest
+from dyno.versions import version
 
 INSTALL = installed.extra("compression")
 Compress = Callable[[bytes], bytes]

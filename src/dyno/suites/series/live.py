@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time_ns, sleep, time_ns
@@ -29,6 +28,7 @@ from dyno.suites.series.ioc import database, names
 from dyno.suites.series.machine import SECOND
 from dyno.suites.series.port import Batch, Series
 from dyno.suites.series.samples import Digest
+from dyno.versions import version
 
 MODULES = ("softioc", "p4p")
 INSTALL = installed.extra("epics")
