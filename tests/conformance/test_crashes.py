@@ -79,6 +79,18 @@ def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
     assert rows[0]["cut"]["seldom"] == 10
 
 
+def test_one_that_the_time_does_not_last_for_is_crashed_less_often(shell: Shell) -> None:
+    able("sqlite", "lmdb")
+    asked = ("sqlite,lmdb", "--tier", "power", "--kills", 100_000, "--states", 100_000, "--within", "8s")
+    for row in crashed(shell, *asked, status=0):
+        assert all(0 < row[way]["count"] < 100_000 for way in ("killed", "cut", "recovery", "birth"))
+        (note,) = row["notes"]
+        assert note.startswith(f"as often as the time allowed: killed {row['killed']['count']:,} of 100,000, cut ")
+    # The kills and states are the same.
+    (row,) = crashed(shell, "sqlite", "--tier", "power", "--kills", 1, "--states", 5, "--within", "1m", status=0)
+    assert row["cut"]["count"] == 5 and row["notes"] == []
+
+
 def test_a_rollback_journal_whose_removal_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
     able("sqlite")
     (row,) = crashed(shell, "careless-sqlite", "--kills", "2", "--states", "60", status=1)

@@ -37,8 +37,8 @@ def start() -> Iterator[Start]:
     """Starts a program, and gives it with the number that it prints."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(program: str) -> tuple[subprocess.Popen[str], int]:
-        words = [sys.executable, "-c", program]
+    def run(program: str, *arguments: str) -> tuple[subprocess.Popen[str], int]:
+        words = [sys.executable, "-c", program, *arguments]
         started.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         out = started[-1].stdout
         assert out is not None
@@ -49,6 +49,18 @@ def start() -> Iterator[Start]:
         strays.kill(strays.family(process.pid))
         with process:
             pass
+
+
+CHANGING = """
+import os, sys
+print(0, flush=True)
+while True:
+    for number in range(100):
+        os.makedirs(f"{sys.argv[1]}/{number}/part")
+    for number in range(100):
+        os.rmdir(f"{sys.argv[1]}/{number}/part")
+        os.rmdir(f"{sys.argv[1]}/{number}")
+"""
 
 
 @pytest.fixture
@@ -183,3 +195,14 @@ def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, syst
     # Removed, it would go with its last user.
     library.shmdt(ctypes.c_void_p(address))
     assert there(segment)
+
+
+def test_who_changes_the_directory_meanwhile_is_no_trouble(start: Start, home: Path) -> None:
+    """As an embedded engine does until it is killed, which merges what it has."""
+    server, _ = start(FAMILY)
+    strays.record(home, server.pid)
+    start(CHANGING, str(home.parent))
+    for _ in range(300):
+        assert [found.pid for found in strays.recorded(home.parent)] == [server.pid]
+    strays.clear(home.parent)
+    assert server.wait() == -signal.SIGKILL

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from dyno import places
+from dyno import places, quantities
 from dyno.cli import files, words
 from dyno.cli.console import output, progress, tell
-from dyno.cli.lists import split
+from dyno.cli.lists import Quantity, split
 from dyno.crash import device, known, results
 from dyno.crash.model import MODELS
 from dyno.crash.rows import WRONG, Asked, Row, claims, rows
@@ -36,6 +36,12 @@ from dyno.run import work
     "--model", type=click.Choice(MODELS), default=MODELS[0], show_default=True, help="What a file system may lose."
 )
 @click.option("--device", type=click.Choice(list(device.SYSTEMS)), help="Cut a disk with it too, as root.")
+@click.option(
+    "--within",
+    type=Quantity(quantities.seconds, 1),
+    metavar="TIME",
+    help="Of slow engines fewer kills and states, so that all takes no longer than about this.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all that is drawn.")
 @click.option("--untraced", is_flag=True, help="Leave out the trace of system calls.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Where the result goes as JSON.")
@@ -52,7 +58,14 @@ def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
     wanted = claims(split(engines), given["tier"])
     keep = None if given["keep"] is None else files.directory(str(given["keep"])).resolve()
     asked = Asked(
-        given["kills"], given["states"], given["model"], given["seed"], not given["untraced"], keep, given["device"]
+        given["kills"],
+        given["states"],
+        given["model"],
+        given["seed"],
+        not given["untraced"],
+        keep,
+        given["device"],
+        given["within"],
     )
     if asked.device is not None:
         if why := device.unavailable(asked.device):
@@ -61,7 +74,7 @@ def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
     path = None if given["path"] is None else files.run_file(given["path"])
     if path is not None:
         started = {"seed": asked.seed, "kills": asked.kills, "states": asked.states, "model": asked.model}
-        started["device"] = asked.device
+        started |= {"device": asked.device, "within": asked.within}
         results.create(path, {**started, "started": round(time.time())}, given["overwrite"])
     found: list[Row] = []
     root = root or work.default_root()

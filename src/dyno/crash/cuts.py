@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from dyno.crash.allowed import Allowed
 from dyno.crash.judged import HANG, REFUSED, Judgement
 from dyno.crash.kills import Failed
 from dyno.crash.model import State, draws, shrink
@@ -27,6 +28,9 @@ RECOVERIES = 10
 """States of which the recovery is recorded and cut, at most; as many states of each are judged."""
 RECORD_SECONDS = 600.0
 WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED = "cut", "recovery", "birth", "device"
+RUNNING, RECOVERING = 0.6, 0.6
+"""The share of the time for cuts that those have while it commits; and of the rest, those while it recovers."""
+FOR_EVER = Allowed()
 WAYS = (WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED)
 
 
@@ -157,28 +161,40 @@ class Bench:
         return replaced(made, header=replace(made.header, acknowledged=state.acknowledged, begun=state.begun))
 
 
-def cuts(bench: Bench, made: Recorded, model: str, count: int, seed: int) -> Iterator[Cut]:
+def cuts(
+    bench: Bench, made: Recorded, model: str, count: int, seed: int, allowed: Allowed = FOR_EVER
+) -> Iterator[Cut]:
     """Cuts at `count` states while it commits, and then at some while it recovers from some of these, and at some
-    while it is born. Raises Failed."""
+    while it is born; at fewer, and at one of each at least, where that is all that the time allows. Raises Failed."""
     sound: list[State] = []
-    for cut in judgements(bench, made.record, WHEN_RUNNING, draws(made.record, model, seed, count)):
+    for cut in judgements(
+        bench, made.record, WHEN_RUNNING, draws(made.record, model, seed, count), allowed.part(RUNNING)
+    ):
         if cut.judgement.sound:
             sound.append(cut.state)
         yield cut
     few = max(1, count // 20)
     some = min(RECOVERIES, few)
+    recovering = allowed.part(RECOVERING)
     for number, state in enumerate(sound[:: max(1, len(sound) // some)][:some]):
+        if number and recovering.over:
+            break
         if (again := bench.recovery(state)) is not None:
-            yield from judgements(bench, again, WHEN_RECOVERING, draws(again, model, seed + number, few, birth=True))
+            states = draws(again, model, seed + number, few, birth=True)
+            yield from judgements(bench, again, WHEN_RECOVERING, states, recovering)
     if bench.born:
         yield from judgements(
-            bench, made.record, WHEN_BORN, draws(made.record, model, seed, max(1, count // 4), birth=True)
+            bench, made.record, WHEN_BORN, draws(made.record, model, seed, max(1, count // 4), birth=True), allowed
         )
 
 
-def judgements(bench: Bench, record_: Record, when: str, states: Iterator[State]) -> Iterator[Cut]:
-    """Of each state, what it was found to be."""
-    for state in states:
+def judgements(
+    bench: Bench, record_: Record, when: str, states: Iterator[State], allowed: Allowed = FOR_EVER
+) -> Iterator[Cut]:
+    """Of each state, what it was found to be: of the first, and of others while that is allowed."""
+    for number, state in enumerate(states):
+        if number and allowed.over:
+            return
         yield Cut(when, bench.judged(state), state.acknowledged, state.begun, state.kind, state, record_)
 
 

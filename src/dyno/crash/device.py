@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from dyno import installed, interpreters
+from dyno.crash.allowed import Allowed
 from dyno.crash.cuts import COMMITS, RECORD_SECONDS, WHEN_MOUNTED, Bench, Cut, Recorded, Unreadable, judgements
 from dyno.crash.disk import NAME
 from dyno.crash.kills import Failed
@@ -185,10 +186,10 @@ class Device(Bench):
         return [f"all that {self._system} had written was there: the rest was in the kernel's memory, with no flush"]
 
 
-def cuts(bench: Device, made: Recorded, count: int, seed: int) -> Iterator[Cut]:
+def cuts(bench: Device, made: Recorded, count: int, seed: int, allowed: Allowed) -> Iterator[Cut]:
     """Cuts of the disk's power at `count` states. A page of a disk is lost or kept whatever the file system's name:
     each model says the same of it."""
-    return judgements(bench, made.record, WHEN_MOUNTED, draws(made.record, "ext4", seed, count))
+    return judgements(bench, made.record, WHEN_MOUNTED, draws(made.record, "ext4", seed, count), allowed)
 
 
 def _events(path: Path) -> list[Event]:

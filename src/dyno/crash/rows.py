@@ -14,6 +14,7 @@ from typing import Any
 
 from dyno import registry
 from dyno.crash import cuts, device, recorder
+from dyno.crash.allowed import Allowed
 from dyno.crash.judged import HANG, OK, PROMISES
 from dyno.crash.kills import Failed, Kill, kills
 from dyno.crash.store import Target
@@ -31,6 +32,8 @@ WRONG = (BROKEN, FAILED)
 LEAST_SELDOM = 3
 """That an engine must have done what it does seldom in a record, or else its cuts prove too little."""
 KILLED = "killed"
+KILLING = 0.3
+"""The share of a row's time that its kills have, where it is cut as well."""
 MOST_HANGS = 5
 """Of one record: each takes minutes."""
 
@@ -49,6 +52,8 @@ class Asked:
     keep: Path | None = None
     device: str | None = None
     """A file system of `device.SYSTEMS`, on which it is cut too."""
+    within: float | None = None
+    """Seconds that all rows may take together: each has the same share, and what those before it left."""
 
 
 @dataclass
@@ -132,6 +137,7 @@ def claims(engines: Sequence[str], tier: str | None) -> list[Claim]:
 def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Tell) -> Iterator[Row]:
     """One row after the other, each in a directory of its own below `work`; `fast` is one in which states are built,
     in memory where there is such a place."""
+    allowed = Allowed.seconds(asked.within)
     for number, claim in enumerate(wanted, 1):
         row, place, states = Row(claim, asked.model), work / f"{number}", fast / f"{number}"
 
@@ -143,7 +149,7 @@ def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Te
             # A server may run as a user who must get through here.
             each.chmod(0o755)
         try:
-            _fill(row, asked, place, states, doing)
+            _fill(row, asked, place, states, doing, allowed.part(1 / (len(wanted) - number + 1)))
         except Failed as error:
             row.verdict, row.why = FAILED, harmless(str(error), keep="")
         finally:
@@ -153,7 +159,7 @@ def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Te
         yield row
 
 
-def _fill(row: Row, asked: Asked, place: Path, states: Path, tell: Tell) -> None:
+def _fill(row: Row, asked: Asked, place: Path, states: Path, tell: Tell, allowed: Allowed) -> None:
     claim = row.claim
     if (why := _unjudged(claim)) is not None:
         row.why = why
@@ -163,12 +169,15 @@ def _fill(row: Row, asked: Asked, place: Path, states: Path, tell: Tell) -> None
         tell("system calls")
         (proof,) = flushes.proofs([claim], place)
         row.traced = proof.verdict
+    cut = asked.states > 0 and "cut" in PROMISES[claim.tier]
     if asked.kills:
-        _kill(row, target, place / "kills", asked, tell)
-    if asked.states and "cut" in PROMISES[claim.tier]:
-        _cut(row, target, place / "cuts", states / "cuts", asked, tell)
-        if asked.device is not None:
-            _mount(row, target, place / "device", states / "device", asked, tell)
+        _kill(row, target, place / "kills", asked, tell, allowed.part(KILLING if cut else 1))
+    if cut:
+        mounted = asked.device is not None
+        _cut(row, target, place / "cuts", states / "cuts", asked, tell, allowed.part(0.5 if mounted else 1))
+        if mounted:
+            _mount(row, target, place / "device", states / "device", asked, tell, allowed)
+    row.notes += _fewer(row, asked)
     _conclude(row, asked)
 
 
@@ -190,7 +199,7 @@ def _target(claim: Claim, seed: int) -> Target:
     return Target(cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), seed)
 
 
-def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell) -> None:
+def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
     place.mkdir()
     place.chmod(0o755)
     tally = row.tally(KILLED)
@@ -203,9 +212,11 @@ def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell) -> No
         tally.seldom += kill.seldom
         row.heard(kill.told)
         tell(f"{number} of {asked.kills} kills")
+        if allowed.over:
+            return
 
 
-def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell) -> None:
+def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
     if (why := recorder.unavailable()) is not None:
         row.notes.append(f"not cut: {why}")
         return
@@ -219,10 +230,10 @@ def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell
         row.tally(cuts.WHEN_RUNNING).seldom = made.seldom
         row.notes += [f"refused {call}: it had to do without" for call in made.record.refused]
         row.notes += [f"not in the record: {what}" for what in made.record.unseen]
-        _judge(row, bench, cuts.cuts(bench, made, asked.model, asked.states, asked.seed), asked, tell)
+        _judge(row, bench, cuts.cuts(bench, made, asked.model, asked.states, asked.seed, allowed), asked, tell)
 
 
-def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell) -> None:
+def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
     """Cut on a file system of the kernel's."""
     assert asked.device is not None
     for each in (place, states):
@@ -234,8 +245,17 @@ def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, te
         made = bench.workload()
         row.heard(made.told)
         row.tally(cuts.WHEN_MOUNTED).seldom = made.seldom
-        _judge(row, bench, device.cuts(bench, made, asked.states, asked.seed), asked, tell)
+        _judge(row, bench, device.cuts(bench, made, asked.states, asked.seed, allowed), asked, tell)
     row.notes += _compared(row, asked)
+
+
+def _fewer(row: Row, asked: Asked) -> Iterator[str]:
+    """What the time did not allow."""
+    wanted = {KILLED: asked.kills, cuts.WHEN_RUNNING: asked.states, cuts.WHEN_MOUNTED: asked.states}
+    cut = {way: row.tallies[way].count for way in wanted if way in row.tallies}
+    if asked.within is not None and (fewer := [way for way, count in cut.items() if count < wanted[way]]):
+        told = ", ".join(f"{way} {cut[way]:,} of {wanted[way]:,}" for way in fewer)
+        yield f"as often as the time allowed: {told}"
 
 
 def _compared(row: Row, asked: Asked) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import below
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, loopback, namespace
 from dyno.servers.clickhouse import KIND, PROFILE, ClickHouse, missing

@@ -15,8 +15,8 @@ from time import perf_counter_ns as now
 from urllib.parse import quote, unquote
 
 from dyno.engine import EngineSpec, PortSpec
-from dyno.engines._shared import below
 from dyno.engines._shared.pool import Pool
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import Answer, Ask, NoObject

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import below, namedsamples
+from dyno.engines._shared import namedsamples
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign

@@ -9,6 +9,7 @@ from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
+from dyno.host import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen, foreign, given, mongo, namespace
 from dyno.servers.foreign import URL, Foreign
@@ -76,7 +77,9 @@ class Mongo:
 
     def files(self) -> Iterable[Path]:
         """Of its collection and indexes. The journal and the oplog are beside them, and those of other databases."""
-        return (self._server.data / self._name).rglob("*.wt") if self._server.own else ()
+        if not self._server.own:
+            return ()
+        return [path for path in below.each(self._server.data / self._name) if path.suffix == ".wt"]
 
     def caveats(self) -> Iterable[Caveat]:
         if not self._options["transactions"]:

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import below, namedsamples
+from dyno.engines._shared import namedsamples
+from dyno.host import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign

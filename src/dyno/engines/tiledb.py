@@ -9,6 +9,7 @@ from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared.pieces import Pieces
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays import columns
@@ -69,7 +70,7 @@ class TileDB:
         return {"tile_rows": int(schema.domain.dim(0).tile), "compression": filters or "none"}
 
     def files(self) -> Iterable[Path]:
-        return [path for path in self._path.rglob("*") if path.is_file()]
+        return below.files(self._path)
 
     def caveats(self) -> Iterable[Caveat]:
         return ()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, Gap, PortSpec, Server
-from dyno.engines._shared import below
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign

@@ -10,6 +10,7 @@ from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared.pieces import Pieces
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays import columns
@@ -74,7 +75,7 @@ class Zarr:
         }
 
     def files(self) -> Iterable[Path]:
-        return [path for path in self._path.rglob("*") if path.is_file()]
+        return below.files(self._path)
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("no-transactions", "has no transactions: a crash in the middle of an update leaves a part of it")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from dyno.host import below
 from dyno.host.process import running
 
 RECORD = "dyno-server.json"
@@ -35,18 +36,22 @@ def forget(home: Path) -> None:
 
 def recorded(root: Path) -> list[psutil.Process]:
     """The servers that are recorded in `root` or below, and still there."""
-    return [process for file in root.rglob(RECORD) if (process := _of(file)[1])]
+    return [process for file in _records(root) if (process := _of(file)[1])]
 
 
 def clear(root: Path) -> None:
     """Ends every server that is recorded in `root` or below."""
-    for file in root.rglob(RECORD):
+    for file in _records(root):
         pid, process = _of(file)
         if process is not None:
             kill(family(process.pid))
         elif pid is not None:
             _remove_segments({pid})
         file.unlink(missing_ok=True)
+
+
+def _records(root: Path) -> list[Path]:
+    return [file for file in below.each(root) if file.name == RECORD]
 
 
 def _of(file: Path) -> tuple[int | None, psutil.Process | None]:

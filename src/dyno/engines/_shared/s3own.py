@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dyno.engines._shared import below, s3
+from dyno.engines._shared import s3
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 
 FLUSHES = "flushes"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Seldom
+from dyno.host import below
 from dyno.model import Caveat, Value
 from dyno.settings import Setting, choice
 from dyno.versions import version
@@ -97,6 +98,6 @@ def files(*places: Path) -> Iterable[Path]:
 
 def _at(place: Path) -> Iterator[Path]:
     if place.is_dir():
-        yield from (path for path in place.rglob("*") if path.is_file())
+        yield from below.each(place)
     else:
         yield from place.parent.glob(f"{place.name}*")

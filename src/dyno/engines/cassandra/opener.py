@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Server
-from dyno.engines._shared import below
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.cassandra import Cassandra, connected

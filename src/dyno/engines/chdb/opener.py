@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.versions import version
 
@@ -57,7 +58,7 @@ class ChDB:
         """Of the parts that hold the data now: those that were merged into others stay for some minutes, and what the
         server logs and knows of itself is beside them."""
         told = self._one(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
-        return [path for part in told.splitlines() for path in Path(part).rglob("*") if path.is_file()]
+        return below.files(*map(Path, told.splitlines()))
 
     def caveats(self) -> Iterable[Caveat]:
         return ()
