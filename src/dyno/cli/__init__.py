@@ -25,9 +25,9 @@ COMPLETING = "_DYNO_COMPLETE"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
-READING = {"show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
-"""Commands that only read run files: of a large one they make millions of objects, and next to no cycles of them. The
-collector that looks for cycles after every 700 took a quarter of their time."""
+READING = {"list", "show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
+"""Commands that only read declarations, or run files: of a large one they make millions of objects, and next to no
+cycles of them. The collector that looks for cycles after every 700 took a quarter of their time."""
 SELDOM = 1_000_000
 # Name to module and what it does: a command is imported when it is asked for, and not to be listed.
 COMMANDS = {

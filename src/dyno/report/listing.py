@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.engine import EngineSpec
 from dyno.model import Tier
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.settings import Setting
 from dyno.suite import Suite
 
@@ -23,37 +22,34 @@ Through = Mapping[str, EngineSpec]
 
 def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
     """The suites; with `whole`, their phases, parameters and presets too."""
-    table = _table("suite", "what it asks")
     listed = list(found)
-    for suite in listed:
-        table.add_row(suite.name, suite.title)
-    console.print(table)
+    _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in listed], console)
     for suite in listed if whole else ():
         console.print(Text(f"\n{suite.name}: phases", "bold"))
-        phases = _table("phase", "what it does", "counts", "how it is checked")
-        for phase in suite.phases:
-            phases.add_row(phase.name, phase.title, f"{phase.unit}s", phase.checked)
-        console.print(phases)
+        phases = [(phase.name, phase.title, f"{phase.unit}s", phase.checked) for phase in suite.phases]
+        _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
         console.print(Text(f"\n{suite.name}: parameters (-p NAME=VALUE[,VALUE...])", "bold"))
-        console.print(_settings(suite.params))
+        _settings(suite.params, console)
         console.print(Text(f"\n{suite.name}: presets (--preset NAME)", "bold"))
-        presets = _table("preset", "parameters", "samples", "budget of a phase")
-        for name, preset in suite.presets.items():
-            presets.add_row(name, units.params(preset.params), str(preset.samples), f"{preset.budget:g} s")
-        console.print(presets)
+        presets = [
+            (name, units.params(preset.params), str(preset.samples), f"{preset.budget:g} s")
+            for name, preset in suite.presets.items()
+        ]
+        _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
 
 
 def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console, whole: bool) -> None:
     """The engines, and what they are known not to do; with `whole`, their options too."""
     console.print()
-    table = _table("engine", "what it is", "suites", "tiers", "clients", "here")
     alike = {spec.name: _alike(spec, served[spec.name]) for spec in found}
+    rows, styles = list[Sequence[str]](), dict[str, str]()
     for spec in found:
         for at, (suites_, through, (state, style)) in enumerate(alike[spec.name]):
             tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
             name, title = ("", "") if at else (spec.name, spec.title)
-            table.add_row(name, title, ", ".join(suites_), tiers, through.clients, Text(state, style))
-    console.print(table)
+            rows.append((name, title, ", ".join(suites_), tiers, through.clients, state))
+            styles[state] = style
+    _table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
     every = [through for each in alike.values() for _, through, _ in each]
     if any(DECLARED in _tier(spec, tier) for spec in every for tier in spec.tiers):
@@ -67,7 +63,7 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console:
     for spec in found if whole else ():
         for name, options in _options(spec):
             console.print(Text(f"\n{name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
-            console.print(_settings(options))
+            _settings(options, console)
 
 
 def _alike(spec: EngineSpec, served: Through) -> list[tuple[list[str], EngineSpec, tuple[str, str]]]:
@@ -113,15 +109,17 @@ def _state(spec: EngineSpec) -> tuple[str, str]:
     return "ready", "green"
 
 
-def _settings(settings: Iterable[Setting]) -> Table:
-    table = _table("name", "default", "what it is")
-    for setting in settings:
-        table.add_row(setting.name, str(setting.default) or "–", setting.help)
-    return table
+def _settings(settings: Iterable[Setting], console: Console) -> None:
+    rows = [(setting.name, str(setting.default) or "–", setting.help) for setting in settings]
+    _table(("name", "default", "what it is"), rows, console)
 
 
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for place, head in enumerate(heads):
-        table.add_column(head, no_wrap=place == 0, style="bold" if place == 0 else "")
-    return table
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
+) -> None:
+    """`styles`: of a cell, by its text."""
+    columns = [
+        grid.Column(head, left=True, folds=place > 0, style="" if place else "bold")
+        for place, head in enumerate(heads)
+    ]
+    grid.render(columns, rows, console, marks=styles)

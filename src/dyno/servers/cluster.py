@@ -7,7 +7,6 @@ What a node is (its program, its settings, how it finds the others) may not be p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -53,6 +52,9 @@ class Cluster(Nodes, Generic[Node]):
 
     def _all(self, how: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
         """At once: each takes its time to come to an end."""
+        # It brings logging along, which lists of engines do without.
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(how, self.nodes if nodes is None else nodes))
 

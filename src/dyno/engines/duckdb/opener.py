@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from dyno.versions import version
 
 def _told() -> bool:
     """Whether this DuckDB is told whether to flush: before 2.0 it had no setting for it, and flushed every commit."""
-    try:
-        return int(version("duckdb").split(".")[0]) >= 2
-    except (ModuleNotFoundError, ValueError):
-        return True
+    found = find_spec("duckdb")
+    # By the name of the directory that says so: to import what reads it takes longer than this and all like it.
+    beside = Path(found.origin).parents[1].glob("duckdb-[0-9]*.dist-info") if found and found.origin else ()
+    numbers = [int(path.name.removeprefix("duckdb-").split(".")[0]) for path in beside]
+    return not numbers or numbers[0] >= 2
 
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
