@@ -41,7 +41,7 @@ class Child:
     to a file: its last line is told where it ends by itself."""
 
     def __init__(self, target: Target, module: str, home: Path, *arguments: str) -> None:
-        self._home, self._buffer = home, b""
+        self._home, self._buffer, self._serves = home, b"", target.spec.server is not None
         self._said = home.parent / f"{module}.log"
         reading, writing = os.pipe()
         self._lines = reading
@@ -89,6 +89,12 @@ class Child:
     def kill(self) -> None:
         """SIGKILL to the server that it has started, if any, which is the engine's own process, and then to itself
         and its session."""
+        if self._serves:
+            # One that was started a moment ago is not recorded yet, and would be ended by the kernel at its leisure:
+            # the next would find it still there.
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, signal.SIGSTOP)
+            strays.kill(strays.family(self._process.pid)[1:])
         strays.clear(self._home)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,0 +1,37 @@
+"""Guards that a killed process takes its server along at once, though that was started a moment ago."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno.crash import processes
+from dyno.host.process import running
+
+# A server in a session of its own, which nobody has recorded yet.
+STARTS = """
+import subprocess, sys, time
+started = subprocess.Popen(["sleep", "600"], start_new_session=True)
+with open(sys.argv[1], "w") as told:
+    print(started.pid, file=told, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_server_that_is_not_recorded_yet_goes_with_who_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "words", lambda target, module, out: [sys.executable, "-c", STARTS, out])
+    target: Any = SimpleNamespace(spec=SimpleNamespace(server=object()))
+    (tmp_path / "home").mkdir()
+    child = processes.Child(target, "committer", tmp_path / "home")
+    server = int(child.line(30.0) or 0)
+    assert running(server)
+    child.close()
+    assert not running(server)
+    assert psutil.Process().children() == []
