@@ -83,7 +83,6 @@ def look_again() -> None:
     """Forgets what could be imported: something was installed."""
     importlib.invalidate_caches()
     _missing.cache_clear()
-    _importable.cache_clear()
 
 
 def _installed(module: str, environment: Path) -> bool:
@@ -98,7 +97,6 @@ def _installed(module: str, environment: Path) -> bool:
     return True
 
 
-@cache
 def _importable(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
