@@ -20,6 +20,7 @@ from dyno.model import Refused, Wrong
 from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process
+from dyno.suites.series import survival as surviving
 from dyno.suites.series.dataset import MadeUp, Way
 from dyno.suites.series.machine import Machine
 from dyno.suites.series.port import Batch
@@ -165,6 +166,34 @@ def test_what_was_never_written_and_what_is_there_twice_is_found() -> None:
         survived(False).verify(pieces({**kept, key: (value + 0.5, *rest)}), len(ARRIVALS))
     with pytest.raises(Wrong, match="twice"):
         survived(False).verify([*pieces(kept), pieces(kept)[0]], len(ARRIVALS))
+
+
+class Hesitant:
+    """Still asks a node that is gone, so many times, in the middle of an answer."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def settle(self) -> None:
+        pass
+
+    def all(self) -> Iterator[Batch]:
+        first, second = pieces(store())
+        yield first
+        self.times -= 1
+        if self.times >= 0:
+            raise TimeoutError("only one of two answered")
+        yield second
+
+
+def test_those_that_are_left_are_asked_until_they_know_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surviving, "AGAIN_SECONDS", 0.0)
+    port: Any = Hesitant(3)
+    assert sum(len(piece.ts) for piece in surviving.patiently(port)) == len(store())
+    monkeypatch.setattr(surviving, "PATIENCE_SECONDS", 0.0)
+    port = Hesitant(3)
+    with pytest.raises(TimeoutError):
+        surviving.patiently(port)
 
 
 def test_a_phase_that_was_over_before_has_found_out_nothing() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from dyno.engine import Nodes
 from dyno.model import Fact, Refused, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import Batch, Samples
 from dyno.suites.series.samples import Digest, last
+
+PATIENCE_SECONDS, AGAIN_SECONDS = 60.0, 0.5
+"""That a cluster may take to find out that a node is gone, on a machine that has other things to do."""
 
 
 class Survival:
@@ -94,6 +98,19 @@ class Survival:
             "lost_samples": self._lost,
             "failed_batches": len(self._failed),
         }
+
+
+def patiently(port: Samples) -> list[Batch]:
+    """All samples that the port has, asked for again while those that are left still ask the one that is gone."""
+    deadline = monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            port.settle()
+            return list(port.all())
+        except Exception:
+            if monotonic() > deadline:
+                raise
+        sleep(AGAIN_SECONDS)
 
 
 def _whole(pieces: list[Batch]) -> Batch:

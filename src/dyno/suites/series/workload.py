@@ -14,7 +14,7 @@ from dyno.model import Absent, Fact, Phase
 from dyno.suite import Job, Reported
 from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
-from dyno.suites.series import conformance, judge
+from dyno.suites.series import conformance, judge, survival
 from dyno.suites.series.dataset import Dataset, MadeUp, Way
 from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.machine import SECOND, Machine
@@ -156,9 +156,9 @@ class SeriesWorkload(OnStore):
                 return int(self._live.verify(port))
         found = Digest()
         with self.connect() as port:
-            port.settle()
             if self._work.survival is not None:
-                return self._work.survival.verify(port.all(), self._archive.batches)
+                return self._work.survival.verify(survival.patiently(port), self._archive.batches)
+            port.settle()
             for piece in port.all():
                 judge.added(found, piece)
         return judge.judge_digest(found, self._archive.digest)
