@@ -139,6 +139,11 @@ def test_a_server_that_does_not_stop_is_killed(serve: Serve, monkeypatch: pytest
     [
         ("import sys; print('first'); sys.exit('no such setting \\n\\n')", "ended: no such setting"),
         ("", "ended: it said nothing"),
+        (
+            "print('ERROR at startup\\nan.OddException: no peers\\n at A.java')",
+            "ended: ERROR at startup an.OddException: no peers",
+        ),
+        ("print('ERROR at startup\\nit goes on')", "ended: ERROR at startup"),
         ("import os; os.write(1, b'\\xff bad\\n')", "ended: \ufffd bad"),
     ],
 )

@@ -128,8 +128,12 @@ class Process:
         """The last line that tells of an error, or else the last of all."""
         lines = [line.strip() for line in (self.home / OUTPUT).read_text(errors="replace").splitlines()]
         said = [line for line in lines if line]
-        errors = [line for line in said if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
-        return (errors or said or ["it said nothing"])[-1]
+        errors = [at for at, line in enumerate(said) if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
+        if not errors:
+            return (said or ["it said nothing"])[-1]
+        # A server in Java says on the next line what it was.
+        line, *after = said[errors[-1] : errors[-1] + 2]
+        return " ".join([line, *(why for why in after if re.match(r"[\w.$]+(Exception|Error)\b", why))])
 
 
 class Served:

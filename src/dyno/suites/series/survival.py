@@ -15,7 +15,7 @@ from dyno.engine import Nodes
 from dyno.model import Fact, Refused, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import Batch, Samples
+from dyno.suites.series.port import Batch, Series
 from dyno.suites.series.samples import Digest, last
 
 PATIENCE_SECONDS, AGAIN_SECONDS = 60.0, 0.5
@@ -100,7 +100,7 @@ class Survival:
         }
 
 
-def patiently(port: Samples) -> list[Batch]:
+def patiently(port: Series) -> list[Batch]:
     """All samples that the port has, asked for again while those that are left still ask the one that is gone."""
     deadline = monotonic() + PATIENCE_SECONDS
     while True:
