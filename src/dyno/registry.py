@@ -58,7 +58,6 @@ def _plugins(group: str) -> Iterable[tuple[str, str]]:
     return [(entry.name, entry.value) for entry in entry_points(group=group)]
 
 
-@cache
 def _declared() -> list[bytes]:
     """The entry points of every distribution that is installed, as they are written. Of an archive on the path all
     groups, as only the library looks inside."""
