@@ -8,13 +8,16 @@ import os
 import tracemalloc
 from collections.abc import Iterator
 from time import monotonic_ns
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dyno.measure.teller import Teller
 from dyno.pipe import Lines, new_key
-from dyno.run import hearing
+from dyno.run import hearing, trial
 from dyno.run.hearing import Askew, Garbled, Hearing
+from dyno.run.story import Story
 
 KEY = bytes(range(32))
 SECOND = 10**9
@@ -189,3 +192,30 @@ def test_what_two_processes_and_two_clocks_are_apart_is_no_fault(world: World) -
         # Losing the core between looking and telling, and a clock that is slewed by 500 parts in a million.
         world.told(-0.09, (world.now - 1_000 * SECOND) / SECOND * 500e-6)
         world.looks()
+
+
+LAST: dict[str, Any] = {"event": "end", "outcome": "ok", "why": None, "resources": {}, "spent_ns": {}}
+
+
+class Parting:
+    """A worker that says its last word after it was listened to, and is gone when it is looked at; what it has left
+    behind holds the pipe open."""
+
+    def __init__(self, end: int) -> None:
+        self._end, self._left = end, [line(Lines(KEY), monotonic_ns(), **LAST)]
+
+    def poll(self) -> int:
+        if self._left:
+            os.write(self._end, self._left.pop())
+        return 0
+
+
+def test_the_last_word_of_a_worker_that_is_gone_is_heard(
+    ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "INTERVAL", 0.0)
+    worker: Any = Parting(ends[1])
+    watch: Any = SimpleNamespace(verdict=lambda: None)
+    story = Story(on_phase=lambda phase: None, began_ns=monotonic_ns())
+    assert trial._listen(worker, Hearing(ends[0], KEY, monotonic_ns()), watch, story) is None
+    assert story.outcome == "ok"

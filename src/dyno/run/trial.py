@@ -164,9 +164,10 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
 
 def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story) -> str | None:
     """Hears the worker out. Returns why it had to be killed, if it had to."""
+    ended = False
     while not hearing.over:
         try:
-            heard = hearing.listen(INTERVAL)
+            heard = hearing.listen(0 if ended else INTERVAL)
             for event in heard or ():
                 story.hear(event)
         except Garbled as garbled:
@@ -177,9 +178,12 @@ def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story) -> s
             # Those before, too: nobody knows from when on.
             story.samples.clear()
             return f"{ASKEW}{askew}"
-        if heard is None and process.poll() is not None:
-            # A child that it left behind may hold the pipe open.
-            return None
+        if heard is None:
+            if ended:
+                # A child that it left behind may hold the pipe open.
+                return None
+            # What it said between the two looks is still to be heard.
+            ended = process.poll() is not None
         if verdict := watch.verdict():
             end(process)
             return verdict
