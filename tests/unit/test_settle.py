@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import TESTS, Shell, small
+from shell import TESTS, Shell, small, wait_for
 
 from dyno.host.filesystem import filesystem, size_on_disk
 from dyno.host.usage import NOTHING, UNKNOWN, Usage, own
@@ -58,6 +58,8 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "sleep", made.sleep)
+    # Those of the tests' own process.
+    monkeypatch.setattr(module, "_wants", lambda: False)
     monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
     monkeypatch.setattr(module, "own", made.own)
     monkeypatch.setattr(module, "of_tree", made.of_tree)
@@ -127,6 +129,22 @@ def test_a_cancelled_write_is_not_taken_for_rest(world: World) -> None:
     world.mine = until(100 * MS, written_bytes=-512)
     assert settle(())
     assert world.now == 120 * MS
+
+
+def test_what_gets_no_core_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_wants", lambda: world.now < 7 * TICK)
+    assert settle([]) is True
+    assert world.now == 8 * TICK
+
+
+def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: threading.Event) -> None:
+    for state, wants in (("R", True), ("S", False), ("D", False)):
+        # With brackets in its name.
+        (tmp_path / "stat").write_text(f"7 (a) R (b) {state} 1 1")
+        assert module._runnable(tmp_path) is wants
+    assert not module._runnable(tmp_path / "ended")
+    if sys.platform == "linux":
+        assert wait_for(module._wants)
 
 
 def test_what_cannot_be_known_is_not_waited_for(world: World) -> None:
