@@ -321,8 +321,9 @@ def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, h
 
     waits = run(Sleeping(), clients, how).usage.voluntary_switches
     assert waits is not None
-    # Each of ten operations waits once, and clients for each other before a flight and after it.
-    assert 10 * clients <= waits < 300 * clients
+    # Each of ten operations waits once, and clients for each other before a flight and after it, more often on a busy
+    # machine. The pauses have a thousand of each client.
+    assert 10 * clients <= waits < 800 * clients
 
 
 @pytest.mark.parametrize(
