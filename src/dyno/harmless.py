@@ -37,9 +37,6 @@ def _escape(character: str) -> str:
 def harmful(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Every text of a declaration that is not one harmless line: where it is, and as it may be shown."""
     if isinstance(found, str):
-        # As nearly all are, and declarations have thousands.
-        if len(found) <= MOST and found.isprintable():
-            return
         if (shown := harmless(found, keep="")) != found:
             yield where, shown
     elif isinstance(found, Mapping):

@@ -51,18 +51,19 @@ def _sources(kind: str) -> dict[str, str]:
 def _plugins(group: str) -> Iterable[tuple[str, str]]:
     """Name and 'module:attribute' of each entry point. That there are none is found out by a look at the files where
     there would be some: to import what reads them takes longer than most commands, and few have plug-ins."""
-    if not any(group.encode() in text for text in _declared()):
+    if not any(group.encode() in text for text in _declared(tuple(sys.path))):
         return ()
     from importlib.metadata import entry_points
 
     return [(entry.name, entry.value) for entry in entry_points(group=group)]
 
 
-def _declared() -> list[bytes]:
-    """The entry points of every distribution that is installed, as they are written. Of an archive on the path all
-    groups, as only the library looks inside."""
+@cache
+def _declared(path: tuple[str, ...]) -> list[bytes]:
+    """The entry points of every distribution that is installed there, as they are written. Of an archive on the path
+    all groups, as only the library looks inside."""
     found = list[bytes]()
-    for place in map(Path, sys.path):
+    for place in map(Path, path):
         if place.is_file():
             return [" ".join(GROUPS.values()).encode()]
         with suppress(OSError), os.scandir(place) as entries:

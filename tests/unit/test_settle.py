@@ -20,7 +20,7 @@ import pytest
 from shell import TESTS, Shell, small, wait_for
 
 from dyno.host.filesystem import filesystem, size_on_disk
-from dyno.host.usage import NOTHING, UNKNOWN, Usage, own
+from dyno.host.usage import NOTHING, UNKNOWN, Usage, own, starved
 from dyno.measure import settle as module
 from dyno.measure.settle import rest, settle
 
@@ -59,7 +59,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "sleep", made.sleep)
     # Those of the tests' own process.
-    monkeypatch.setattr(module, "_wants", lambda: False)
+    monkeypatch.setattr(module, "starved", lambda: False)
     monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
     monkeypatch.setattr(module, "own", made.own)
     monkeypatch.setattr(module, "of_tree", made.of_tree)
@@ -132,19 +132,22 @@ def test_a_cancelled_write_is_not_taken_for_rest(world: World) -> None:
 
 
 def test_what_gets_no_core_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_wants", lambda: world.now < 7 * TICK)
+    monkeypatch.setattr(module, "starved", lambda: world.now < 7 * TICK)
     assert settle([]) is True
     assert world.now == 8 * TICK
 
 
 def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: threading.Event) -> None:
     for state, wants in (("R", True), ("S", False), ("D", False)):
+        task = tmp_path / "proc/self/task/7"
+        task.mkdir(parents=True, exist_ok=True)
         # With brackets in its name.
-        (tmp_path / "stat").write_text(f"7 (a) R (b) {state} 1 1")
-        assert module._runnable(tmp_path) is wants
-    assert not module._runnable(tmp_path / "ended")
+        (task / "stat").write_text(f"7 (a) R (b) {state} 1 1")
+        assert starved(root=tmp_path) is wants
+    (task / "stat").unlink()
+    assert not starved(root=tmp_path), "it has ended"
     if sys.platform == "linux":
-        assert wait_for(module._wants)
+        assert wait_for(starved)
 
 
 def test_what_cannot_be_known_is_not_waited_for(world: World) -> None:

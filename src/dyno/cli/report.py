@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
@@ -67,7 +66,7 @@ def command(
     _is_page(page)
     link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
-        _may_draw(picture, page, overwrite)
+        _may_draw(picture, page, link, overwrite)
     loaded = [results.load(run) for run in runs]
     content = build(loaded, link=link).encode()
     if link:
@@ -88,9 +87,9 @@ def _is_page(page: str) -> None:
         raise UsageError(f"{page}: a report is one HTML page, not {suffix}: name a .html; {OTHERS[suffix]}")
 
 
-def _may_draw(picture: str, page: str, overwrite: bool) -> None:
+def _may_draw(picture: str, page: str, link: card.Link, overwrite: bool) -> None:
     """Raises UsageError where another picture than the page's would be replaced."""
-    named = f'/{quote(Path(picture).name)}"'.encode()
+    named = f'/{link.file}"'.encode()
     if not overwrite and Path(picture).exists() and named not in (files.opening(page, HEAD) or b""):
         raise UsageError(
             f"{picture} exists and is not the picture of {page}: --overwrite replaces it, -o names another"

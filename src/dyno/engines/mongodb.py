@@ -79,7 +79,7 @@ class Mongo:
         """Of its collection and indexes. The journal and the oplog are beside them, and those of other databases."""
         if not self._server.own:
             return ()
-        return [path for path in below.each(self._server.data / self._name) if path.suffix == ".wt"]
+        return [path for path in below.files(self._server.data / self._name) if path.suffix == ".wt"]
 
     def caveats(self) -> Iterable[Caveat]:
         if not self._options["transactions"]:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 
 def files(*folders: Path) -> list[Path]:
     """Nothing of a directory that is not there, or is no more."""
-    return list(each(*folders))
-
-
-def each(*folders: Path) -> Iterator[Path]:
-    """As they are come to."""
     # By `Path.rglob` it is an error that a directory goes meanwhile.
-    for folder in folders:
-        for at, _, names in os.walk(folder):
-            yield from (Path(at, name) for name in names)
+    return [Path(at, name) for folder in folders for at, _, names in os.walk(folder) for name in names]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from threading import get_native_id
 from time import process_time_ns, thread_time_ns
 
 import psutil
@@ -165,9 +166,18 @@ def cpu_ns(pids: Iterable[int]) -> int:
     """The CPU time of these very processes, in ticks as `of` tells them; nothing of one that is gone."""
     ticks = 0
     for pid in pids:
-        words = (read_text(ROOT / "proc" / str(pid) / "stat") or "").rpartition(")")[2].split()[11:13]
-        ticks += sum(to_int(word) or 0 for word in words)
+        ticks += sum(to_int(word) or 0 for word in _words(ROOT / "proc" / str(pid))[11:13])
     return ticks * _TICK_NS
+
+
+def starved(*, root: Path = ROOT) -> bool:
+    """Whether another thread of this process would compute if it had a core: a machine that is busy may leave it
+    none. Only Linux tells."""
+    mine = str(get_native_id())
+    with suppress(OSError):
+        tasks = (root / "proc/self/task").iterdir()
+        return any(_words(task)[:1] == ["R"] for task in tasks if task.name != mine)
+    return False
 
 
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
@@ -213,15 +223,20 @@ def device(place: Path, *, root: Path = ROOT) -> Device:
     return Device(None, None)
 
 
+def _words(process: Path) -> list[str]:
+    """What proc_pid_stat(5) tells of a process or a thread after its name; nothing of one that is gone."""
+    # The name stands in parentheses and may hold anything, a parenthesis too.
+    return (read_text(process / "stat") or "").rpartition(")")[2].split()
+
+
 def _of(process: Path, *, with_ended: bool) -> Usage:
     switches = _switches(process)
     io = _io(process / "io")
     # Last, since it is there as long as the process is: without it, what was read before may be half of it.
-    stat = read_text(process / "stat")
-    if stat is None:
+    words = _words(process)
+    if not words:
         return UNKNOWN
-    # The program's name stands in parentheses and may hold anything, a parenthesis too.
-    numbers = [to_int(word) for word in stat.rpartition(")")[2].split()[:15]]
+    numbers = [to_int(word) for word in words[:15]]
     numbers += [None] * (15 - len(numbers))
     faults, ended_faults, user, system, ended_user, ended_system = (numbers[at] for at in (9, 10, 11, 12, 13, 14))
     if with_ended:

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
-from threading import get_native_id
 from time import monotonic_ns, sleep, time_ns
 
 from dyno.host import below
 from dyno.host.procfs import difference
-from dyno.host.usage import of_thread_ns, of_tree, own
+from dyno.host.usage import of_thread_ns, of_tree, own, starved
 
 WINDOW_NS = 10_000_000
 SERVER_WINDOW_NS = 50_000_000
@@ -36,7 +35,7 @@ def rest(server: Iterable[int], home: Path) -> None:
     to again.
     """
     settle(server, windows=1)
-    for path in below.each(home):
+    for path in below.files(home):
         with suppress(OSError):
             about = path.stat()
             known = about.st_dev, about.st_ino
@@ -59,29 +58,12 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
         sleep(window_ns / 1e9)
         after = _work(pids)
         computed, wrote = map(difference, before, after)
-        # What can't be known can't be waited for.
-        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not _wants()
+        # What can't be known can't be waited for. What has no core for some windows is not at rest.
+        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not starved()
         quiet = quiet + 1 if still else 0
         if quiet == windows:
             return True
         before = after
-    return False
-
-
-def _wants() -> bool:
-    """Whether another thread of this process would compute if it had a core: a machine that is busy may leave it none
-    for some windows. Only Linux tells."""
-    mine = str(get_native_id())
-    with suppress(OSError):
-        return any(_runnable(task) for task in Path("/proc/self/task").iterdir() if task.name != mine)
-    return False
-
-
-def _runnable(task: Path) -> bool:
-    with suppress(OSError):
-        # After the name, which may have brackets in it: proc_pid_stat(5).
-        return (task / "stat").read_bytes().rpartition(b") ")[2].startswith(b"R")
-    # It has ended.
     return False
 
 

@@ -39,7 +39,7 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
 
 
 def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
-    files = [path for path in (*below.each(home), *others) if path.is_file()]
+    files = [path for path in (*below.files(home), *others) if path.is_file()]
     how, found = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _next_to_nothing(found.resident_bytes, found.file_bytes):
         # Everybody's caches only where that may help: others' work and the next trial's start suffer from it.

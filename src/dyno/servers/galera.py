@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 from dyno.model import Refused
 from dyno.servers import foreign, loopback
@@ -231,9 +232,6 @@ class Galera(Cluster[Member]):
     def start(self) -> None:
         first, *others = self.nodes
         if not first.data.exists():
-            # Slow to import, for lists of engines.
-            from uuid import uuid4
-
             self._script()
             first.make(str(uuid4()))
             for node in others:

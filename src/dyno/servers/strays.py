@@ -51,7 +51,7 @@ def clear(root: Path) -> None:
 
 
 def _records(root: Path) -> list[Path]:
-    return [file for file in below.each(root) if file.name == RECORD]
+    return [file for file in below.files(root) if file.name == RECORD]
 
 
 def _of(file: Path) -> tuple[int | None, psutil.Process | None]:

@@ -98,6 +98,6 @@ def files(*places: Path) -> Iterable[Path]:
 
 def _at(place: Path) -> Iterator[Path]:
     if place.is_dir():
-        yield from below.each(place)
+        yield from below.files(place)
     else:
         yield from place.parent.glob(f"{place.name}*")

@@ -27,7 +27,9 @@ LINES, LETTERS = 3, 50
 """Of the headline."""
 NAME, SAID, FOOT = 40, 44, 100
 """Characters that have room."""
-BARS, STEP, LINE = 4, 62, 50
+TOP, LINE = 128, 50
+"""Of the headline: where its first line stands, and how far the next is below."""
+BARS, STEP = 4, 62
 WEB = ("https:", "http:")
 
 
@@ -42,7 +44,7 @@ class Link:
 
     @property
     def file(self) -> str:
-        """The picture's name."""
+        """The picture's name, as an address has it."""
         return PurePosixPath(urlsplit(self.image).path).name
 
 
@@ -79,11 +81,13 @@ def svg(run: Run) -> str:
     headline = textwrap.wrap(plain, LETTERS, max_lines=LINES, placeholder=" …")
     pictures = relative.pictures(run, names)
     trials = heading.trials(run).partition(";")[0]
-    first = 128 + LINE * len(headline) + 10
+    first = TOP + LINE * len(headline) + 10
     drawn: str = parts.template("card.svg").render(
         width=WIDTH,
         height=HEIGHT,
         edge=EDGE,
+        top=TOP,
+        line=LINE,
         step=STEP,
         first=first,
         font=theme.FONT,
