@@ -187,14 +187,6 @@ def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) 
     assert stores(engine, server) == left
 
 
-def test_a_server_that_flushes_nothing_is_refused_for_tier_power(running: Job) -> None:
-    if running.spec.name != "questdb":
-        pytest.skip("others have one tier only")
-    asked = replace(running, tier=Tier.POWER, server=Foreign(url(running)))
-    with pytest.raises(Refused, match="=nosync, so that it can't give tier power"), archive(asked):
-        pass
-
-
 def stores(engine: str, server: Any) -> set[str]:
     """The names that there are on it of stores with samples."""
     if engine == "hbase":

@@ -220,16 +220,17 @@ def able_to_mount(system: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_real_file_system_shows_what_the_model_allows(shell: Shell) -> None:
+@pytest.mark.parametrize("system", device.SYSTEMS)
+def test_a_real_file_system_shows_what_the_model_allows(shell: Shell, system: str) -> None:
     able("sqlite")
-    able_to_mount("ext4")
+    able_to_mount(system)
     before = mounts()
-    asked = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", "ext4")
+    asked = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", system)
     (row,) = crashed(shell, *asked, status=1)
-    assert row["system"] == "ext4" and sum(row["device"]["outcomes"].values()) == 60
+    assert row["system"] == system and sum(row["device"]["outcomes"].values()) == 60
     assert row["device"]["outcomes"].keys() == {"ok", "lost"} and row["device"]["lost"] == 1
-    assert "ext4 shows what the model ext4 allows: lost" in row["notes"]
-    asked = ("sqlite:journal_mode=delete", "--tier", "power", "--kills", "0", "--states", "60", "--device", "ext4")
+    assert f"{system} shows what the model ext4 allows: lost" in row["notes"]
+    asked = ("sqlite:journal_mode=delete", "--tier", "power", "--kills", "0", "--states", "60", "--device", system)
     (row,) = crashed(shell, *asked, status=0)
     assert row["device"]["outcomes"] == {"ok": 60}
     assert mounts() == before
@@ -266,6 +267,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         ("careless-leveldb", "posix", 300, {"lost"}, "the name store/"),
         ("redis", "ordered", 1_500, {"refused"}, "appendonlydir"),
         ("careless-influxdb", "ext4", 20, {"hang"}, "_series"),
+        ("careless-questdb", "ext4", 80, {"corrupt"}, "/pv."),
         ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
         ("careless-postgresql", "ext4", 400, set(), "base/"),
         ("careless-mariadb", "ext4", 120, set(), ""),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.host import below
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, loopback, namespace
@@ -81,6 +81,11 @@ class Click:
 
     def close(self) -> None:
         self._client.disconnect()
+
+    def merge(self) -> None:
+        """All parts of each table into one, as is done in the background some time."""
+        for (name,) in self._client.execute(f"SHOW TABLES FROM {self._database}"):
+            self._client.execute(f"OPTIMIZE TABLE {self._database}.{name} FINAL")
 
     def version(self) -> str:
         ((told,),) = self._client.execute("SELECT version()")
@@ -211,6 +216,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    seldom=Seldom("merge of all parts", Click.merge),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Gap, PortSpec, Server
+from dyno.engine import EngineSpec, Gap, PortSpec, Seldom, Server
 from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, mongo, namespace
@@ -49,6 +49,15 @@ class Ferret:
         self._name = namespace.of(home)
         self._client = mongo.connect(server)
         self.collection = self._client[self._name][COLLECTION]
+
+    def checkpoint(self) -> None:
+        """Of SQLite's log, as each thousand pages bring about: FerretDB has no word for it."""
+        import sqlite3
+
+        for file in self.files():
+            if file.suffix == ".sqlite":
+                with closing(sqlite3.connect(file)) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
     def close(self) -> None:
         self._client.close()
@@ -99,6 +108,7 @@ ENGINE = EngineSpec(
     ),
     refuse=given.refused,
     server=serve,
+    seldom=Seldom("checkpoint of the log", Ferret.checkpoint),
     remove=lambda home, options, server: mongo.remove(home, server),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",

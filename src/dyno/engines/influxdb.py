@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared import namedsamples
 from dyno.host import below
 from dyno.model import Caveat, Tier, Value
@@ -258,6 +258,8 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     upkeep=Influx.upkeep,
+    # Some seconds each.
+    seldom=Seldom("its log written to its files", Influx.upkeep, every=30),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dyno.engine import EngineSpec, PortSpec, Server
+from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared import namedsamples
 from dyno.host import below
-from dyno.model import Caveat, Refused, Tier, Value
+from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.loopback import Address
@@ -27,10 +27,10 @@ from dyno.versions import version
 
 MODE = "cairo.commit.mode"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # What is written is stored into files that are mapped: the kernel has it, whatever becomes of the process.
+    # What is written is stored into files that are mapped: the kernel has it, whatever becomes of the process. With
+    # `sync` the table's write-ahead log is flushed before a batch is acknowledged; but with a page of the table's
+    # symbols torn the log is not merged into it any more, so that it is no tier `power`. See docs/crash.md.
     Tier.PROCESS: {MODE: "nosync"},
-    # The table's write-ahead log is flushed before a batch is acknowledged.
-    Tier.POWER: {MODE: "sync"},
 }
 SHOWN = (MODE, "shared.worker.count", "cairo.writer.data.append.page.size", "cairo.wal.purge.interval")
 HTTP_PORT, PG_PORT = 9_000, 8_812
@@ -82,7 +82,6 @@ class Quest:
         self._connection = _connect(server)
         try:
             if not server.own:
-                self._refuse(tier)
                 for (name,) in self._connection.execute("SELECT table_name FROM tables()").fetchall():
                     if namespace.abandoned([name]):
                         self._connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -90,15 +89,15 @@ class Quest:
             self.close()
             raise
 
-    def _refuse(self, tier: Tier) -> None:
-        """A user's own server is left as it is set: what it must at least give is looked at."""
-        mode = self._told().get(MODE)
-        if tier is Tier.POWER and mode != TIERS[tier][MODE]:
-            raise Refused(f"the server has {MODE}={mode}, so that it can't give tier {tier.value}")
-
     def _told(self) -> dict[str, str]:
         found = self._connection.execute("SELECT property_path, value FROM (SHOW PARAMETERS)").fetchall()
         return {str(name): str(value) for name, value in found}
+
+    def squash(self) -> None:
+        """Partitions that were split by what came late are joined, and their old files removed, as is done in the
+        background some time."""
+        self._connection.execute(f"ALTER TABLE {self.table} SQUASH PARTITIONS")
+        self._connection.execute(f"VACUUM TABLE {self.table}")
 
     def connect(self) -> Any:
         return _connect(self.server)
@@ -259,6 +258,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    seldom=Seldom("partitions squashed, and old files removed", Quest.squash),
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
     log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
     needs=lambda options: None if options[URL] else missing(),

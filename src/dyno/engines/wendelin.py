@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import layouts, zeo
+from dyno.engines._shared import layouts, zeo, zodb
 from dyno.engines._shared.layouts import LAYOUT, Held
 from dyno.model import Caveat, Tier, Value
 from dyno.servers.zeo import ZEO
@@ -270,4 +270,5 @@ ENGINE = EngineSpec(
         LAYOUT,
     ),
     server=serve,
+    seldom=zodb.APPENDED,
 )

@@ -25,6 +25,7 @@ from dyno.servers.influxdb import InfluxDB
 from dyno.servers.mariadb import MARIADB as MARIADB_SERVER
 from dyno.servers.mariadb import MariaDB
 from dyno.servers.postgresql import PostgreSQL
+from dyno.servers.questdb import QuestDB
 from dyno.settings import Setting, choice
 
 
@@ -139,7 +140,12 @@ def _influxdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int
     return InfluxDB(home, {"data.wal-fsync-delay": '"0s"', "data.index-version": '"inmem"'})
 
 
+def _questdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> QuestDB:
+    return QuestDB(home, {"cairo.commit.mode": "sync"})
+
+
 INFLUXDB = careless("influxdb", Tier.POWER, server=_influxdb)
+QUESTDB = careless("questdb", Tier.POWER, server=_questdb)
 POSTGRESQL = careless("postgresql", Tier.POWER, server=_postgresql)
 # The adapter would refuse such a server.
 MARIADB = careless(

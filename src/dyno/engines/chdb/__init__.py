@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.engine import EngineSpec, Gap, PortSpec, Seldom
 from dyno.engines.chdb.arrays import Arrays
 from dyno.engines.chdb.opener import TIERS, ChDB
 from dyno.engines.chdb.series import Series
@@ -27,4 +27,5 @@ ENGINE = EngineSpec(
     modules=("chdb", "pandas", "pyarrow"),
     requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15"),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
+    seldom=Seldom("merge of all parts", ChDB.merge),
 )

@@ -41,6 +41,11 @@ class ChDB:
     def ask(self, statement: str, form: str = "CSV") -> Any:
         return self.session.query(statement, form)
 
+    def merge(self) -> None:
+        """All parts of each table into one, as is done in the background some time."""
+        for name in self._one("SHOW TABLES").splitlines():
+            self.ask(f"OPTIMIZE TABLE {name} FINAL")
+
     def close(self) -> None:
         self.session.close()
 
