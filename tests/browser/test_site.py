@@ -17,7 +17,7 @@ import runfiles
 from shell import Shell, is_one_line, wait_for
 
 from dyno.report import words
-from dyno.stats.student import two_sided
+from dyno.stats.student import series, two_sided
 from dyno.stats.verdict import Verdict
 
 HERE, THERE = "A Processor", "Another Processor"
@@ -369,12 +369,13 @@ def test_the_page_says_of_any_two_what_the_command_says(
 
 
 def test_students_t_is_that_of_the_command(chromium: Any) -> None:
-    source = (resources.files("dyno.report.site") / "student.js").read_text()
+    source = (resources.files("dyno.report.site") / "verdict.js").read_text()
     asked = [1.0, 1.37, 2.0, 2.5, 3.99, 7.2, 30.0, 123.4, 5_000.0]
     page = chromium.new_page()
     found = page.evaluate(
-        "([source, asked]) => asked.map(new Function(`${source}; return df => twoSided(0.99, df)`)())",
-        [source, asked],
+        "([source, asked, quantiles]) => "
+        "asked.map(new Function('rules', `${source}; RULES = rules; return twoSided`)({quantiles}))",
+        [source, asked, series(0.99)],
     )
     page.close()
     assert found == pytest.approx([two_sided(0.99, degrees) for degrees in asked], rel=1e-9)

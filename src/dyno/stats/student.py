@@ -9,6 +9,8 @@ from functools import lru_cache
 PRECISION = 1e-13
 MOST_TERMS = 500
 TINY = 1e-300
+TERMS = 24
+"""Of the series of quantiles."""
 
 
 def tail(t: float, degrees: float) -> float:
@@ -28,6 +30,18 @@ def two_sided(confidence: float, degrees: float) -> float:
         t += step
         if step <= PRECISION * t:
             return t
+
+
+def series(confidence: float) -> list[float]:
+    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up: for a
+    program that needs it for any degrees, and has nothing of the above. As precise as the function itself."""
+    angles = [(at + 0.5) * math.pi / TERMS for at in range(TERMS)]
+    logs = [math.log(two_sided(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
+    sums = (
+        sum(log * math.cos(order * angle) for log, angle in zip(logs, angles, strict=True)) for order in range(TERMS)
+    )
+    first, *rest = (2 * total / TERMS for total in sums)
+    return [first / 2, *rest]
 
 
 def _density(t: float, degrees: float) -> float:

@@ -26,8 +26,8 @@ LIBRARY = "library.js"
 COMMON = ("base", "format", "theme")
 PROGRAMS = {
     "index": ("list",),
-    "compare": ("student", "verdict", "runs", "say", "compare"),
-    "history": ("student", "verdict", "runs", "say", "history"),
+    "compare": ("verdict", "runs", "say", "compare"),
+    "history": ("verdict", "runs", "say", "history"),
 }
 TITLES = {"index": "Runs", "compare": "Compare", "history": "History"}
 

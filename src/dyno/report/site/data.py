@@ -20,7 +20,7 @@ from dyno.report.page import settings
 from dyno.report.site.catalogue import Entry
 from dyno.report.table import Row, groups, varying
 from dyno.results import Run
-from dyno.stats import estimate, verdict
+from dyno.stats import estimate, student, verdict
 from dyno.stats.between import facts
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
@@ -79,6 +79,7 @@ class Collection:
     def data(self) -> dict[str, Any]:
         rules = {
             "confidence": verdict.CONFIDENCE,
+            "quantiles": student.series(verdict.CONFIDENCE),
             "margin": verdict.MARGIN,
             "most_more": verdict.MOST_MORE,
             "fewest": verdict.FEWEST_BLOCKS,

@@ -36,7 +36,15 @@ function apart(values, base) {
   return { log: one.log - other.log, error, degrees };
 }
 
-const halfWidth = (found) => twoSided(RULES.confidence, found.degrees) * found.error;
+/** Student's t for the confidence, of any degrees of freedom from 1 up: by the series of dyno.stats.student. */
+function twoSided(degrees) {
+  const x = 2 / degrees - 1;
+  let [sum, last] = [0, 0];
+  for (const term of RULES.quantiles.slice(1).reverse()) [sum, last] = [2 * x * sum - last + term, sum];
+  return Math.exp(x * sum - last + RULES.quantiles[0]);
+}
+
+const halfWidth = (found) => twoSided(found.degrees) * found.error;
 
 /** The verdict on a ratio from so many blocks; `found` null where there are too few for an interval. */
 function judge(found, ratio, blocks) {
