@@ -12,8 +12,7 @@ from statistics import median
 from typing import Any
 
 from dyno.model import Cell
-from dyno.report import heading, places, units, words
-from dyno.report import markdown as md
+from dyno.report import heading, marked, places, units, words
 from dyno.report.table import bandwidth, costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
@@ -221,9 +220,9 @@ def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
         parts.append(f"**{section.title.replace('  ', ', ')}**" + (f", {section.remark}" if section.remark else ""))
         if section.rows:
             columns = dict(zip(section.heads, zip(*section.rows, strict=True), strict=True))
-            parts.append(md.table(columns, section.left))
+            parts.append(marked.table(columns, section.left))
     if lines:
-        parts.append(md.bullets(map(md.plain, lines)))
+        parts.append(marked.bullets(map(marked.plain, lines)))
     return "\n\n".join(parts) + "\n"
 
 

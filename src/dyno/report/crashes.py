@@ -15,8 +15,8 @@ from rich.text import Text
 
 from dyno.report import units
 from dyno.report.evidence import outcomes, word
-from dyno.report.markdown import bullets, plain
-from dyno.report.markdown import table as markdown_table
+from dyno.report.marked import bullets, plain
+from dyno.report.marked import table as markdown_table
 
 Row = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "declared", "traced", "killed", "cut", "recovery", "birth", "device", "verdict")

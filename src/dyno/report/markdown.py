@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dyno.report import heading, places, units, wide, words
 from dyno.report.evidence import evidence
+from dyno.report.marked import bullets, plain, table
 from dyno.report.table import (
     Group,
     absent,
@@ -23,8 +23,6 @@ from dyno.report.table import (
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.summary import CellSummary
-
-NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def as_markdown(run: Run) -> str:
@@ -52,31 +50,6 @@ def _own(found: wide.Wide) -> str:
     heads = [f"**{head}**\n\n" for head in (found.title, places.tier(found.tier)) if head]
     above = "".join(heads)
     return f"{above}{table(columns, {*found.words, wide.REMARKS})}{below}"
-
-
-def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
-    """Of columns by their heading; the figures, which are all but `words`, stand right."""
-    # A figure is not parted from its unit, however narrow the page is.
-    cells = [found if name in words else [_unbroken(cell) for cell in found] for name, found in columns.items()]
-    rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
-    return "\n".join([_line(columns), rule, *map(_line, zip(*cells, strict=True))])
-
-
-def bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def plain(text: str) -> str:
-    """On one line, and with nothing in it that Markdown would take for more than text."""
-    return re.sub(r"[*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
-
-
-def _unbroken(cell: str) -> str:
-    return cell.replace(" ", NO_BREAK)
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def _heading(run: Run) -> str:
@@ -116,7 +89,7 @@ def columns(group: Group, changing: Sequence[str], apart: bool) -> tuple[dict[st
     rows = [row.summary for row in group.rows]
     found = [costs(row, apart) for row in rows]
     cells = {
-        "engine": [row.label for row in group.rows],
+        "engine": [row.name for row in group.rows],
         **{name: [str(row.cell.params[name]) for row in rows] for name in changing},
         f"{rows[0].unit}/s": [_rate(row) for row in rows],
         "bandwidth": [bandwidth(row) or units.UNKNOWN for row in rows],

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dyno.report import units
-from dyno.report.markdown import bullets, plain
-from dyno.report.markdown import table as markdown_table
+from dyno.report.marked import bullets, plain
+from dyno.report.marked import table as markdown_table
 
 Proof = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "settings", "flushes", "flushed", "writes", "written", "verdict")
