@@ -10,6 +10,8 @@ from madeup import a_cell, of_rates, written
 
 from dyno import results
 from dyno.model import Cell, Tier, UsageError
+from dyno.report import plot
+from dyno.report.page.build import build
 from dyno.stats.compare import check_baseline
 
 
@@ -67,3 +69,17 @@ def test_a_baseline_may_be_named_by_its_label(tmp_path: Path) -> None:
     assert check_baseline(run, "postgresql") == "postgresql"
     with pytest.raises(UsageError):
         check_baseline(run, "postgresql 17")
+
+
+def test_a_page_and_a_picture_call_rows_as_tables_do(tmp_path: Path) -> None:
+    path = "/opt/pg16/bin/postgres"
+    labels(tmp_path, (with_(), "PostgreSQL 15.18"), (with_(program=path), "PostgreSQL 16.4"))
+    run = results.load(tmp_path / "r.json")
+    made = build([run])
+    assert "postgresql 16.4" in made and "postgresql 15.18" in made
+    # In the command that runs it again.
+    assert made.count(path) == 1
+    for name in ("postgresql 16.4", f"postgresql:program={path}"):
+        choice = plot.check(run, plot.Choice(engines=[name]))
+        drawn = plot.picture(run, plot.chart(run, "throughput"), choice)
+        assert "postgresql 16.4" in drawn and "postgresql 15.18" not in drawn

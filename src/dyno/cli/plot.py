@@ -72,7 +72,7 @@ def command(
     if not into_directory:
         files.check(path)
     loaded = results.load(run)
-    plot.check(loaded, choice)
+    choice = plot.check(loaded, choice)
     if name:
         chart = plot.chart(loaded, name, by)
         drawn = iter([(chart, plot.picture(loaded, chart, choice, width, given["dark"]))])

@@ -142,8 +142,7 @@ class Result:
         also where the extra `report` is not installed."""
         from dyno.report import plot
 
-        choice = plot.Choice(phases, tier, params or {}, engines, baseline)
-        plot.check(self._run, choice)
+        choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
         drawn = Picture(chart, plot.picture(self._run, plot.chart(self._run, chart, metric), choice, width, dark))
         if path is not None:
             drawn.save(path)

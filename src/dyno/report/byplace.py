@@ -60,7 +60,7 @@ def _cells(line: Line, parts: Sequence[str], beside: bool) -> list[str]:
     row = line.row
     told = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
     whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")] if row.valid else [row.why or "", ""]
-    return [line.place, row.cell.asked, *([line.beside] if beside else []), *told, *whole, str(len(row.samples))]
+    return [line.place, row.cell.label, *([line.beside] if beside else []), *told, *whole, str(len(row.samples))]
 
 
 def _matrix(lines: Sequence[Line], console: Console) -> None:
@@ -68,11 +68,11 @@ def _matrix(lines: Sequence[Line], console: Console) -> None:
     for beside in dict.fromkeys(line.beside for line in lines):
         of = [line for line in lines if line.beside == beside]
         places = list(dict.fromkeys(line.place for line in of))
-        asked = list(dict.fromkeys(line.row.cell.asked for line in of))
+        asked = list(dict.fromkeys(line.row.cell.label for line in of))
         if len(places) < 2:
             continue
         console.print()
         console.print(Text(f"{beside or of[0].row.phase}: p50, from the left to the top", "bold"))
-        known = {(line.place, line.row.cell.asked): line.row.latency_ns["p50"] for line in of if line.row.valid}
+        known = {(line.place, line.row.cell.label): line.row.latency_ns["p50"] for line in of if line.row.valid}
         cells = [[place, *(units.duration(known.get((place, to))) for to in asked)] for place in places]
         grid.render([grid.Column(head, left=not at) for at, head in enumerate(["", *asked])], cells, console)

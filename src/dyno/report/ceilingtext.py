@@ -41,7 +41,7 @@ def lines(run: Run) -> Iterator[str]:
         if told := ", ".join(_told(share)):
             cell = share.row.cell
             params = units.params({name: cell.params[name] for name in changing})
-            yield f"{places.named(cell.asked, share.row.phase, places.tier(cell.tier), params)}: {told}"
+            yield f"{places.named(cell.label, share.row.phase, places.tier(cell.tier), params)}: {told}"
 
 
 def _told(share: Share) -> Iterator[str]:

@@ -35,7 +35,7 @@ def _cells(cost: Cost, changing: Sequence[str], currency: str) -> list[str]:
     row = cost.row
     return [
         row.phase,
-        row.cell.asked,
+        row.cell.label,
         units.params({name: row.cell.params[name] for name in changing}),
         units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
         units.duration(row.latency_ns["p50"]),

@@ -53,7 +53,7 @@ def _table(found: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> 
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for growth in found:
-        table.add_row(growth.cell.asked, *_cells(growth, held, to))
+        table.add_row(growth.cell.label, *_cells(growth, held, to))
     return table
 
 

@@ -15,7 +15,7 @@ AWAKE = "cores kept awake"
 
 def engines(run: Run) -> list[str]:
     """As they were asked for, without null engines."""
-    return list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
+    return list(dict.fromkeys(cell.label for cell in run.cells if not cell.floor))
 
 
 def fixed(run: Run) -> str:
@@ -65,7 +65,7 @@ def peaks(run: Run) -> str:
     for attempt in run.final() if run.plan.get("confine") is not None else ():
         cell, seen = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
         if seen is not None and not cell.floor:
-            most[cell.asked] = max(most.get(cell.asked, 0), seen)
+            most[cell.label] = max(most.get(cell.label, 0), seen)
     told = ", ".join(f"{name} {units.size(seen)}" for name, seen in most.items())
     return told and f"Memory that no file backs, at most: {told}"
 

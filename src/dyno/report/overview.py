@@ -29,7 +29,7 @@ class Ranking:
 
     @property
     def best(self) -> str:
-        return self.table.rows[0][0].cell.asked
+        return self.table.rows[0][0].cell.label
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _place(phase: str, tool: str | None, cell: Cell) -> Place:
 def rankings(run: Run) -> dict[Place, Ranking]:
     found = {}
     for table in tables(run):
-        seen = {comparison.engine.asked: comparison for comparison in against(table, None)}
+        seen = {comparison.engine.label: comparison for comparison in against(table, None)}
         found[_place(table.phase, table.reported_by, table.rows[0][0].cell)] = Ranking(table, seen)
     return found
 
@@ -124,7 +124,7 @@ def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking])
         params = {name: mine[0].params[name] for name in varying(run)}
         here = {at: rows.get(at, {}) for by in measured for at in [(*by, mine[0].tier_name, text)]}
         placed = [ranked[at].table.places for at in here if at in ranked]
-        engines, others = _engines(_by_places([cell.asked for cell in mine], placed), here.values())
+        engines, others = _engines(_by_places([cell.label for cell in mine], placed), here.values())
         lines = [_line(at, engines, rows_, ranked.get(at)) for at, rows_ in here.items()]
         lines = [line for line in lines if any(line.figures)]
         made.append(Overview(tier, params, tuple(engines), tuple(lines), others))

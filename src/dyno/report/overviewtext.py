@@ -4,7 +4,6 @@ The doubts themselves stand in the tables by phase."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from rich.console import Console
@@ -29,8 +28,6 @@ def render(run: Run, console: Console) -> None:
     """The tables, and what their marks mean. Null engines are in none."""
     found = groups(run)
     views, rest = overviews(run, found, rankings(run))
-    labels = {cell.asked: cell.label for cell in run.cells}
-    views = [replace(view, engines=tuple(labels[engine] for engine in view.engines)) for view in views]
     names = called(run)
     seen = set[str]()
     told = run.blocks >= FEWEST_BLOCKS

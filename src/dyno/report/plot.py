@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dyno.model import UsageError
 from dyno.report import charts as every
@@ -68,21 +68,24 @@ def pictures(run: Run, choice: Choice, width: int | None = None, dark: bool = Fa
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
 
 
-def check(run: Run, choice: Choice) -> None:
-    """Raises UsageError for what the run does not have."""
+def check(run: Run, choice: Choice) -> Choice:
+    """The same, with each engine as tables call it, and the baseline as it was asked for. Raises UsageError for what
+    the run does not have."""
+    called = {name: cell.label for cell in run.cells for name in (cell.asked, cell.label)}
     tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
     given = (
         *(("phase", phase, run.plan["phases"]) for phase in choice.phases),
         *(("tier", tier, tiers) for tier in [choice.tier] if tier is not None),
-        *(("engine", engine, [cell.asked for cell in run.cells]) for engine in choice.engines),
+        *(("engine", engine, called) for engine in choice.engines),
         *(("parameter", name, values) for name in choice.params),
         *((f"{name} of", value, values.get(name, ())) for name, asked in choice.params.items() for value in asked),
     )
     for what, word, names in given:
         if word not in names:
             raise UsageError(unknown(f"{run.path}: {what}", word, dict.fromkeys(names)))
-    check_baseline(run, choice.baseline)
+    engines = [called[engine] for engine in choice.engines]
+    return replace(choice, engines=engines, baseline=check_baseline(run, choice.baseline))
 
 
 def _chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
@@ -90,7 +93,7 @@ def _chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
 
     def baseline(table: Table) -> str | None:
         # The best of those that were chosen.
-        wanted = (name for row, _ in table.rows if (name := row.cell.asked) in choice.engines)
+        wanted = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(wanted, None)
 
     records = ratios.against(run, baseline) if chart.name == "ratios" else chart.records(run)

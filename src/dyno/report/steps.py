@@ -41,7 +41,7 @@ def lines(found: Sequence[Step], runs: int) -> list[str]:
 def _row(step: Step) -> str:
     cell = step.row.cell
     by = "" if step.metric is THROUGHPUT else step.metric.title
-    return places.named(step.row.phase, places.engine(cell.asked, cell.tier), units.params(cell.params), by)
+    return places.named(step.row.phase, places.engine(cell.label, cell.tier), units.params(cell.params), by)
 
 
 def _figures(step: Step) -> tuple[str, str, str, str]:

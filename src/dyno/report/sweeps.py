@@ -52,13 +52,13 @@ def ended(run: Run) -> tuple[End, ...]:
 
 def told(run: Run, sweep: Sweep) -> Told:
     changing, log = varying(run), logarithmic(values(run, sweep.parameter))
-    names = list(dict.fromkeys(row.cell.asked for _, table in sweep.points for row, _ in table.rows))
+    names = list(dict.fromkeys(row.cell.label for _, table in sweep.points for row, _ in table.rows))
     figures: dict[tuple[str, float], str] = {}
     for value, table in sweep.points:
         for row, _ in table.rows:
             found = estimated(row, sweep.metric)
             if found is not None:
-                figures[row.cell.asked, value] = written(found, sweep.metric.kind)[0]
+                figures[row.cell.label, value] = written(found, sweep.metric.kind)[0]
     unit = sweep.points[0][1].rows[0][0].unit
     what = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
     lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
@@ -113,8 +113,8 @@ def rows(run: Run) -> Iterator[Mapping[str, str]]:
         yield {
             "where": where(found.sweep, changing),
             "parameter": found.sweep.parameter,
-            "faster below": found.below.asked,
+            "faster below": found.below.label,
             "from": point(found),
-            "faster from there on": found.above.asked,
+            "faster from there on": found.above.label,
             "between": f"{number(found.low)} and {number(found.high)}",
         }

@@ -39,10 +39,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        return self.summary.cell.asked + (" (floor)" if self.summary.cell.floor else "")
-
-    @property
-    def label(self) -> str:
         """What stands in a table for people."""
         return self.summary.cell.label + (" (floor)" if self.summary.cell.floor else "")
 
@@ -239,7 +235,7 @@ def _each(names: list[str]) -> str:
 
 def absent(run: Run) -> list[str]:
     """One line for every phase that makes no sense for an engine."""
-    return list(dict.fromkeys(f"{a.phase}: {a.cell.asked} {a.why}" for a in absences(run)))
+    return list(dict.fromkeys(f"{a.phase}: {a.cell.label} {a.why}" for a in absences(run)))
 
 
 def loops(run: Run) -> str | None:

@@ -137,7 +137,7 @@ def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str
     summary = row.summary
     found = summary.throughput
     cells = {
-        "engine": row.label,
+        "engine": row.name,
         "parameters": units.params({name: summary.cell.params[name] for name in changing}),
         "remarks": ", ".join(row.remarks()),
     }

@@ -122,7 +122,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
 def _leading(run: Run) -> list[_Column]:
     """What tells cells apart beside the layout's own columns: the engine, and further parameters, where they vary."""
     named = {column["name"] for column in _columns(run) if column["of"] == "param"}
-    several = len({cell.asked for cell in run.cells if not cell.floor}) > 1
+    several = len({cell.label for cell in run.cells if not cell.floor}) > 1
     found = [_Column("engine", lambda _, cell: cell.label, word=True)] if several else []
     return found + [_param(run, name, name) for name in varying(run) if name not in named]
 
@@ -225,5 +225,5 @@ def _floor(cells: Sequence[Mapping[str, Row]], of: Sequence[str]) -> str:
         rates = [summary.throughput.median for summary in found if summary.throughput is not None]
         if rates:
             parts.append(f"{phase} {units.interval(min(rates), max(rates))} {found[0].unit}/s")
-    names = dict.fromkeys(row.summary.cell.asked for rows in cells for row in rows.values())
+    names = dict.fromkeys(row.summary.cell.label for rows in cells for row in rows.values())
     return f"floor ({', '.join(names)}): {'; '.join(parts)}" if parts else ""

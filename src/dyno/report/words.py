@@ -117,7 +117,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     for at, found in enumerate(called(run, names)):
         empty = not (found.others or found.left_out or found.set_aside or found.warm)
         # Of one that is alone whatever the parameters, it is said once.
-        told.setdefault((found.tier, found.best.asked, found.phases) if empty else at, []).append(found)
+        told.setdefault((found.tier, found.best.label, found.phases) if empty else at, []).append(found)
     return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
 
 
@@ -137,8 +137,8 @@ def ahead(found: Answer) -> tuple[str, list[str]]:
     slower than the best. Nobody where there are too few samples to say."""
     if not found.others or found.others[0][1].blocks < FEWEST_BLOCKS:
         return "", []
-    near = [cell.asked for cell, _ in _near(found)]
-    return ("among the fastest" if near else "fastest"), [found.best.asked, *near]
+    near = [cell.label for cell, _ in _near(found)]
+    return ("among the fastest" if near else "fastest"), [found.best.label, *near]
 
 
 def _called(found: Answer, names: Mapping[str, str]) -> Answer:

@@ -14,7 +14,7 @@ from typing import Any
 from dyno.results import Run
 
 Record = dict[str, Any]
-"""Plain JSON. Every record has `engine` (as it was asked for), `phase`, `tier`, `params` (a dict of the parameters
+"""Plain JSON. Every record has `engine` (as tables call it), `phase`, `tier`, `params` (a dict of the parameters
 that vary in the run) and `floor`; the others are the chart's own."""
 
 

@@ -79,7 +79,7 @@ def records(run: Run, told: Told) -> list[Record]:
             )
     places: dict[tuple[object, ...], int] = {}
     for at, cell in enumerate(run.cells):
-        places.setdefault((cell.tier_name, cell.asked, str(cell.params.get(line, ""))), at)
+        places.setdefault((cell.tier_name, cell.label, str(cell.params.get(line, ""))), at)
     phases = {phase: at for at, phase in enumerate(dict.fromkeys(record["phase"] for record in found))}
     return sorted(found, key=lambda r: (phases[r["phase"]], places[r["tier"], r["engine"], r.get("line", "")]))
 

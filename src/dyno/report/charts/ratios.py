@@ -27,7 +27,7 @@ def records(run: Run) -> list[Record]:
 
     def group(pair: Comparison) -> str:
         """Those against the best of each place stand on one axis; and so do all others against one engine."""
-        return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.asked
+        return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.label
 
     return _records(run, compare.pairs(run), group)
 
@@ -58,7 +58,7 @@ def _records(run: Run, pairs: Iterable[Comparison], group: Callable[[Comparison]
         found.append(
             {
                 **common(pair.engine, row.place, changing),
-                "baseline": pair.baseline.asked,
+                "baseline": pair.baseline.label,
                 "by": pair.metric.title,
                 "ratio": verdict.ratio,
                 "low": verdict.low,

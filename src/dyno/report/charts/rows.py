@@ -32,7 +32,7 @@ def measured(run: Run) -> Iterator[tuple[Row, Record]]:
 
 def common(cell: Cell, phase: str, changing: Sequence[str]) -> Record:
     return {
-        "engine": cell.asked,
+        "engine": cell.label,
         "phase": phase,
         "tier": cell.tier_name,
         "params": {name: cell.params[name] for name in changing},

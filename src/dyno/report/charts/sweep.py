@@ -106,7 +106,7 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
         groups.setdefault(place, []).append(row)
     used = {place: metric or fitting([row.summary for row in found]) for place, found in groups.items()}
     stops = _stops(run, parameter)
-    engines = {asked: at for at, asked in enumerate(dict.fromkeys(cell.asked for cell in run.cells))}
+    engines = {asked: at for at, asked in enumerate(dict.fromkeys(cell.label for cell in run.cells))}
     order = {place: at for at, place in enumerate(groups)}
     rows.sort(key=lambda one: (order[one[2]], engines[one[1]["engine"]], one[1]["params"][parameter]))
     return [
@@ -138,7 +138,7 @@ def _stops(run: Run, parameter: str) -> dict[tuple[str, str, float | None], str]
     """Why a line ends, by engine, place and last value."""
     changing = varying(run)
     return {
-        (end.cell.asked, _place(_record(end, changing), parameter), end.last): ending(end)
+        (end.cell.label, _place(_record(end, changing), parameter), end.last): ending(end)
         for end in ended(run)
         if end.sweep.parameter == parameter
     }
@@ -185,8 +185,8 @@ def _looks(found: Sequence[Record]) -> dict[str, Look]:
 def _says(run: Run, parameter: str) -> list[Record]:
     """The crossings and the ends, each with the place that it is of."""
     changing = [name for name in varying(run) if name != parameter]
-    said = [(found.sweep, [found.below.asked, found.above.asked], sentence(found)) for found in crossed(run)]
-    said += [(end.sweep, [end.cell.asked], ending(end)) for end in ended(run)]
+    said = [(found.sweep, [found.below.label, found.above.label], sentence(found)) for found in crossed(run)]
+    said += [(end.sweep, [end.cell.label], ending(end)) for end in ended(run)]
     return [
         {
             "phase": sweep.phase,

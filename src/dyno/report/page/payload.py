@@ -40,7 +40,7 @@ def of_run(
     """What there is to choose from, every row's remarks, and the records of every chart."""
     rows = [row for group in found for row in group.rows]
     changing = varying(run)
-    engines = {cell.asked: cell.floor for cell in run.cells}
+    engines = {cell.label: cell.floor for cell in run.cells}
     phases = dict.fromkeys(row.place for row in rows)
     # With all their points they would be most of a large page.
     brief = len(rows) > limits.CURVES
@@ -93,12 +93,12 @@ def _row(row: Row, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> 
     cell = row.summary.cell
     ranking = ranked.get(place(row))
     return {
-        "engine": cell.asked,
+        "engine": cell.label,
         "phase": row.place,
         "tier": cell.tier_name,
         "params": {name: cell.params[name] for name in changing},
         "floor": cell.floor,
-        "best": ranking is not None and ranking.best == cell.asked,
+        "best": ranking is not None and ranking.best == cell.label,
         "rate": None if row.summary.throughput is None else row.summary.throughput.median,
         "why": row.summary.why,
         "doubts": [doubt.text for doubt in row.doubts],

@@ -73,10 +73,10 @@ def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) ->
     points = [1.0, *(seen.ratio for _, seen in shown if seen.ratio is not None)]
     scale = 100 / (max(points) * BEYOND)
     mark, ahead = words.ahead(found)
-    name = found.best.asked
+    name = found.best.label
     bars = [Bar(name, look[name], mark, words.figure(1), "" if mark else "the best figures", scale)]
     bars += [
-        measured(Bar(cell.asked, look[cell.asked], mark * (cell.asked in ahead), *_words(seen), None), seen, scale)
+        measured(Bar(cell.label, look[cell.label], mark * (cell.label in ahead), *_words(seen), None), seen, scale)
         for cell, seen in shown
     ]
     return Picture(words.place(found, changing), tuple(bars), rest, scale)

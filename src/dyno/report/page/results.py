@@ -73,7 +73,7 @@ def _floors(group: Group, changing: Sequence[str]) -> str:
         figure = (
             row.summary.why or "not measured" if found is None else f"{units.rate(found.median)} {row.summary.unit}/s"
         )
-        told.append(f"{cell.asked}{f' with {params}' if params else ''} {figure}")
+        told.append(f"{cell.label}{f' with {params}' if params else ''} {figure}")
     which = "" if len(rows) <= MOST_FLOORS else f", of {len(rows):,} the first and the last"
     return f"Floors, which do nothing{which}: {', '.join(told)}." if told else ""
 

@@ -50,11 +50,11 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
             facts += [(f"fact {name}", said(name, value)) for name, value in last.facts.items()]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
         facts = [*_tier(cell), *facts]
-        of_engine = found.setdefault(cell.asked, [])
-        if (cell.asked, tuple(facts)) not in known:
-            known.add((cell.asked, tuple(facts)))
+        of_engine = found.setdefault(cell.label, [])
+        if (cell.label, tuple(facts)) not in known:
+            known.add((cell.label, tuple(facts)))
             params = f" ({units.params(cell.params)})" if of_engine else ""
-            of_engine.append((cell.asked + params, facts))
+            of_engine.append((cell.label + params, facts))
     return [entry for entries in found.values() for entry in entries]
 
 
