@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import os
 import queue
 import sys
@@ -247,6 +248,44 @@ class Unbarred(Rooted):
     barrier = False
 
 
+class Mapped(Held):
+    """The same, stored through mappings of two files."""
+
+    barrier = True
+
+    def __init__(self, home: Path) -> None:
+        for name, first in (("root", _page(0, 512).ljust(PAGE)), ("pages", _page(-1) * 2)):
+            if not (home / name).exists():
+                (home / name).write_bytes(first)
+                flush(home / name)
+                flush(home)
+        self._root, self._pages = _mapping(home / "root"), _mapping(home / "pages")
+        root = _number(self._root[:512], 512)
+        number = _number(self._pages[root * PAGE :][:PAGE])
+        if root != (number + 1) % 2:
+            raise Wrong(f"the root is {root}, and its page that of commit {number}")
+        self.commits = list(range(number + 1))
+
+    def commit(self, number: int) -> None:
+        place = (number + 1) % 2
+        self._pages[place * PAGE : (place + 1) * PAGE] = _page(number)
+        if self.barrier:
+            self._pages.flush()
+        self._root[:512] = _page(place, 512)
+        self._root.flush()
+        self._pages.flush()
+        self.commits.append(number)
+
+
+class MappedUnbarred(Mapped):
+    barrier = False
+
+
+def _mapping(path: Path) -> mmap.mmap:
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), 0)
+
+
 def _page(number: int, size: int = PAGE) -> bytes:
     body = b"%8d" % number * (size // 8 - 1)
     return body + b"%08x" % zlib.crc32(body)
@@ -259,10 +298,11 @@ def _number(page: bytes, size: int = PAGE) -> int:
     return number
 
 
-STORES: dict[str, Callable[[Path], Log | Renamed | InPlace | Rooted]] = {
+STORES: dict[str, Callable[[Path], Log | Renamed | InPlace | Rooted | Mapped]] = {
     "log": Log,
     "renamed": Renamed,
     "rooted": Rooted,
+    "mapped": Mapped,
     "flushes a commit late": Late,
     "every 2nd unflushed": Nth,
     "every 20th unflushed": Twentieth,
@@ -275,8 +315,9 @@ STORES: dict[str, Callable[[Path], Log | Renamed | InPlace | Rooted]] = {
     "no directory fsync": RenamedOnly,
     "in place without a log": InPlace,
     "no barrier before the root": Unbarred,
+    "no barrier before a mapped root": MappedUnbarred,
 }
-SOUND = ("log", "renamed", "rooted")
+SOUND = ("log", "renamed", "rooted", "mapped")
 
 
 def judged(name: str, home: Path, acknowledged: int, begun: int) -> str | None:

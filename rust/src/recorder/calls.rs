@@ -115,11 +115,16 @@ impl Recorder {
                 }
                 false
             }
-            libc::SYS_fsync
-            | libc::SYS_fdatasync
-            | libc::SYS_ftruncate
-            | libc::SYS_fallocate
-            | libc::SYS_sync_file_range => self.of_file(task, &mut pending, a[0])?,
+            libc::SYS_fsync | libc::SYS_fdatasync => {
+                let ours = self.of_file(task, &mut pending, a[0])?;
+                if ours {
+                    self.look(task.0, None)?;
+                }
+                ours
+            }
+            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sync_file_range => {
+                self.of_file(task, &mut pending, a[0])?
+            }
             libc::SYS_truncate => {
                 let found = stat(&task.path(HERE, a[0]), true);
                 let known = found.and_then(|found| self.tree.known(&found));
@@ -225,9 +230,11 @@ impl Recorder {
         let a = pending.arguments;
         for (inode, path, start, stop, _) in task.mappings(a[0], a[0].saturating_add(a[1])) {
             if let Some(file) = self.mapped_file(inode, &path) {
-                self.look(task.0, Some(file))?;
                 pending.ranges.push((file, start, stop));
             }
+        }
+        if !pending.ranges.is_empty() {
+            self.look(task.0, None)?;
         }
         Ok(!pending.ranges.is_empty())
     }
@@ -239,7 +246,8 @@ impl Recorder {
         told.or_else(alike).copied()
     }
 
-    /// Tells what was stored through mappings of a file, or of all, since they were last looked at.
+    /// Tells what was stored through mappings of a file, or of all, since they were last looked at: as if it had been
+    /// now. Nothing that was flushed since then was flushed behind it, as there is a look at all before each flush.
     pub fn look(&mut self, task: i32, file: Option<i64>) -> Result<()> {
         let looked: Vec<i64> = match file {
             Some(file) => vec![file],
@@ -247,11 +255,10 @@ impl Recorder {
         };
         for number in looked {
             let Some(mapped) = self.tree.mapped.get_mut(&number) else { continue };
-            let (changes, since, now) = (mapped.changes(), mapped.since, self.log.moment());
-            mapped.since = now;
-            for (offset, data) in changes {
+            for (offset, data) in mapped.changes() {
+                let now = self.log.moment();
                 let parts = [Number(number), Number(offset as i64), Bytes(&data), Text(b"mapping"), Flag(false)];
-                self.log.event("write", since, now, task, &parts)?;
+                self.log.event("write", now, now, task, &parts)?;
             }
         }
         Ok(())
@@ -437,10 +444,9 @@ impl Recorder {
         if self.tree.mapped.contains_key(&file) {
             return Ok(());
         }
-        let now = self.log.moment();
         match File::open(Path::new(std::ffi::OsStr::from_bytes(path))) {
             Ok(opened) => {
-                self.tree.mapped.insert(file, Mapped::new(opened, now));
+                self.tree.mapped.insert(file, Mapped::new(opened));
                 Ok(())
             }
             Err(_) => self.unseen(task.0, "mmap", "a file that is mapped to be written could not be read"),

@@ -77,13 +77,11 @@ impl Tree {
 pub struct Mapped {
     file: File,
     pages: HashMap<u64, Vec<u8>>,
-    /// The moment at which it was last looked at.
-    pub since: u64,
 }
 
 impl Mapped {
-    pub fn new(file: File, since: u64) -> Mapped {
-        let mut made = Mapped { file, pages: HashMap::new(), since };
+    pub fn new(file: File) -> Mapped {
+        let mut made = Mapped { file, pages: HashMap::new() };
         made.changes();
         made
     }

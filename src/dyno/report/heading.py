@@ -14,7 +14,7 @@ AWAKE = "cores kept awake"
 
 
 def engines(run: Run) -> list[str]:
-    """As they were asked for, without null engines."""
+    """As tables call them, without null engines."""
     return list(dict.fromkeys(cell.label for cell in run.cells if not cell.floor))
 
 
