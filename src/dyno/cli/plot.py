@@ -33,7 +33,12 @@ NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
 @click.option("--tier", metavar="TIER", help="Only this tier.")
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Only these values.")
 @click.option(
-    "-e", "--engine", "engines", multiple=True, metavar="ENGINE[,...]", help="Only these, as they were asked for."
+    "-e",
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="ENGINE[,...]",
+    help="Only these, as asked for or as tables call them.",
 )
 @click.option("--baseline", metavar="ENGINE", help="Of the ratios. Default: the best of each phase.")
 @click.option("--metric", "by", metavar="NAME", help="Of a sweep: a metric as of `dyno compare`, or a fact.")
