@@ -16,6 +16,8 @@ from stats.madeup import reads, written
 from dyno import results
 from dyno.stats.between import in_turns
 
+pytestmark = pytest.mark.slow
+
 ACTION = (ROOT / "action.yml").read_text()
 RATES = [1000.0, 1010.0, 990.0, 1004.0]
 

@@ -119,6 +119,7 @@ def test_engine_says_how_to_install_and_share_it(engine: EngineSpec) -> None:
     assert f"Clients: `{engine.clients}`" in section
 
 
+@pytest.mark.slow
 def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
     if lacking := engine.lacking():
         pytest.skip(lacking)

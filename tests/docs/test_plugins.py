@@ -27,6 +27,8 @@ from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -23,6 +23,8 @@ from dyno.report.page.build import build
 from dyno.results import Run
 from dyno.stats.ceilings import shares
 
+pytestmark = pytest.mark.slow
+
 MOST = {
     "flushes_per_second": 1_000.0,
     "memory_bytes_per_second": 10**10,

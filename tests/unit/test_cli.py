@@ -249,7 +249,9 @@ def listed(shell: Shell, *words: str) -> str:
 
 def row(out: str, name: str, suite: bool = False) -> str:
     """Of an engine; or of a suite, which stand first, as an engine may have the same name."""
-    found = re.findall(rf"^{re.escape(name)} .*$", out, re.MULTILINE)
+    # What was crashed on this machine stands below.
+    lists = out.partition("\nTiers that were crashed")[0]
+    found = re.findall(rf"^{re.escape(name)} .*$", lists, re.MULTILINE)
     assert 1 <= len(found) <= 2, found
     return str(found[0 if suite else -1])
 

@@ -28,6 +28,8 @@ from dyno.model import Phase, Wrong
 from dyno.pace import Pace
 from dyno.suite import Bulk, Operations
 
+pytestmark = pytest.mark.slow
+
 PHASE = Phase("made-up", "made up", "op", writes=False)
 MS = 1_000_000
 LONG = 60

@@ -22,6 +22,8 @@ from dyno.model import UsageError
 from dyno.run import parent, plan
 from dyno.run.asked import Asked
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 LIMIT = 64 * MIB
 

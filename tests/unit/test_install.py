@@ -26,6 +26,8 @@ from dyno.install import environment
 from dyno.install.engine import install
 from dyno.programs import GoModule, Jar, Jars, Program
 
+pytestmark = pytest.mark.slow
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

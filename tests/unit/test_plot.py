@@ -19,6 +19,8 @@ from shell import Ended, Shell, is_one_line, small
 from dyno import installed
 from dyno.report.charts import FIXED, theme
 
+pytestmark = pytest.mark.slow
+
 NAMES = [chart.name for chart in FIXED]
 PHASES = "insert-blind-indices,rand-key"
 ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"

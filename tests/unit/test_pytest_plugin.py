@@ -10,6 +10,8 @@ import junitparser
 import pytest
 from shell import TESTS, Ended, Shell
 
+pytestmark = pytest.mark.slow
+
 TEST = """
 import pytest
 

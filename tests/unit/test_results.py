@@ -25,6 +25,8 @@ from dyno.measure.loops import native
 from dyno.model import Caveat, Cell, Sample, Tier, UsageError
 from dyno.results import Attempt, Run
 
+pytestmark = pytest.mark.slow
+
 OLD = TESTS / "data" / "run-schema-1.json"
 """Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""
 NEW = TESTS / "data" / "run-schema-2.json"

@@ -24,6 +24,8 @@ from dyno.host.usage import NOTHING, UNKNOWN, Usage, own, starved
 from dyno.measure import settle as module
 from dyno.measure.settle import rest, settle
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 TICK = 10 * MS
 LIVELY = TESTS / "plugins" / "lively"

@@ -25,6 +25,8 @@ from dyno.measure.temperature import reached
 from dyno.model import Phase
 from dyno.suites.records.params import PHASES
 
+pytestmark = pytest.mark.slow
+
 COLD = tuple(phase.name for phase in PHASES if phase.temperature == "cold")
 HOT = tuple(phase.name for phase in PHASES if phase.temperature == "hot")
 LIVELY = TESTS / "plugins" / "lively"
