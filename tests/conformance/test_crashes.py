@@ -271,6 +271,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
         ("careless-postgresql", "ext4", 400, set(), "base/"),
         ("careless-mariadb", "ext4", 120, set(), ""),
+        ("mariadb", "ext4", 500, {"corrupt"}, "at 0 of server/data/"),
     ],
 )
 def test_what_was_found_is_found_again(
@@ -284,9 +285,7 @@ def test_what_was_found_is_found_again(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "engine", ["sqlite", "sqlite:journal_mode=delete", "lmdb", "rocksdb", "postgresql", "mariadb"]
-)
+@pytest.mark.parametrize("engine", ["sqlite", "sqlite:journal_mode=delete", "lmdb", "rocksdb", "postgresql"])
 def test_strong_settings_lose_nothing(shell: Shell, engine: str) -> None:
     able(engine.partition(":")[0])
     (row,) = crashed(shell, engine, "--tier", "power", "--kills", "20", "--states", "400", status=0)
