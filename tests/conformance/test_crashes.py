@@ -133,6 +133,12 @@ def test_an_engine_that_ends_the_process_which_opens_it_is_a_crash(shell: Shell)
     assert "signal SIGBUS" in row["faults"][0]["why"]
 
 
+def test_what_an_engine_leaves_open_is_no_fault_of_the_next_store(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-leaking", "--kills", "4", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 4}
+
+
 def test_a_server_is_killed_and_comes_back(shell: Shell) -> None:
     able("redis")
     (row,) = crashed(shell, "redis", "--tier", "process", "--kills", "3", status=0)

@@ -27,6 +27,8 @@ HANG_SECONDS = 120.0
 """For the recovery of a store of less than a MiB, one commit and another recovery: at least."""
 HANG_TIMES = 20.0
 """How many times as long as the slowest that came back, on a machine that has other things to do."""
+MOST_FILES = 256
+"""That the process which judges may have open between two stores. An ordinary user's may have 1,024."""
 BLOCK = 1 << 16
 
 
@@ -100,6 +102,12 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def files(self) -> int:
+        """That it has open, as far as the system tells."""
+        with suppress(OSError):
+            return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+        return 0
+
     def ended(self) -> str:
         """How it came to its end by itself, in words."""
         status = self._process.wait()
@@ -126,6 +134,9 @@ class Judge:
     def look(self, acknowledged: int, begun: int, more: bool = True) -> Judgement:
         """What the store is, after so many transactions. `more`: with one more commit."""
         asked = {"home": str(self._home), "acknowledged": acknowledged, "begun": begun, "more": more}
+        if self._child is not None and self._child.files() > MOST_FILES:
+            # What an engine leaves open when it is closed is no fault of the next store.
+            self.close()
         if self._child is None:
             self._child = Child(self._target, "checker", self._home)
             self._child.send(self._target.data())

@@ -5,6 +5,7 @@ known. Nothing here may be of use to a measurement.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sqlite3
 from collections.abc import Mapping
@@ -121,6 +122,18 @@ class Dying(SQLite):
         super().__init__(home, tier, options)
 
 
+class Leaking(SQLite):
+    """Leaves files open, of which there may not be many."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, most))
+        for _ in range(300):
+            os.open(os.devnull, os.O_RDONLY)
+        super().__init__(home, tier, options)
+
+
+LEAKING = replace(careless("sqlite", Tier.PROCESS, opener=Leaking), name="careless-leaking")
 DYING = replace(careless("sqlite", Tier.PROCESS, opener=Dying), name="careless-dying")
 
 

@@ -6,7 +6,7 @@ Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.engine import EngineSpec, PortSpec
 from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, remove, serve
 from dyno.model import Tier
 from dyno.servers import foreign, given
@@ -35,8 +35,6 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
-    # Some seconds each.
-    seldom=Seldom("its memory written to files", Base.flush, every=30),
     starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * (1 + int(str(options["nodes"]))),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",
