@@ -17,6 +17,8 @@ from dyno import cli
 from dyno.report import compared
 from dyno.report.charts.theme import VERDICTS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:

@@ -19,6 +19,8 @@ from dyno.suites.series.archived import Archived
 from dyno.suites.series.machine import HALF_HOUR, SECOND, START, Machine
 from dyno.suites.series.params import archive
 
+pytestmark = pytest.mark.slow
+
 YEAR, YEAR_START = 2009, 1_230_768_000
 """That of the samples that are made up, and when it began."""
 

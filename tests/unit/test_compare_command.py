@@ -15,6 +15,8 @@ from stats.madeup import a_cell, changed, of_rates, reads, written
 
 from dyno.model import Sample, Tier
 
+pytestmark = pytest.mark.slow
+
 QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
 
 

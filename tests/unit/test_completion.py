@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from shell import Shell
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("line", "offered", "not_offered"),

@@ -9,6 +9,8 @@ from dyno import registry
 from dyno.report.planned import clock
 from dyno.run.plan import Asked, make, unpaced
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
     words = ("--clients", "1,2", "--phases", "scan,update", "--duration", "5", "--warmup", "1", "--samples", "10")

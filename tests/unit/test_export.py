@@ -31,6 +31,8 @@ from dyno.report import data, export, markdown
 from dyno.report.table import groups
 from dyno.results import Attempt, Run
 
+pytestmark = pytest.mark.slow
+
 FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
 NEW = FILES[-1]
 SQLITE = "sqlite:journal_mode=delete"

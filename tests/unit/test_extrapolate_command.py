@@ -10,6 +10,8 @@ import pytest
 from shell import Shell, is_one_line
 from stats.madeup import a_cell, of_rates, reads, written
 
+pytestmark = pytest.mark.slow
+
 VALUES = (1, 2, 4, 8, 16, 32)
 
 

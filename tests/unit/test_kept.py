@@ -18,6 +18,8 @@ from dyno.results.parse import MOST_BYTES, MOST_LINE
 from dyno.run.parent import _kept
 from dyno.run.planfile import MOST_BYTES as MOST_PLAN_BYTES
 
+pytestmark = pytest.mark.slow
+
 WHOLE = TESTS / "data" / "run-schema-2.json"
 HUGE = 2**63
 EVIL, SHOWN = "\x1b[2J\u202e\ud800", "\\x1b[2J\\u202e\\ud800"
