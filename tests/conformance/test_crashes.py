@@ -15,7 +15,7 @@ import pytest
 from needed import require, unavailable
 from shell import TESTS, Shell, is_one_line, wait_for
 
-from dyno import registry
+from dyno import places, registry
 from dyno.crash import device, recorder
 from dyno.run.work import dead, fast_root
 
@@ -28,8 +28,11 @@ def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     shell.plugins = [TESTS / "plugins" / "careless"]
     # Each is a few hundred processes and recoveries, on whatever machine.
     monkeypatch.setattr("shell.PATIENCE", 3_000.0)
-    # What is found of careless engines is nothing for anyone's cache.
-    shell.given["XDG_CACHE_HOME"] = str(shell.home / "cache")
+    # What is found of careless engines is nothing for anyone's cache. Programs that are there are of use.
+    cache = shell.home / "cache" / "dyno"
+    cache.mkdir(parents=True)
+    (cache / "programs").symlink_to(places.cache() / "programs")
+    shell.given["XDG_CACHE_HOME"] = str(cache.parent)
     return shell
 
 
@@ -273,11 +276,12 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         ("careless-leveldb", "posix", 300, {"lost"}, "the name store/"),
         ("redis", "ordered", 1_500, {"refused"}, "appendonlydir"),
         ("careless-influxdb", "ext4", 20, {"hang"}, "_series"),
-        ("careless-questdb", "ext4", 80, {"corrupt"}, "/pv."),
+        ("careless-questdb", "ext4", 80, {"corrupt"}, "server/questdb/db/"),
         ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
         ("careless-postgresql", "ext4", 400, set(), "base/"),
         ("careless-mariadb", "ext4", 120, set(), ""),
-        ("mariadb", "ext4", 500, {"corrupt"}, "at 0 of server/data/"),
+        # A write of sixteen KiB that had begun, too.
+        ("mariadb", "ext4", 500, {"corrupt"}, ""),
     ],
 )
 def test_what_was_found_is_found_again(
