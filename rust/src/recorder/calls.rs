@@ -116,11 +116,12 @@ impl Recorder {
                 false
             }
             libc::SYS_fsync | libc::SYS_fdatasync => {
-                let ours = self.of_file(task, &mut pending, a[0])?;
-                if ours {
+                let file = self.file(task, a[0]);
+                if let Some(number) = file {
+                    pending.file = number;
                     self.look(task.0, None)?;
                 }
-                ours
+                file.is_some()
             }
             libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sync_file_range => {
                 self.of_file(task, &mut pending, a[0])?
