@@ -109,8 +109,9 @@ def asked_of(node: Any, query: str) -> Any:
 
 
 def records_of(node: Any) -> int:
-    (where,) = asked_of(node, "SELECT schemaname FROM pg_tables WHERE tablename = 'records'")
-    return int(asked_of(node, f"SELECT count(*) FROM {where}.records")[0])
+    """How many records the node has: none as long as it has not followed as far as the table itself."""
+    found = asked_of(node, "SELECT schemaname FROM pg_tables WHERE tablename = 'records'")
+    return int(asked_of(node, f"SELECT count(*) FROM {found[0]}.records")[0]) if found else 0
 
 
 def test_what_is_acknowledged_is_on_a_standby_and_one_that_was_lost_catches_up(place: Path) -> None:
