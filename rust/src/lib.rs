@@ -24,7 +24,7 @@ use pyo3::types::{PyList, PyTuple};
 use buffer::Array;
 use clock::{Counter, Monotonic, Scale, Tsc};
 use stamps::Stamps;
-use steps::Slice;
+use steps::{Limits, Slice};
 
 type Answered<'py> = (Bound<'py, PyList>, Stamps);
 
@@ -41,16 +41,19 @@ fn calibrate() {
     clock::calibrate();
 }
 
-/// One operation after the other: `calls`, in turn and again from the first, of `arguments`.
+/// One operation after the other: `calls`, in turn and again from the first, of `arguments`, and none before the
+/// moment `start_ns`.
 #[pyfunction]
+#[pyo3(signature = (calls, arguments, deadline_ns, failed, start_ns = 0))]
 fn closed<'py>(
     py: Python<'py>,
     calls: Bound<'py, PyTuple>,
     arguments: Bound<'py, PyTuple>,
     deadline_ns: i64,
     failed: Bound<'py, PyAny>,
+    start_ns: i64,
 ) -> PyResult<Answered<'py>> {
-    run(py, Slice { calls, arguments, failed }, None, deadline_ns)
+    run(py, Slice { calls, arguments, failed }, None, start_ns, deadline_ns)
 }
 
 /// The same, none before it is due: `due` holds a moment of this clock for each operation, int64 in ns.
@@ -67,7 +70,7 @@ fn paced<'py>(
     if due.len() < arguments.len() {
         return Err(PyValueError::new_err("there are fewer moments than arguments"));
     }
-    run(py, Slice { calls, arguments, failed }, Some(&due), deadline_ns)
+    run(py, Slice { calls, arguments, failed }, Some(&due), 0, deadline_ns)
 }
 
 /// Keeps the core awake that it runs on, until the process is killed; a core's other hardware thread has nearly all
@@ -79,16 +82,22 @@ fn spin() {
     }
 }
 
-fn run<'py>(py: Python<'py>, slice: Slice<'py>, due: Option<&[i64]>, deadline_ns: i64) -> PyResult<Answered<'py>> {
+fn run<'py>(
+    py: Python<'py>,
+    slice: Slice<'py>,
+    due: Option<&[i64]>,
+    start_ns: i64,
+    deadline_ns: i64,
+) -> PyResult<Answered<'py>> {
     if slice.calls.is_empty() && !slice.arguments.is_empty() {
         return Err(PyValueError::new_err("there is nothing to call"));
     }
     let mut stamps = Stamps::with_room(slice.arguments.len());
-    let deadline = stamps.scale.ticks(deadline_ns);
+    let limits = Limits { start: stamps.scale.ticks(start_ns), deadline: stamps.scale.ticks(deadline_ns) };
     let answers = if clock::tsc() {
-        steps::steps::<Tsc>(py, &slice, due, deadline, &mut stamps)?
+        steps::steps::<Tsc>(py, &slice, due, &limits, &mut stamps)?
     } else {
-        steps::steps::<Monotonic>(py, &slice, due, deadline, &mut stamps)?
+        steps::steps::<Monotonic>(py, &slice, due, &limits, &mut stamps)?
     };
     Ok((answers, stamps))
 }

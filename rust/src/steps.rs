@@ -29,13 +29,19 @@ pub struct Slice<'py> {
     pub failed: Bound<'py, PyAny>,
 }
 
-/// Calls one operation after the other until the first that ends after `deadline`; with `due`, none before its time,
+/// In ticks: none begins before `start`, and the first that ends after `deadline` is the last.
+pub struct Limits {
+    pub start: u64,
+    pub deadline: u64,
+}
+
+/// Calls one operation after the other until the first that ends after the deadline; with `due`, none before its time,
 /// and none that is due after the deadline.
 pub fn steps<'py, C: Counter>(
     py: Python<'py>,
     slice: &Slice<'py>,
     due: Option<&[i64]>,
-    deadline: u64,
+    limits: &Limits,
     stamps: &mut Stamps,
 ) -> PyResult<Bound<'py, PyList>> {
     let (calls, arguments) = (items(&slice.calls), slice.arguments.as_ptr());
@@ -44,10 +50,13 @@ pub fn steps<'py, C: Counter>(
     let scale = stamps.scale;
     let turn = scale.ticks_of_span(TURN_NS);
     let mut answers = Answers::with_room(py, operations)?;
-    let (mut next, mut yields) = (0, C::now() + turn);
+    let (mut next, deadline) = (0, limits.deadline);
     if due.is_some() {
         exact_sleeps();
     }
+    // Waited for here and not as a moment that is due: that would be looked at for each operation.
+    wait_until::<C>(py, limits.start, &scale)?;
+    let mut yields = C::now() + turn;
     for at in 0..operations {
         if let Some(due) = due {
             let when = scale.ticks(due[at]);

@@ -21,6 +21,7 @@ def closed(
     arguments: tuple[Any, ...],
     deadline_ns: int,
     failed: Callable[[Exception], Any],
+    start_ns: int = 0,
 ) -> tuple[list[Any], Stamps]: ...
 def paced(
     calls: tuple[Callable[[Any], Any], ...],

@@ -207,6 +207,19 @@ def test_moments_of_any_order_are_kept(native: Any, due: list[int]) -> None:
     assert all(start >= moment for start, moment in zip(seen.starts, due, strict=True))
 
 
+@settings(deadline=None)
+@given(st.sampled_from(["python", "native"]), moments.filter(lambda moment: moment < SECOND), st.booleans())
+def test_no_operation_of_a_closed_loop_begins_before_its_start(
+    native: Any, loop: str, after_ns: int, past: bool
+) -> None:
+    which: Any = native if loop == "native" else python
+    start = which.now() + after_ns
+    _, stamps = which.closed((str, repr), (1, 2, 3), start - 1 if past else MOST, print, start)
+    starts, _ = resolved(stamps)
+    assert len(starts) == (1 if past else 3)
+    assert (starts >= start).all()
+
+
 @pytest.mark.parametrize("loop", [python, "native"])
 @pytest.mark.parametrize("due", [None, [0, 0]])
 def test_an_error_in_telling_of_a_failure_propagates(native: Any, loop: Any, due: Any) -> None:

@@ -37,8 +37,10 @@ def calibrate() -> None:
     """The clock is the kernel's own: there is nothing to calibrate."""
 
 
-def closed(calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed) -> tuple[list[Any], Stamps]:
-    """Calls one operation after the other, up to the first that ends after the deadline.
+def closed(
+    calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed, start_at: int = 0
+) -> tuple[list[Any], Stamps]:
+    """Calls one operation after the other, none before `start_at`, up to the first that ends after the deadline.
 
     span = end - start: the call, its argument passing, and one reading of the clock. Between spans: the loop's
     bookkeeping and a second reading of the clock.
@@ -49,6 +51,8 @@ def closed(calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed
     stamps = Stamps([], [])
     answered, started, ended = answers.append, stamps.starts.append, stamps.ends.append
     steps = zip(cycle(calls), arguments, strict=False)
+    if start_at:
+        _wait(start_at)
     while True:
         try:
             for call, argument in steps:
@@ -85,9 +89,7 @@ def paced(
     for call, argument, when in zip(cycle(calls), arguments, due, strict=False):
         if when > deadline:
             break
-        while (left := when - now()) > 0:
-            if left > AWAKE_NS:
-                sleep((left - AWAKE_NS) / 1e9)
+        _wait(when)
         start = now()
         try:
             answer = call(argument)
@@ -103,6 +105,12 @@ def paced(
         if end > deadline:
             break
     return answers, stamps
+
+
+def _wait(until: int) -> None:
+    while (left := until - now()) > 0:
+        if left > AWAKE_NS:
+            sleep((left - AWAKE_NS) / 1e9)
 
 
 def bulk(work: Bulk, feed: Feed) -> tuple[Any, int]:

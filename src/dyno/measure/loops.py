@@ -36,7 +36,7 @@ class Loop(Protocol):
     def calibrate(self) -> None: ...
 
     def closed(
-        self, calls: Any, arguments: Any, deadline: int, failed: Callable[[Exception], Any]
+        self, calls: Any, arguments: Any, deadline: int, failed: Callable[[Exception], Any], start: int = 0, /
     ) -> tuple[list[Any], Stamps]: ...
 
     def paced(

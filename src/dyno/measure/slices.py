@@ -13,7 +13,6 @@ from dyno.measure.loops import Loop, Stamps, resolved
 from dyno.suite import Failure, Operations
 
 Times = NDArray[np.int64]
-FAR_NS = 1 << 40
 
 
 class Held:
@@ -96,11 +95,8 @@ def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0
     work, first, now = parcel.work, parcel.done, loop.now
     arguments = parcel.arguments[first:] if first else parcel.arguments
     due = parcel.due
+    # The loop waits for the start: all that comes before it is done by then.
     waits = due is None and start > 0 and not held.opens(work)
-    if waits:
-        # The loop waits for the first: all that comes before it is done by then.
-        due = np.full(len(parcel.arguments), -FAR_NS)
-        due[first : first + 1] = start - origin
     while start and not waits and now() < start:
         pass
     begun = start if waits else now()
@@ -109,7 +105,7 @@ def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0
         entered = begun if waits else now()
         calls = _from(work.calls(own if work.held is None else kept), first)
         if due is None:
-            answers, stamps = loop.closed(calls, arguments, deadline, failed)
+            answers, stamps = loop.closed(calls, arguments, deadline, failed, start if waits else 0)
         else:
             answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, failed)
         leaving = now()
