@@ -53,7 +53,7 @@ def main() -> int:
         for number in range(asked.turns):
             # Who goes first changes, so that a drift of the machine hits both.
             sides = [(0, asked.against.resolve()), (1, HERE)]
-            done = {side: _timed(root, words, Path(home), number) for side, root in sides[:: (-1) ** number]}
+            done = {side: _timed(root, words, Path(home), f"{side}{number}") for side, root in sides[:: (-1) ** number]}
             turns.append((done[0], done[1]))
             _told(*turns[-1])
     factors = [b.seconds / a.seconds for a, b in turns]
@@ -64,8 +64,8 @@ def main() -> int:
     return _compared([a.run for a, _ in turns], [b.run for _, b in turns])
 
 
-def _timed(root: Path, words: Sequence[str], home: Path, number: int) -> Turn:
-    path = home / f"{root.name}-{number}.json"
+def _timed(root: Path, words: Sequence[str], home: Path, name: str) -> Turn:
+    path = home / f"{name}.json"
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "DYNO_WORK": str(home / "work")}
     begin = time.perf_counter()
     subprocess.run(
