@@ -53,7 +53,9 @@ def main() -> int:
         for number in range(asked.turns):
             # Who goes first changes, so that a drift of the machine hits both.
             sides = [(0, asked.against.resolve()), (1, HERE)]
-            done = {side: _timed(root, words, Path(home), f"{side}{number}") for side, root in sides[:: (-1) ** number]}
+            done = {
+                side: _timed(root, words, Path(home), f"{side}{number}") for side, root in sides[:: (-1) ** number]
+            }
             turns.append((done[0], done[1]))
             _told(*turns[-1])
     factors = [b.seconds / a.seconds for a, b in turns]

@@ -308,6 +308,10 @@ class EngineSpec:
         can."""
         if missing := self.missing():
             return f"needs {', '.join(missing)}{self.remedy and ': '}{self.remedy}"
+        return self.needing(options)
+
+    def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
+        """What it lacks beside modules, in one line; None where that is nothing."""
         told = self.needs(self.resolve({}) if options is None else options)
         return None if told is None else harmless(told, keep="")
 

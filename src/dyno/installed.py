@@ -13,11 +13,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 DISTRIBUTION = "dyno-bench"
 UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
 """By `uv tool install`; by pipx; in an environment that uv made, which has no pip; in another; in the system's
@@ -99,6 +94,10 @@ def _extra(requirement: str) -> list[str]:
 
 def _received(prefix: Path) -> tuple[str, list[str]]:
     """Of uv's receipt: what Dyno was installed from, and what came with it."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     main, others = DISTRIBUTION, []
     with suppress(tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError):
         for entry in tomllib.loads(_text(prefix / _RECEIPT))["tool"]["requirements"]:

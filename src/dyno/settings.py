@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from dyno import addresses, quantities
@@ -127,6 +126,8 @@ def shown(text: object) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """'did you mean X?' where a name is near, or the whole list."""
+    from difflib import get_close_matches
+
     names = list(names)
     word = word[:SHOWN]
     close = get_close_matches(word, names, n=1, cutoff=0.5)

@@ -122,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if line is not None:
         hidden = tuple(secret for word in given for secret in secrets(word))
         print(f"dyno: {harmless(without(concealed(line), hidden), keep='')}", file=sys.stderr)
+    # The interpreter looks for cycles once more before it ends, among all that there is.
+    gc.freeze()
     sys.exit(status)
 
 

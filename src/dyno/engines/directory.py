@@ -7,7 +7,6 @@ path, its segments quoted as in an address.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared.pool import Pool
 from dyno.host import below
 from dyno.model import Caveat, Tier, Value
-from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import Answer, Ask, NoObject
 
 FOLDER, FILE = "%d", "%f"
@@ -63,7 +61,9 @@ class Objects:
     """See `dyno.suites.objectstore.port.Bucket`."""
 
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
-        self._engine, self._large = engine, large
+        from dyno.suites.objectstore.dataset import DIGEST
+
+        self._engine, self._large, self._digest = engine, large, DIGEST
         self._verbs = {
             "put": self._put,
             "get": self._get,
@@ -90,7 +90,7 @@ class Objects:
         return self._engine.root / _quoted(key)
 
     def _new(self) -> Path:
-        return self._engine.beside / secrets.token_hex(8)
+        return self._engine.beside / os.urandom(8).hex()
 
     def _place(self, made: Path, key: str) -> None:
         """What was made becomes the object."""
@@ -124,7 +124,7 @@ class Objects:
                 body = file.read(left)
                 end = now() - start
                 return Answer(len(body), None, body, end, end)
-            digest, size, first = DIGEST(), 0, 0
+            digest, size, first = self._digest(), 0, 0
             while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
                 first = first or now() - start
                 digest.update(piece)

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared import innodb, mysqlclient, mysqloltp
-from dyno.engines._shared.mysqlarrays import Arrays
-from dyno.engines._shared.mysqlseries import Series
-from dyno.engines._shared.mysqltable import Table
 from dyno.model import Tier
 from dyno.servers.galera import NODE_SECONDS
 from dyno.servers.mariadb import MARIADB
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
-from dyno.suites.records.table import opener
 from dyno.suites.series import port as series
 
 ENGINE = EngineSpec(
@@ -21,9 +17,16 @@ ENGINE = EngineSpec(
     title="MariaDB, a SQL server (PyMySQL)",
     opener=innodb.opener(MARIADB),
     ports={
-        "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
-        "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
-        "series": PortSpec(Series, modules=series.MODULES, requires=series.REQUIRES, clients="one"),
+        "records": PortSpec("dyno.engines._shared.mysqltable:opened", caveats=(COLUMNS,)),
+        "arrays": PortSpec(
+            "dyno.engines._shared.mysqlarrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
+        ),
+        "series": PortSpec(
+            "dyno.engines._shared.mysqlseries:Series",
+            modules=series.MODULES,
+            requires=series.REQUIRES,
+            clients="one",
+        ),
         "transactions": PortSpec(mysqloltp.Transactions, packages=("sysbench",), needs=mysqloltp.missing),
     },
     tiers=innodb.TIERS,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import s3, s3own
-from dyno.engines._shared.s3boto import Objects
 from dyno.engines._shared.s3own import FLUSHES
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen
@@ -40,7 +39,7 @@ ENGINE = EngineSpec(
     name="minio",
     title="MinIO on one directory, which Dyno starts (boto3, or libcurl)",
     opener=Store,
-    ports={"bucket": PortSpec(Objects)},
+    ports={"bucket": PortSpec("dyno.engines._shared.s3boto:Objects")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("boto3", "pycurl"),

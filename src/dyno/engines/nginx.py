@@ -6,7 +6,6 @@ them, and no line.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,10 +48,12 @@ class Files:
         return [self._put(at, body) for at, body in enumerate(bodies)]
 
     def _put(self, at: int, body: bytes) -> Target:
+        from hashlib import sha256
+
         file = self._server.root / f"{at}-{len(body)}"
         file.write_bytes(body)
         file.chmod(0o644)
-        return Target(f"{self._server.address.url}/{file.name}", len(body), hashlib.sha256(body).digest())
+        return Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest())
 
     def close(self) -> None:
         pass

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from urllib.parse import urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import s3
-from dyno.engines._shared.s3boto import Objects
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import foreign
 from dyno.servers.foreign import URL, Foreign
@@ -49,9 +46,15 @@ def configured(profile: str) -> str:
         return ""
     if found := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
         return found
+    config = Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser()
+    if not config.is_file():
+        return ""
+    from configparser import ConfigParser
+    from configparser import Error as ConfigError
+
     parser = ConfigParser(interpolation=None, strict=False)
     with suppress(OSError, ConfigError, UnicodeDecodeError):
-        parser.read(Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser())
+        parser.read(config)
     name = profile or os.environ.get("AWS_PROFILE") or "default"
     return parser.get(name if name == "default" else f"profile {name}", "endpoint_url", fallback="")
 
@@ -90,7 +93,7 @@ ENGINE = EngineSpec(
     name="s3",
     title="Your own object store by its S3 API, Amazon's or another (boto3, or libcurl)",
     opener=Store,
-    ports={"bucket": PortSpec(Objects)},
+    ports={"bucket": PortSpec("dyno.engines._shared.s3boto:Objects")},
     tiers={},
     modules=("boto3", "pycurl"),
     requires=("boto3>=1.36", "pycurl>=7.45.7"),

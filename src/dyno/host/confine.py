@@ -7,7 +7,6 @@ its limit, what it takes for itself may not. What others have brought into the p
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -123,7 +122,7 @@ def clear(place: Path) -> None:
 def _made(limit_bytes: int, record: Path) -> Group:
     why = "this kernel has no memory controller that a group of processes could be given"
     for parent, version in _parents():
-        path = parent / f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+        path = parent / f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
         try:
             record.write_text(f"{path}\n")
             path.mkdir()

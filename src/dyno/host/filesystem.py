@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -78,19 +76,23 @@ def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> i
 
     Stops early after `limit_ns`, so that a slow device costs a second and not a minute. Its file is removed.
     """
+    from statistics import median
+
     taken = flushes_ns(work, times=times, limit_ns=limit_ns)
-    return round(statistics.median(taken)) if taken else None
+    return round(median(taken)) if taken else None
 
 
 def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[int] | None:
     """How long each 4 kB write in place took with its fdatasync, in `work`, one after the other for so long at most;
     None where it can't be written. Its file is removed."""
+    from tempfile import NamedTemporaryFile
+
     sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
     taken: list[int] = []
     spent = 0
     try:
         # A named file: Btrfs does nothing to flush a file that has no name.
-        with tempfile.NamedTemporaryFile(dir=work, prefix=".dyno-fsync-", buffering=0) as file:
+        with NamedTemporaryFile(dir=work, prefix=".dyno-fsync-", buffering=0) as file:
             descriptor = file.fileno()
             # Space is allocated and journalled before the clock starts: what is left to time is the flush.
             os.pwrite(descriptor, os.urandom(4096), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -24,7 +23,9 @@ def die_with_parent(parent: int) -> None:
     Only Linux has it; elsewhere a killed run leaves its trial to end by itself.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # It may have died before the kernel was asked.
         if os.getppid() != parent:
             os._exit(1)
@@ -33,7 +34,9 @@ def die_with_parent(parent: int) -> None:
 def adopt_orphans() -> None:
     """Has the kernel make what this process's descendants leave behind its own children. Only Linux can."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def environment() -> dict[str, str]:

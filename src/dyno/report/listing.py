@@ -100,10 +100,11 @@ def _tier(spec: EngineSpec, tier: Tier) -> str:
 
 
 def _state(spec: EngineSpec) -> tuple[str, str]:
-    if spec.missing() and spec.remedy:
-        return spec.remedy, "yellow"
-    if lacking := spec.lacking():
-        return lacking, "yellow"
+    # Each is looked for once: there are hundreds.
+    if spec.missing():
+        return spec.remedy or str(spec.lacking()), "yellow"
+    if needing := spec.needing():
+        return needing, "yellow"
     if spec.untested:
         return f"untested: {spec.untested}", "yellow"
     return "ready", "green"

@@ -7,9 +7,7 @@ Roles Settings".
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 
 from dyno.model import Refused
@@ -84,12 +82,15 @@ class ClickHouse(Served):
         )
 
     def start(self) -> None:
+        from hashlib import sha256
+        from html import escape
+
         directory(self._home, None)
         host, port = self.address.host, self.address.port
         (self._home / CONFIGURATION).write_text(
             _CONFIGURATION.format(home=self._home, host=host, port=port, cache=self._cache, users=USERS)
         )
-        hashed = hashlib.sha256(self.address.password.encode()).hexdigest()
+        hashed = sha256(self.address.password.encode()).hexdigest()
         settings = "".join(f"<{name}>{escape(value, quote=False)}</{name}>" for name, value in self._settings.items())
         (self._home / USERS).write_text(
             _USERS.format(settings=settings, user=self.address.user, hash=hashed, host=host)

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +178,8 @@ class HBase(Cluster[Process]):
 
 
 def _site(settings: Mapping[str, str]) -> str:
+    from html import escape
+
     each = (f"<name>{name}</name><value>{escape(value, quote=False)}</value>" for name, value in settings.items())
     return f"<configuration>{''.join(f'<property>{one}</property>' for one in each)}</configuration>\n"
 

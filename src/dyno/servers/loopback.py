@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -108,7 +107,7 @@ def _password(file: Path) -> str:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as new:
-            new.write(secrets.token_hex(16))
+            new.write(os.urandom(16).hex())
     return file.read_text()
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterable
-from hashlib import blake2s
 from pathlib import Path
 from platform import node
 
@@ -23,7 +21,7 @@ def of(home: Path) -> str:
     """The name of the store in `home`: its own for good, at most 40 characters of a-z, 0-9 and _."""
     file = home / FILE
     if not file.exists():
-        file.write_text(f"dyno_{_machine()}_{os.getpid()}_{secrets.token_hex(4)}")
+        file.write_text(f"dyno_{_machine()}_{os.getpid()}_{os.urandom(4).hex()}")
     return file.read_text()
 
 
@@ -34,4 +32,6 @@ def abandoned(names: Iterable[str]) -> list[str]:
 
 
 def _machine() -> str:
+    from hashlib import blake2s
+
     return blake2s(node().encode(), digest_size=4).hexdigest()

@@ -5,7 +5,6 @@ What is particular to one server (its program, its settings, how it tells that i
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
@@ -160,7 +159,9 @@ def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
 
     Linux only, where it outlasts the change of user, which comes before it.
     """
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    from ctypes import CDLL
+
+    library = CDLL(None) if sys.platform == "linux" else None
 
     def ask() -> None:
         if library is not None:

@@ -12,6 +12,7 @@ from typing import Any
 from dyno.model import Refused
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
+from dyno.suites.records.table import opener
 
 BATCH = 1_000
 STATEMENTS = Statements("%s")
@@ -152,3 +153,6 @@ def _values(records: list[Record]) -> list[str]:
 
 def _flat(keys: list[Key]) -> list[str]:
     return [value for key in keys for value in key]
+
+
+opened = opener(Table)

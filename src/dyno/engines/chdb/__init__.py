@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, Gap, PortSpec, Seldom
-from dyno.engines.chdb.arrays import Arrays
 from dyno.engines.chdb.opener import TIERS, ChDB
-from dyno.engines.chdb.series import Series
 from dyno.model import Tier
 from dyno.settings import Setting, integer
 
@@ -15,12 +13,12 @@ ENGINE = EngineSpec(
     opener=ChDB,
     ports={
         "arrays": PortSpec(
-            Arrays,
+            "dyno.engines.chdb.arrays:Arrays",
             gaps=(
                 Gap("atomicity", "unsupported", "each chunk is an insert of its own, and there are no transactions"),
             ),
         ),
-        "series": PortSpec(Series),
+        "series": PortSpec("dyno.engines.chdb.series:Series"),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.engines.duckdb.arrays import Arrays
-from dyno.engines.duckdb.compute import Compute
 from dyno.engines.duckdb.opener import TIERS, DuckDB
-from dyno.engines.duckdb.records import Table
-from dyno.engines.duckdb.series import Series
 from dyno.model import Tier
 from dyno.settings import Setting, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
-from dyno.suites.records.table import opener
 from dyno.suites.series import port as series
 
 THREADS = "worker threads; 0 for DuckDB's default (the number of cores)"
@@ -23,27 +18,27 @@ ENGINE = EngineSpec(
     opener=DuckDB,
     ports={
         "records": PortSpec(
-            opener(Table),
+            "dyno.engines.duckdb.records:opened",
             caveats=(COLUMNS,),
             # Of single records a second thread is only told of each statement: docs/engines.md has what that costs.
             options=(Setting("threads", integer(0, 1024), 1, THREADS),),
         ),
         "arrays": PortSpec(
-            Arrays,
+            "dyno.engines.duckdb.arrays:Arrays",
             modules=MODULES,
             requires=REQUIRES,
             clients="one",
             options=(Setting("threads", integer(0, 1024), 0, THREADS),),
         ),
         "series": PortSpec(
-            Series,
+            "dyno.engines.duckdb.series:Series",
             modules=series.MODULES,
             requires=series.REQUIRES,
             clients="one",
             options=(Setting("threads", integer(0, 1024), 0, THREADS),),
         ),
         "compute": PortSpec(
-            Compute,
+            "dyno.engines.duckdb.compute:Compute",
             modules=("pyarrow",),
             requires=("pyarrow>=15",),
             clients="one",

@@ -14,7 +14,7 @@ from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.records.keys import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import FIELDS, record, transaction
-from dyno.suites.records.table import batches, in_steps
+from dyno.suites.records.table import batches, in_steps, opener
 
 # Rows that are handed over together: many are far faster than a statement for each.
 BATCH = 20_000
@@ -144,3 +144,6 @@ def parsed(cursor: Any, statement: str) -> Any:
 
 def _wanted(keys: list[Key]) -> list[list[str]]:
     return [[identity(*key) for key in keys]]
+
+
+opened = opener(Table)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.engines.parquet.arrays import GAP, Arrays
-from dyno.engines.parquet.opener import TIERS, Parquet
-from dyno.engines.parquet.series import Series
+from dyno.engines.parquet.opener import GAP, TIERS, Parquet
 from dyno.model import Tier
 from dyno.settings import Setting, choice, integer, yes_no
 from dyno.suites.arrays.port import CHUNK_ROWS
@@ -15,9 +13,10 @@ ENGINE = EngineSpec(
     title="Parquet, files of columns that are never changed (pyarrow)",
     opener=Parquet,
     ports={
-        "arrays": PortSpec(Arrays, gaps=(GAP,)),
+        "arrays": PortSpec("dyno.engines.parquet.arrays:Arrays", gaps=(GAP,)),
         "series": PortSpec(
-            Series, options=(Setting("merged", integer(2, 10_000), 64, "files of a batch that are merged into one"),)
+            "dyno.engines.parquet.series:Series",
+            options=(Setting("merged", integer(2, 10_000), 64, "files of a batch that are merged into one"),),
         ),
     },
     tiers=TIERS,

@@ -7,12 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Gap
-from dyno.engines.parquet.opener import SUFFIX, Parquet
+from dyno.engines.parquet.opener import GAP, SUFFIX, Parquet
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, Change, Chunk
-
-GAP = Gap("updates", "unsupported", "a file of Parquet's is never changed: it would have to be written anew")
 
 
 class Arrays:

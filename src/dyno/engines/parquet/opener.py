@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dyno.engine import Gap
 from dyno.engines._shared.flushing import flush
 from dyno.model import Caveat, Tier, Value
 from dyno.versions import version
@@ -16,6 +17,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"flush": "none"},
     Tier.POWER: {"flush": "fsync"},
 }
+GAP = Gap("updates", "unsupported", "a file of Parquet's is never changed: it would have to be written anew")
 OPEN = 256
 """Files that are kept open: a process may have 1,024 by default, and a store may have more."""
 SUFFIX, DIRECTORY = ".parquet", "variables.json"

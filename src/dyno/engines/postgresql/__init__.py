@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.engines.postgresql.arrays import Arrays
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
 from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, refuse, remove, serve
-from dyno.engines.postgresql.records import Table
-from dyno.engines.postgresql.series import OPTIONS, Series
 from dyno.model import Tier
 from dyno.servers import chosen, foreign, given
 from dyno.servers.foreign import URL
@@ -17,16 +14,29 @@ from dyno.servers.standbys import COMMITS, MOST
 from dyno.settings import Setting, choice, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
-from dyno.suites.records.table import opener
 
 ENGINE = EngineSpec(
     name="postgresql",
     title="PostgreSQL, a SQL server (psycopg)",
     opener=Postgres,
     ports={
-        "records": PortSpec(opener(Table), caveats=(COLUMNS,)),
-        "arrays": PortSpec(Arrays, modules=MODULES, requires=REQUIRES, clients="one"),
-        "series": PortSpec(Series, clients="one", options=OPTIONS),
+        "records": PortSpec("dyno.engines.postgresql.records:opened", caveats=(COLUMNS,)),
+        "arrays": PortSpec(
+            "dyno.engines.postgresql.arrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
+        ),
+        "series": PortSpec(
+            "dyno.engines.postgresql.series:Series",
+            clients="one",
+            options=(
+                Setting(
+                    "index",
+                    choice("btree", "brin"),
+                    "btree",
+                    "of samples: by variable and time, or by ranges of pages",
+                ),
+                Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
+            ),
+        ),
         "transactions": PortSpec(Transactions, packages=("sysbench",), needs=missing_tools),
     },
     tiers=TIERS,

@@ -9,6 +9,7 @@ from typing import Any
 from dyno.engines.postgresql.opener import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
+from dyno.suites.records.table import opener
 
 INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
 STATEMENTS = Statements("%s")
@@ -177,3 +178,6 @@ def _values(record: Record) -> tuple[str, str, str]:
 
 def _columns(keys: list[Key]) -> list[list[str]]:
     return [[name for name, _ in keys], [location for _, location in keys]]
+
+
+opened = opener(Table)

@@ -12,17 +12,12 @@ from typing import Any
 
 from dyno.engines.postgresql.opener import Postgres
 from dyno.model import Refused
-from dyno.settings import Setting, choice, integer
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Array, Batch
 from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="text", id="integer", ts="bigint", val="double precision", small="smallint")
-OPTIONS = (
-    Setting("index", choice("btree", "brin"), "btree", "of samples: by variable and time, or by ranges of pages"),
-    Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
-)
 HOUR = 3_600_000_000_000
 BATCH = "batch"
 COPY_IN = f"COPY {BATCH} FROM STDIN (FORMAT binary)"

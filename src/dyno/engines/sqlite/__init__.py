@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.engines.sqlite.arrays import Arrays
 from dyno.engines.sqlite.compute import Compute, gaps
 from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, pragmas, refuse
-from dyno.engines.sqlite.records import Records
-from dyno.engines.sqlite.series import Series
 from dyno.model import Tier
 from dyno.servers import given
 from dyno.settings import Setting, choice, integer
@@ -19,9 +16,11 @@ ENGINE = EngineSpec(
     title="SQLite, a B-tree SQL database in the process (sqlite3)",
     opener=SQLite,
     ports={
-        "records": PortSpec(Records, caveats=(COLUMNS,)),
-        "arrays": PortSpec(Arrays, modules=("pandas",), requires=("pandas>=2.0",), clients="one"),
-        "series": PortSpec(Series, clients="one"),
+        "records": PortSpec("dyno.engines.sqlite.records:Records", caveats=(COLUMNS,)),
+        "arrays": PortSpec(
+            "dyno.engines.sqlite.arrays:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
+        ),
+        "series": PortSpec("dyno.engines.sqlite.series:Series", clients="one"),
         "compute": PortSpec(Compute, clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)),
     },
     tiers=TIERS,
