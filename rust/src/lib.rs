@@ -1,5 +1,5 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; the random text of its records; kernels that measure the machine itself; kernels over arrays of
+//! of the record layer; the random text of its records, and hashes of them; kernels that measure the machine itself; kernels over arrays of
 //! floats; an idle loop; and a recorder of what a command does to its files. No engine may be put here, and nothing that
 //! knows one.
 
@@ -10,6 +10,7 @@ mod clock;
 mod histogram;
 mod kernels;
 mod keys;
+mod marks;
 mod pacing;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod recorder;
@@ -113,6 +114,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(marks::marks, module)?)?;
     module.add_function(wrap_pyfunction!(stubs::stub, module)?)?;
     module.add_function(wrap_pyfunction!(spin, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::primes, module)?)?;

@@ -130,6 +130,8 @@ def prepare(name: str) -> None:
     """
     for kind in GROUPS:
         _sources(kind)
+    # An engine's declaration is held to them.
+    _ports()
     try:
         module = f"{type(suite(name)).__module__}.workload"
         if importlib.util.find_spec(module) is not None:

@@ -24,11 +24,10 @@ from dyno.measure.measure import WARM, measure
 from dyno.measure.tally import Tally
 from dyno.model import Phase, Tier, Wrong
 from dyno.pace import Pace
-from dyno.suite import Bulk, Failure, Job, Operations
+from dyno.suite import Bulk, Job, Operations
 from dyno.suites.records.dataset import Dataset
 from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
 from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records
-from dyno.suites.records.work import mark
 from dyno.suites.records.workload import RecordsWorkload
 
 ONCE = Pace()
@@ -725,14 +724,6 @@ def test_an_answer_that_was_right_the_last_time_is_found_out(lie: Lie, tmp_path:
             liar = Liar(port, "get", lambda truth: lie(truth, known), at)
             assert measured(whole, phase, liar).void
         assert liar.told
-
-
-def test_an_answer_that_is_no_record_has_no_hash() -> None:
-    right = {"name": "a", "location": "A", "stub": "0"}
-    assert mark(0, right) != mark(1, right) != 0
-    assert mark(0, {**right, "more": "b"}) != mark(0, right)
-    for odd in (None, 5, [right], {"name": "a"}, {**right, "stub": []}, Failure("raised")):
-        assert mark(0, odd) == 0
 
 
 COLD_CASES = [(f"{phase}-cold", *rest) for phase, *rest in CASES if phase in ("rand-key", "scan")]

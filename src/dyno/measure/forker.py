@@ -15,6 +15,7 @@ import time
 import traceback
 
 import numpy.char
+import numpy.ma
 import numpy.random
 
 from dyno import registry

@@ -11,9 +11,10 @@ from dyno.answers import same, shorten
 from dyno.model import Wrong
 from dyno.suite import Failure, Operations
 from dyno.suites.records.dataset import ABSENT, draw, following, zipf_ranks
+from dyno.suites.records.marks import strings_of
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import VERSION_DIGITS, Record
-from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices, strings_of
+from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices
 
 
 class Step(NamedTuple):

@@ -21,6 +21,7 @@ from dyno.model import Value, Wrong
 from dyno.suite import Bulk, Failure, Operations
 from dyno.suites._shared.permutation import Grouped, Shuffled
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
+from dyno.suites.records.marks import marks
 from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
@@ -60,23 +61,21 @@ class Work:
         version = int(self.model.versions[number])
         return None if version == ABSENT else self.dataset.record(number, version)
 
-    def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> Iterator[bool]:
-        """Whether each answer is the record as the store must hold it now.
+    def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
+        """Whether each answer is the record as the store must hold it now; where there are fewer numbers or fewer
+        answers, of the first.
 
         An answer is compared whole the first time, and by its hash when the same is found again: the less a check
         does between slices, the less of the engine's memory it pushes out of the processor's caches.
         """
-        marks = self.model.marks
-        versions, known = self.model.versions[numbers].tolist(), marks[numbers].tolist()
-        for number, version, seen, answer in zip(numbers, versions, known, answers, strict=False):
-            found = mark(version, answer)
-            if found == seen and seen:
-                yield True
-            elif same(answer, self.current(number)):
-                marks[number] = found
-                yield True
-            else:
-                yield False
+        at = np.array(numbers[: len(answers)], dtype=np.intp)
+        found = marks(self.model.versions[at].astype(np.int64), answers[: len(at)])
+        right: NDArray[np.bool_] = (found == self.model.marks[at]) & (found != 0)
+        for place in np.flatnonzero(~right).tolist():
+            if same(answers[place], self.current(numbers[place])):
+                self.model.marks[numbers[place]] = found[place]
+                right[place] = True
+        return right
 
 
 class Share:
@@ -146,13 +145,11 @@ class Share:
         """As `is_current` of each; passes over operations that raised."""
         if not self.judged:
             return 0
-        checked = 0
-        for number, answer, right in zip(numbers, answers, self.work.right(numbers, answers), strict=False):
-            if right:
-                checked += 1
-            elif type(answer) is not Failure:
-                checked += self.is_current(number, answer)
-        return checked
+        right = self.work.right(numbers, answers)
+        for place in np.flatnonzero(~right).tolist():
+            if type(answers[place]) is not Failure:
+                self.is_current(numbers[place], answers[place])
+        return int(right.sum())
 
     def is_current(self, number: int, answer: Any) -> int:
         if self.judged:
@@ -197,16 +194,20 @@ class Share:
         return self._transactions(self._shuffled(), build, call, stored, keys)
 
     def update(self) -> Slices:
-        versions = NextVersion(self.model)
+        versions, model = NextVersion(self.model), self.model
 
         def build(batch: Sequence[Any]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
 
         def stored(batch: Sequence[Any], olds: Any) -> int:
             self.are_as_many(olds, len(batch), "old values")
-            for (number, version), old in zip(batch, olds, strict=True):
-                self.is_current(number, old)
-                self.model.versions[number] = version
+            # Each as it was before: of a record that is replaced twice, the second time as the first has left it.
+            before = np.array([version - 1 for _, version in batch], dtype=np.int64)
+            for (number, version), old, found in zip(batch, olds, marks(before, olds).tolist(), strict=True):
+                known = found and found == model.marks[number] and version - 1 == model.versions[number]
+                if not known:
+                    self.is_current(number, old)
+                model.versions[number] = version
             return len(batch)
 
         distribution = self.work.distribution
@@ -310,31 +311,9 @@ class Share:
             return 0
         expected = following(self.model.versions, self.dataset, number, SCAN_LENGTH)
         self.are_as_many(answer, len(expected), f"{self._phase} from record {number}")
-        for wanted, got, right in zip(expected, answer, self.work.right(expected, answer), strict=True):
-            if not right:
-                self.same(got, self.work.current(wanted), f"{self._phase} from record {number}")
+        for place in np.flatnonzero(~self.work.right(expected, answer)).tolist():
+            self.same(answer[place], self.work.current(expected[place]), f"{self._phase} from record {number}")
         return len(expected)
-
-
-def mark(version: int, answer: Any) -> int:
-    """A hash of an answer to what is asked at this version of the record; 0 for what is not shaped like a record.
-
-    The version is in it, so that a stale answer, which was right before, is not taken for one that is right.
-    """
-    strings = strings_of(answer)
-    return 0 if strings is None else hash((version, strings))
-
-
-def strings_of(answer: Any) -> tuple[str, str, str] | None:
-    """Name, location and stub of a record; None of what is no dict of three strings by these names, of exactly these
-    types, so that hashes and comparisons are Python's own."""
-    if type(answer) is not dict or len(answer) != 3:
-        return None
-    one, two, three = answer
-    if not (type(one) is type(two) is type(three) is str):
-        return None
-    name, location, stub = answer.get("name"), answer.get("location"), answer.get("stub")
-    return (name, location, stub) if type(name) is type(location) is type(stub) is str else None
 
 
 class NextVersion:
