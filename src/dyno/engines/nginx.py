@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import web
-from dyno.http import curl
-from dyno.http.options import Options
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen
 from dyno.servers.nginx import KIND, Nginx, missing, version
 from dyno.settings import Setting, integer, yes_no
 from dyno.suites.http.port import How, Target
+
+if TYPE_CHECKING:
+    from dyno.http.options import Options
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
@@ -42,6 +42,8 @@ class Files:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
             raise Refused("without TLS, option h2c and protocol=2 go together: it speaks one version alone")
+        from dyno.engines._shared import web
+
         return web.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
@@ -59,6 +61,8 @@ class Files:
         pass
 
     def version(self) -> str:
+        from dyno.http import curl
+
         c, own = curl.pycurl(), version(chosen.given(self._options))
         return f"nginx {own} ({c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]})"
 
@@ -82,7 +86,7 @@ ENGINE = EngineSpec(
     name="nginx",
     title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl)",
     opener=Files,
-    ports={"requests": PortSpec(web.Requests)},
+    ports={"requests": PortSpec("dyno.engines._shared.web:Requests")},
     # It is only read.
     tiers={},
     modules=("pycurl",),

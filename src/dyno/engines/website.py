@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared import web
-from dyno.http import curl
-from dyno.http.options import Options, checked
 from dyno.model import Caveat, Tier, UsageError, Value
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, yes_no
 from dyno.suites.http.port import How, Target
 
+if TYPE_CHECKING:
+    from dyno.http.options import Options
+
 
 def addresses(text: str) -> Value:
     """One or several, with blanks between them."""
+    from dyno.http.options import checked
+
     for url in text.split():
         try:
             checked(url)
@@ -38,10 +40,14 @@ class Site:
     """See `dyno.engine.Engine`, and `dyno.engines._shared.web.Web`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+        from dyno.http.options import checked
+
         self._options = options
         self._urls = [checked(url) for url in str(options[URL]).split()]
 
     def options(self, how: How) -> Options:
+        from dyno.engines._shared import web
+
         secure = all(url.lower().startswith("https:") for url in self._urls)
         return web.by(how.version, secure, insecure=bool(self._options["insecure"]))
 
@@ -52,6 +58,8 @@ class Site:
         pass
 
     def version(self) -> str:
+        from dyno.http import curl
+
         c = curl.pycurl()
         return f"{c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]}"
 
@@ -70,7 +78,7 @@ ENGINE = EngineSpec(
     name="website",
     title="A server of yours, by its address (client libcurl by pycurl)",
     opener=Site,
-    ports={"requests": PortSpec(web.Requests)},
+    ports={"requests": PortSpec("dyno.engines._shared.web:Requests")},
     tiers={},
     modules=("pycurl",),
     requires=("pycurl>=7.45.7",),

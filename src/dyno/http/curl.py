@@ -16,7 +16,6 @@ from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import Moments
 from dyno.model import UsageError
 
-INSTALL = f"requests need pycurl: {installed.extra('http')}"
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -34,7 +33,7 @@ def pycurl() -> ModuleType:
     try:
         import pycurl as module
     except ImportError:
-        raise UsageError(INSTALL) from None
+        raise UsageError(f"requests need pycurl: {installed.extra('http')}") from None
     found: ModuleType = module
     return found
 

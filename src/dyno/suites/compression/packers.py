@@ -17,7 +17,6 @@ from dyno.model import Value
 from dyno.settings import nearest
 from dyno.versions import version
 
-INSTALL = installed.extra("compression")
 Compress = Callable[[bytes], bytes]
 
 
@@ -109,7 +108,7 @@ def parse(text: str) -> Value:
     if colon and not (level.isdecimal() and int(level) in kind.levels):
         raise ValueError(f"wants {name}, or {name}:LEVEL from {kind.levels[0]} to {kind.levels[-1]}")
     if find_spec(kind.module) is None:
-        raise ValueError(f"needs {kind.module}, which is not installed: {INSTALL}")
+        raise ValueError(f"needs {kind.module}, which is not installed: {installed.extra('compression')}")
     return f"{name}:{int(level)}" if colon else name
 
 

@@ -24,7 +24,6 @@ from dyno.suites.series.port import Batch, Samples
 
 MINUTE = 60 * SECOND
 ROW = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "i2")])
-NEEDS = f"PB files need epicsarchiver: {installed.extra('archiver')}"
 
 
 class Archived:
@@ -92,7 +91,7 @@ def _parsed(path: Path) -> tuple[str, NDArray[Any]]:
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
-        raise Refused(NEEDS) from None
+        raise Refused(f"PB files need epicsarchiver: {installed.extra('archiver')}") from None
     try:
         about, events = pb.read_pb_file(str(path))
     except Exception as error:

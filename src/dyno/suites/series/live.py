@@ -31,7 +31,6 @@ from dyno.suites.series.samples import Digest
 from dyno.versions import version
 
 MODULES = ("softioc", "p4p")
-INSTALL = installed.extra("epics")
 CONNECT_S, DRAIN_S, POLL_S = 60, 30, 0.002
 QUEUE = 64
 """Changes of a variable that wait for the client, at most."""
@@ -44,7 +43,7 @@ Row = tuple[int, int, float, int, int]
 def missing() -> str | None:
     """What is not here, with the command that installs it."""
     lacking = [name for name in MODULES if find_spec(name) is None]
-    return f"needs {', '.join(lacking)}: {INSTALL}" if lacking else None
+    return f"needs {', '.join(lacking)}: {installed.extra('epics')}" if lacking else None
 
 
 class Asked(NamedTuple):
