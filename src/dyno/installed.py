@@ -65,7 +65,6 @@ def extra(name: str) -> str:
     return command([f"{DISTRIBUTION}[{name}]"])
 
 
-@cache
 def apart() -> bool:
     """Whether it is in an environment that a tool looks after, which takes away what others put there."""
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
