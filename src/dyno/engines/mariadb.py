@@ -8,25 +8,13 @@ from dyno.engines._shared import innodb, mysqlclient, mysqloltp
 from dyno.model import Tier
 from dyno.servers.galera import NODE_SECONDS
 from dyno.servers.mariadb import MARIADB
-from dyno.suites.arrays.port import MODULES, REQUIRES
-from dyno.suites.records.port import COLUMNS
-from dyno.suites.series import port as series
 
 ENGINE = EngineSpec(
     name="mariadb",
     title="MariaDB, a SQL server (PyMySQL)",
     opener=innodb.opener(MARIADB),
     ports={
-        "records": PortSpec("dyno.engines._shared.mysqltable:opened", caveats=(COLUMNS,)),
-        "arrays": PortSpec(
-            "dyno.engines._shared.mysqlarrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
-        ),
-        "series": PortSpec(
-            "dyno.engines._shared.mysqlseries:Series",
-            modules=series.MODULES,
-            requires=series.REQUIRES,
-            clients="one",
-        ),
+        **innodb.PORTS,
         "transactions": PortSpec(mysqloltp.Transactions, packages=("sysbench",), needs=mysqloltp.missing),
     },
     tiers=innodb.TIERS,

@@ -3,30 +3,16 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.engine import EngineSpec, Seldom
 from dyno.engines._shared import innodb, mysqlclient
 from dyno.model import Tier
 from dyno.servers.mariadb import MYSQL
-from dyno.suites.arrays.port import MODULES, REQUIRES
-from dyno.suites.records.port import COLUMNS
-from dyno.suites.series import port as series
 
 ENGINE = EngineSpec(
     name="mysql",
     title="MySQL, a SQL server (PyMySQL)",
     opener=innodb.opener(MYSQL),
-    ports={
-        "records": PortSpec("dyno.engines._shared.mysqltable:opened", caveats=(COLUMNS,)),
-        "arrays": PortSpec(
-            "dyno.engines._shared.mysqlarrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
-        ),
-        "series": PortSpec(
-            "dyno.engines._shared.mysqlseries:Series",
-            modules=series.MODULES,
-            requires=series.REQUIRES,
-            clients="one",
-        ),
-    },
+    ports=innodb.PORTS,
     tiers=innodb.TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymysql",),

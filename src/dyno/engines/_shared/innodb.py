@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Nodes, Server
+from dyno.engine import Nodes, PortSpec, Server
 from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value
@@ -21,7 +21,19 @@ from dyno.servers.foreign import URL, Foreign
 from dyno.servers.galera import Galera
 from dyno.servers.mariadb import INSTALL, KINDS, MARIADB, MYSQL, OURS, MariaDB, missing
 from dyno.settings import Setting, choice, integer
+from dyno.suites.arrays import port as arrays
+from dyno.suites.records.port import COLUMNS
+from dyno.suites.series import port as series
 
+PORTS: Mapping[str, PortSpec] = {
+    "records": PortSpec("dyno.engines._shared.mysqltable:opened", caveats=(COLUMNS,)),
+    "arrays": PortSpec(
+        "dyno.engines._shared.mysqlarrays:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
+    ),
+    "series": PortSpec(
+        "dyno.engines._shared.mysqlseries:Series", modules=series.MODULES, requires=series.REQUIRES, clients="one"
+    ),
+}
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log leaves the server's memory: that is written and flushed about once a second.
     Tier.VOLATILE: {"innodb_flush_log_at_trx_commit": 0, "innodb_doublewrite": "OFF"},
