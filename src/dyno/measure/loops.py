@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dyno.measure import loop as python
 from dyno.model import UsageError
-from dyno.native import REMEDY
+from dyno.native import REMEDY, loaded
 
 LOOPS = ("auto", "native", "python")
 SAMPLE = 20_000
@@ -46,11 +46,8 @@ class Loop(Protocol):
 
 def native() -> ModuleType | None:
     """The native module; None where it was not built."""
-    try:
-        from dyno import _native
-    except ImportError:
-        return None
-    return _native
+    found: ModuleType | None = loaded()
+    return found
 
 
 def pick(name: str = "auto") -> Loop:

@@ -19,6 +19,7 @@ from hashlib import shake_128
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.native import loaded
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 
 ABSENT = -1
@@ -34,10 +35,7 @@ def stubbed(prefix: bytes, number: int, version: int, chars: int) -> str:
     return f"{version:0{VERSION_DIGITS}d}{b2a_base64(noise, newline=False)[:chars].decode()}"
 
 
-try:
-    from dyno import _native
-except ImportError:
-    _native = None  # type: ignore[assignment]
+_native = loaded()
 
 # One that was built before it had this has the rest alone.
 stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", stubbed)

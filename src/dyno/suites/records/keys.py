@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dyno.native import loaded
+
 
 def packed(prefix: bytes, parts: tuple[str, ...]) -> bytes:
     """The prefix, and each of the strings in UTF-8 with a NUL behind it; a NUL inside of one is NUL 0xff.
@@ -21,10 +23,7 @@ def packed(prefix: bytes, parts: tuple[str, ...]) -> bytes:
     return prefix + text
 
 
-try:
-    from dyno import _native
-except ImportError:
-    _native = None  # type: ignore[assignment]
+_native = loaded()
 
 # One that was built before it had this has the loop alone.
 pack: Callable[[bytes, tuple[str, ...]], bytes] = getattr(_native, "pack", packed)

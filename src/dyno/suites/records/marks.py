@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-try:
-    from dyno import _native
-except ImportError:
-    _native = None  # type: ignore[assignment]
+from dyno.native import loaded
+
+_native = loaded()
 
 
 def mark(version: int, answer: Any) -> int:
