@@ -7,10 +7,8 @@ what is too long is cut, with a mark that says by how much.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
-from itertools import chain
 from typing import Any
 
 MOST = 4_000
@@ -41,29 +39,13 @@ def harmful(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(found, str):
         if (shown := harmless(found, keep="")) != found:
             yield where, shown
-        return
-    for within, value in _parts(found):
-        # Most are: a declaration has thousands, and all are looked at before it is shown.
-        if not (value is None or callable(value) or (isinstance(value, str) and _is_one_line(value))):
-            yield from harmful(value, f"{where}: {within}" if where and within else within or where)
-
-
-def _is_one_line(text: str) -> bool:
-    return len(text) <= MOST and text.isprintable()
-
-
-def _parts(found: Any) -> Iterable[tuple[str, Any]]:
-    """What a part of a declaration consists of, each with its name there."""
-    if isinstance(found, (tuple, list)):
-        return (("", value) for value in found)
-    if names := _fields(found.__class__):
-        return ((name, getattr(found, name)) for name in names)
-    if isinstance(found, Mapping):
-        keys = (("", name) for name in found)
-        return chain(keys, ((harmless(str(name), keep=""), value) for name, value in found.items()))
-    return ()
-
-
-@cache
-def _fields(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+    elif isinstance(found, Mapping):
+        for name, value in found.items():
+            yield from harmful(name, where)
+            yield from harmful(value, f"{where}: {harmless(str(name), keep='')}")
+    elif isinstance(found, (tuple, list)):
+        for value in found:
+            yield from harmful(value, where)
+    elif is_dataclass(found) and not isinstance(found, type):
+        for field in fields(found):
+            yield from harmful(getattr(found, field.name), f"{where}: {field.name}" if where else field.name)
