@@ -47,8 +47,10 @@ def configured(profile: str) -> str:
     if found := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
         return found
     config = Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser()
-    if not config.is_file():
-        return ""
+    with suppress(OSError):
+        # Few have one, and a parser takes longer to load than most engines' declarations.
+        if not config.exists():
+            return ""
     from configparser import ConfigParser
     from configparser import Error as ConfigError
 
