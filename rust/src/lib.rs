@@ -1,7 +1,7 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; the random text of its records, and hashes of them; kernels that measure the machine itself; kernels over arrays of
-//! floats; an idle loop; and a recorder of what a command does to its files. No engine may be put here, and nothing that
-//! knows one.
+//! of the record layer; the random text of its records, and hashes of them; kernels that measure the machine itself;
+//! kernels over arrays of floats; an idle loop; and a recorder of what a command does to its files. No engine may be put
+//! here, and nothing that knows one.
 
 mod averages;
 mod buffer;
