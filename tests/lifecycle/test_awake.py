@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,10 @@ def idlers(shell: Shell) -> dict[int, set[int]]:
     """The run's processes of idle priority, with the cores that each may be on."""
     found = {}
     for pid in shell.alive():
-        if os.sched_getscheduler(pid) == os.SCHED_IDLE:
-            found[pid] = os.sched_getaffinity(pid)
+        # One may end in between.
+        with suppress(ProcessLookupError):
+            if os.sched_getscheduler(pid) == os.SCHED_IDLE:
+                found[pid] = os.sched_getaffinity(pid)
     return found
 
 
