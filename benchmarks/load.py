@@ -32,7 +32,8 @@ import numpy as np
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Tier
 from dyno.report.table import groups
 from dyno.results import Attempt, Run
 from dyno.stats.summary import summarize
@@ -49,16 +50,16 @@ USED = dict.fromkeys(
 )
 
 
-def histograms(operations: int) -> list[str]:
+def histograms(operations: int) -> list[bytes]:
     rng, found = np.random.default_rng(1), []
     for _ in range(POOL):
         recorder = Recorder()
         recorder.add(rng.lognormal(rng.uniform(7, 13), 0.6, operations).astype(np.int64))
-        found.append(recorder.encode() or "")
+        found.append(recorder.encode() or b"")
     return found
 
 
-def sample(phase: str, operations: int, histogram: str, elapsed_ns: int) -> Sample:
+def sample(phase: str, operations: int, histogram: bytes, elapsed_ns: int) -> Sample:
     return Sample(
         phase=phase,
         unit="op",

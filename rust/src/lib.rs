@@ -113,6 +113,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(closed, module)?)?;
     module.add_function(wrap_pyfunction!(paced, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
+    module.add_function(wrap_pyfunction!(histogram::restore, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;
     module.add_function(wrap_pyfunction!(marks::marks, module)?)?;
     module.add_function(wrap_pyfunction!(stubs::stub, module)?)?;

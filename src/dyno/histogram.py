@@ -8,7 +8,7 @@ and the library encodes and decodes. Percentiles are found here too, since it wa
 from __future__ import annotations
 
 import zlib
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
 from functools import cache
 from struct import Struct
@@ -19,11 +19,9 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 from pyhdrh import decode
 
-try:
-    from dyno._native import record as _record
-except ImportError:
-    _record = None  # type: ignore[assignment]
+from dyno.native import loaded
 
+_record = getattr(loaded(), "record", None)
 # Of the interchange format: cookie and length; cookie, length, offset, digits, lowest, highest and ratio.
 _OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
@@ -64,8 +62,8 @@ class Recorder:
     def merge(self, other: Recorder) -> None:
         self.counts += other.counts
 
-    def encode(self) -> str | None:
-        """HdrHistogram's compressed interchange format, as base64; None where nothing was recorded."""
+    def encode(self) -> bytes | None:
+        """HdrHistogram's compressed interchange format; None where nothing was recorded."""
         filled = np.flatnonzero(self.counts)
         if not len(filled):
             return None
@@ -73,8 +71,7 @@ class Recorder:
         for index in filled.tolist():
             value = histogram.get_value_from_index(index)
             histogram.record_value(value, int(self.counts[index]))
-        encoded: bytes = histogram.encode()
-        return encoded.decode()
+        return a2b_base64(histogram.encode())
 
 
 def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -100,71 +97,80 @@ def _ends() -> NDArray[np.int64]:
 
 def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: float) -> int:
     """A percentile in ns of the filled counters of a histogram, in the order of their indices: as `percentiles`."""
-    return _quantiles(indices, counts, [percentile])[0]
+    return int(_ends()[indices[_places(counts, [percentile])[0]]])
 
 
-def _quantiles(indices: NDArray[np.intp], counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
+def _places(counts: NDArray[np.int64], percentiles: Iterable[float]) -> NDArray[np.intp]:
+    """Of the counters that have each percentile."""
     at = np.cumsum(counts)
     whole = int(at[-1])
     # Of as many as no float counts, the rank may come out one too high.
     ranks = [min(max(int(percentile * whole / 100 + 0.5), 1), whole) for percentile in percentiles]
-    found: list[int] = _ends()[indices[np.searchsorted(at, ranks)]].tolist()
-    return found
+    return np.searchsorted(at, ranks)
 
 
-def _filled(encoded: Iterable[str | None]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """The filled counters of all the histograms together, by index. Raises ValueError for what is not one of ours."""
-    found = []
-    for text in encoded:
-        if text is not None:
-            try:
-                found.append(_decoded(text))
-            # The library raises another exception for each way in which text is no histogram.
-            except Exception as error:
-                raise ValueError(f"not a histogram: {error}") from None
+def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
+    """The first counter that is filled of all the histograms together, and all from there to the last; none where
+    there are no histograms. Raises ValueError for what is not one of ours."""
+    histograms = [found for found in encoded if found is not None]
+    if not histograms:
+        # Of most kinds of latencies a row has none.
+        return 0, _NOTHING
+    counts = _counts()
+    try:
+        low, high = _restore(counts, list(map(_content, histograms)), _INNER.size)
+    # The libraries raise another exception for each way in which something is no histogram.
+    except Exception as error:
+        counts[:] = 0
+        raise ValueError(f"not a histogram: {error}") from None
     # Few of the counters are filled, and next to each other.
-    low = min((first for first, _ in found), default=0)
-    counts = np.zeros(max((first + len(part) for first, part in found), default=0) - low, dtype=np.int64)
-    for first, part in found:
-        counts[first - low : first - low + len(part)] += part
-        if counts.min(initial=0) < 0:
-            raise ValueError(f"not a histogram: {FULL}")
-    if counts.sum(dtype=np.float64) >= MOST:
-        raise ValueError(f"not a histogram: {FULL}")
-    filled = np.flatnonzero(counts)
-    return filled + low, counts[filled]
+    found = counts[low:high].copy()
+    counts[low:high] = 0
+    return low, found
 
 
-def _decoded(text: str) -> tuple[int, NDArray[np.int64]]:
-    """The first counter that is filled, and all from there to the last. By the library's own function for counters,
-    and without its classes, which clear 34,000 of them for each histogram."""
-    whole = b64decode(text)
+def _content(whole: bytes) -> bytes:
+    """The unpacked counters, behind a head. Without the library's classes, which clear 34,000 counters for each
+    histogram."""
     packed_cookie, length = _OUTER.unpack_from(whole)
     if packed_cookie != get_compression_cookie() or length != len(whole) - _OUTER.size:
         raise ValueError("of another format")
     packed = zlib.decompressobj()
-    content = packed.decompress(whole[_OUTER.size :], UNPACKED_BYTES)
+    content = packed.decompress(memoryview(whole)[_OUTER.size :], UNPACKED_BYTES)
     if packed.unconsumed_tail:
         raise ValueError(f"over {UNPACKED_BYTES:,} bytes")
     cookie, _, _, digits, lowest, highest, _ = _INNER.unpack_from(content)
     if cookie != get_encoding_cookie() or (lowest, highest, digits) != LAYOUT:
         raise ValueError("of another range or precision")
-    counts = _counts()
-    try:
-        found = decode(content, _INNER.size, counts.ctypes.data, len(counts), counts.itemsize)
-    except Exception:
-        counts[:] = 0
-        raise
-    first = found["min_nonzero_index"]
-    filled = counts[first : found["max_nonzero_index"] + 1]
-    mine = filled.copy()
-    filled[:] = 0
-    return first, mine
+    return content
+
+
+def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) -> tuple[int, int]:
+    """Adds the counters of several histograms, each from `skip` bytes on, to `counts`, which are all zero: by the
+    library's own function. The first that is not zero, and the one after the last. Raises ValueError, and others."""
+    low, high, each = len(counts), 0, np.zeros_like(counts)
+    for content in histograms:
+        each[:] = 0
+        decode(content, skip, each.ctypes.data, len(each), each.itemsize)
+        counts += each
+        if counts.min() < 0:
+            raise ValueError(FULL)
+        filled = np.flatnonzero(each)
+        if len(filled):
+            low, high = min(low, int(filled[0])), max(high, int(filled[-1]) + 1)
+    # As whole numbers: the sum of floats may be rounded up to it.
+    if sum(counts[low:high].tolist()) >= MOST:
+        raise ValueError(FULL)
+    return min(low, high), high
+
+
+_restore = getattr(loaded(), "restore", restored)
+_NOTHING = np.zeros(0, dtype=np.int64)
 
 
 @cache
 def _counts() -> NDArray[np.int64]:
-    """All zero between two histograms."""
+    """All zero between two calls."""
     return np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
 
@@ -173,18 +179,24 @@ _UNKNOWN: dict[str, int | None] = dict.fromkeys(_TOLD)
 """One for all: of a large run most rows have no response time."""
 
 
-def percentiles(encoded: Iterable[str | None]) -> dict[str, int | None]:
+def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
     """p50 to p999 and max, in ns, of all the histograms together; None for each where there are none."""
-    indices, counts = _filled(encoded)
-    if not len(indices):
+    low, counts = _merged(encoded)
+    if not len(counts):
         return _UNKNOWN
-    return dict(zip(_TOLD, _quantiles(indices, counts, _TOLD.values()), strict=True))
+    return dict(zip(_TOLD, _at(low, counts, _TOLD.values()), strict=True))
 
 
-def curve(encoded: Iterable[str | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
+def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
     """The percentiles `at` in ns, of all the histograms together, as far as there are so many values beyond each: the
     99.99th of a hundred values would be their largest, and say nothing of a tail. Nothing without histograms."""
-    indices, counts = _filled(encoded)
+    low, counts = _merged(encoded)
     whole = int(counts.sum())
     known = [percentile for percentile in at if (100 - percentile) * whole >= beyond * 99.999]
-    return list(zip(known, _quantiles(indices, counts, known), strict=True)) if known else []
+    return list(zip(known, _at(low, counts, known), strict=True)) if known else []
+
+
+def _at(low: int, counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
+    """Percentiles in ns of counters from the one at `low` on."""
+    found: list[int] = _ends()[_places(counts, percentiles) + low].tolist()
+    return found

@@ -11,7 +11,8 @@ import numpy as np
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Tier
 from dyno.results import Attempt
 
 SECOND = 10**9

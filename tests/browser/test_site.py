@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
@@ -316,7 +317,7 @@ def runfiles_histogram(elapsed_ns: int) -> str:
 
     recorder = Recorder()
     recorder.add([elapsed_ns // 1_000, elapsed_ns // 900])
-    return recorder.encode() or ""
+    return base64.b64encode(recorder.encode() or b"").decode()
 
 
 # Name to how it is made of the base run: what all verdicts, few and many trials, and both ways of comparing take.

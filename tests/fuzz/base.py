@@ -8,7 +8,8 @@ from typing import Any
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Tier
 from dyno.results import Attempt
 
 DATA = Path(__file__).parents[1] / "data"
@@ -87,7 +88,7 @@ LAYOUT = {
 }
 
 
-def recorded(*spans_ns: int) -> str | None:
+def recorded(*spans_ns: int) -> bytes | None:
     recorder = Recorder()
     recorder.add(list(spans_ns))
     return recorder.encode()

@@ -10,7 +10,8 @@ from typing import Any
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Caveat, Cell, Sample, Tier
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Tier
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize
@@ -20,7 +21,7 @@ SECOND = 10**9
 
 
 @cache
-def recorded(*spans_ns: int) -> str | None:
+def recorded(*spans_ns: int) -> bytes | None:
     """A histogram of these, as a sample has it."""
     recorder = Recorder()
     recorder.add(list(spans_ns))

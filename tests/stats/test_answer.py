@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
 from dyno.stats.compare import pairs, tables

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
 
-from dyno.model import Cell, Tier, UsageError
+from dyno.measured import Cell
+from dyno.model import Tier, UsageError
 from dyno.results import Attempt, Run
 from dyno.stats.between import OF_THE_MOMENT, Difference, between, differences, halves
 from dyno.stats.metric import metric

@@ -12,7 +12,8 @@ import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
 from noise import CONTAMINATED, EVEN, SLOWED, Noise
 
-from dyno.model import Cell, Tier, UsageError
+from dyno.measured import Cell
+from dyno.model import Tier, UsageError
 from dyno.results import Attempt, Run
 from dyno.stats.compare import Comparison, against, check_baseline, pairs, tables
 from dyno.stats.metric import metric

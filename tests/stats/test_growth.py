@@ -16,7 +16,7 @@ from madeup import SECOND, a_cell, a_sample, an_attempt, of_cells
 from rich.console import Console
 from scipy import stats
 
-from dyno.model import Cell, Sample
+from dyno.measured import Cell, Sample
 from dyno.report import growth as report
 from dyno.results import Run
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths

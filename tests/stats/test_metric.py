@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
 
-from dyno.model import Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import UsageError
 from dyno.results import Run
 from dyno.stats.answer import answers
 from dyno.stats.compare import pairs, tables

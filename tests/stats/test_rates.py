@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
 
-from dyno.model import Sample
+from dyno.measured import Sample
 from dyno.report import rates
 from dyno.report.table import groups
 from dyno.results import Run

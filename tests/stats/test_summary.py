@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from madeup import PHASES, a_cell, a_run, a_sample, an_attempt, codes, of_cells, read_row, recorded, sound
 
-from dyno.model import Caveat, Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import Caveat, UsageError
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
 from dyno.stats.summary import absences, summarize
@@ -339,4 +340,4 @@ def test_a_run_has_no_absences_unless_a_trial_says_so() -> None:
 
 def test_a_histogram_that_is_damaged_is_told_with_the_files_name() -> None:
     with pytest.raises(UsageError, match=r"^run\.json is damaged: not a histogram"):
-        summarize(a_run(an_attempt(0, a_sample(response="no histogram"))))
+        summarize(a_run(an_attempt(0, a_sample(response=b"no histogram"))))

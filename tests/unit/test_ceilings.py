@@ -16,7 +16,8 @@ from shell import Shell
 from stats.madeup import a_cell, changed, of_rates
 
 from dyno.host import ceilings
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 from dyno.report import ceilingtext, heading
 from dyno.report.markdown import as_markdown
 from dyno.report.page.build import build

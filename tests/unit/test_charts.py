@@ -22,7 +22,7 @@ from stats.madeup import changed
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Sample
+from dyno.measured import Sample
 from dyno.report import charts, data, heading, sweeps, words
 from dyno.report.charts import FIXED, latency, theme, units
 from dyno.report.charts.chart import Chart, Record
@@ -85,7 +85,7 @@ def void(run: Run, engine: str, phase: str = "rand-key", why: str = "got 1, expe
     return changed(run, lambda name, s: replace(s, void=why) if (name, s.phase) == (engine, phase) else s)
 
 
-def times(*spans_ns: int) -> str | None:
+def times(*spans_ns: int) -> bytes | None:
     recorder = Recorder()
     recorder.add(list(spans_ns))
     return recorder.encode()

@@ -13,7 +13,8 @@ import pytest
 from shell import Shell, is_one_line
 from stats.madeup import a_cell, changed, of_rates, reads, written
 
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 
 pytestmark = pytest.mark.slow
 

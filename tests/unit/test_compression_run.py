@@ -18,7 +18,8 @@ from shell import Shell
 from stats.madeup import changed
 
 from dyno import published, results
-from dyno.model import Cell, Sample, Tier, UsageError
+from dyno.measured import Cell, Sample
+from dyno.model import Tier, UsageError
 from dyno.report import data, export, replica, text, wide
 from dyno.report.page import build
 from dyno.report.table import groups

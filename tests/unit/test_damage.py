@@ -119,7 +119,7 @@ TRIAL: tuple[tuple[str, Any, str], ...] = (
     ("samples.0.items", DELETED, "samples[0]: object missing required field `items`"),
     ("samples.0.errors", 2, "samples[0].errors: 2 of 1 operations"),
     ("samples.0.clients", 0, "samples[0].clients: expected `int` >= 1"),
-    ("samples.0.histogram", 5, "samples[0].histogram: expected `str | null`, got `int`"),
+    ("samples.0.histogram", 5, "samples[0].histogram: expected `bytes | null`, got `int`"),
     ("samples.0.client", [1], "samples[0].client: expected `object | null`, got `array`"),
     ("samples.0.client.user_ns", -1, "samples[0].client.user_ns: expected `int` >= 0"),
     ("samples.0.server", {"user_ns": "x"}, "samples[0].server.user_ns: expected `int | null`, got `str`"),
@@ -237,19 +237,27 @@ def test_reasons_may_have_several_lines_and_settings_may_not(file: Path) -> None
     assert results.load(file).attempts[2].settings == {"a": "one\\ntwo"}
 
 
+def test_texts_that_are_too_long_are_cut_also_those_of_caveats(file: Path) -> None:
+    damage(file, 3, "version", "x" * 60_000)
+    version = results.load(file).attempts[2].version
+    damage(file, 3, "caveats", [{"code": "made-up", "text": "x" * 60_000}])
+    for text in (version, results.load(file).attempts[2].caveats[0].text):
+        assert text is not None and "x" * 1_000 in text and len(text) < 5_000
+
+
 # -- histograms -----------------------------------------------------------------------------------------------
 
 
-def packed(plain: bytes) -> str:
+def packed(plain: bytes) -> bytes:
     body = zlib.compress(plain, 9)
-    return base64.b64encode(bytes.fromhex("1c849314") + len(body).to_bytes(4, "big") + body).decode()
+    return bytes.fromhex("1c849314") + len(body).to_bytes(4, "big") + body
 
 
-def plain(encoded: str) -> bytes:
-    return zlib.decompress(base64.b64decode(encoded)[8:])
+def plain(encoded: bytes) -> bytes:
+    return zlib.decompress(encoded[8:])
 
 
-def a_histogram() -> str:
+def a_histogram() -> bytes:
     return next(s.histogram for a in results.load(WHOLE).attempts for s in a.samples if s.histogram is not None)
 
 
@@ -273,7 +281,7 @@ def test_a_histogram_that_unpacks_to_very_much_is_none() -> None:
 
 def test_damage_is_one_line_whatever_command_looks(shell: Shell) -> None:
     """The histogram of one sample, which is decoded only when it is looked at."""
-    damage(shell.file, 3, "samples.1.histogram", packed(b"x" * 60))
+    damage(shell.file, 3, "samples.1.histogram", base64.b64encode(packed(b"x" * 60)).decode())
     for words in (*(("show", *form) for form in ((), ("--json",), ("--csv",))), ("compare",), ("plot", "-o", "c/")):
         status, out, err = shell.dyno(words[0], "r.json", *words[1:])
         assert (status, out) == (2, "") and is_one_line(err)

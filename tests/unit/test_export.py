@@ -5,6 +5,7 @@ has no figure, and a file is written whole or not at all.
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -26,7 +27,8 @@ from shell import TESTS, Shell, is_one_line
 
 from dyno import installed, results
 from dyno.host.usage import Usage
-from dyno.model import Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import UsageError
 from dyno.report import data, export, markdown
 from dyno.report.table import groups
 from dyno.results import Attempt, Run
@@ -202,7 +204,7 @@ def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
             if sample.histogram is None:
                 assert [row[f"latency_{at}_ns"] for at in export.LATENCIES] == [None] * 6
             else:
-                decoded = HdrHistogram.decode(sample.histogram)
+                decoded = HdrHistogram.decode(base64.b64encode(sample.histogram))
                 at = decoded.get_percentile_to_value_dict([50.0, 99.0, 99.9])
                 assert [row[f"latency_{n}_ns"] for n in ("p50", "p99", "p999")] == list(at.values())
                 assert row["latency_max_ns"] == decoded.get_max_value()

@@ -12,7 +12,8 @@ import pytest
 from shell import TESTS, Shell, is_one_line, small
 
 from dyno import results
-from dyno.model import Cell, UsageError
+from dyno.measured import Cell
+from dyno.model import UsageError
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
 from dyno.run.parent import _kept

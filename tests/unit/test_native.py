@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from clockwork import the_loop
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dyno.histogram
@@ -272,6 +272,7 @@ def by_numpy(values: Sequence[int] | np.ndarray[Any, Any]) -> list[int]:
 
 def test_the_recorder_is_the_native_one(native: Any) -> None:
     assert dyno.histogram._record is native.record
+    assert dyno.histogram._restore is native.restore
 
 
 @given(values)
@@ -289,6 +290,48 @@ def test_the_native_recorder_counts_as_the_one_in_numpy_at_every_edge_and_adds_u
     for part in several:
         native.record(counts, part, MAGNITUDE, HIGHEST)
     assert counts.tolist() == by_numpy(np.concatenate(several))
+
+
+# The library takes a counter of 2 ** 62 for none.
+counters = st.integers(0, 3) | st.integers(0, (1 << 62) - 1)
+numbers = st.lists(counters | st.integers(-HIGHEST, -1) | st.integers(-200, -1))
+
+
+def encoded(number: int) -> bytes:
+    """Zigzag, seven bits a byte; of a ninth byte all eight."""
+    rest, found = (number << 1) ^ (number >> 63), bytearray()
+    while rest > 0x7F and len(found) < 8:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*found, rest])
+
+
+def restored(restore: Any, histograms: list[bytes]) -> tuple[int, int, bytes] | None:
+    counts = Recorder().counts
+    try:
+        low, high = restore(counts, histograms, 40)
+    except Exception:
+        return None
+    return low, high, counts.tobytes()
+
+
+# A counter comes last: zeros beyond the end, if not too many, are passed over by the library.
+@given(st.lists(numbers.map(lambda of: bytes(40) + b"".join(map(encoded, [*of, 0]))), max_size=3))
+@example([bytes(40) + encoded((1 << 62) - 767) + encoded((1 << 62) - 256)])
+def test_histograms_are_restored_natively_as_by_the_library(native: Any, histograms: list[bytes]) -> None:
+    assert restored(native.restore, histograms) == restored(dyno.histogram.restored, histograms)
+
+
+def test_histograms_that_end_within_a_number_or_do_not_fit_are_not_restored(native: Any) -> None:
+    counts = Recorder().counts
+    whole, many = bytes(40) + b"".join(map(encoded, [-5, 7, 300, -2, 1])), encoded((1 << 62) - 1)
+    assert native.restore(counts, [whole, b"", whole], 40) == (5, 10)
+    assert counts[5:10].tolist() == [14, 600, 0, 0, 2]
+    counts[:] = 0
+    for last in (b"\x80", encoded(-len(counts)), encoded(-(1 << 63)), many + many + many):
+        with pytest.raises(ValueError, match="it "):
+            native.restore(counts, [whole, whole + last], 40)
+        assert not counts.any(), "what was added is taken back"
 
 
 def test_the_native_recorder_refuses_counters_that_are_too_few_or_of_another_kind(native: Any) -> None:

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 from stats.madeup import Rates, a_cell, of_rates
 
-from dyno.model import Cell, Tier
+from dyno.measured import Cell
+from dyno.model import Tier
 from dyno.report import overviewtext, text
 from dyno.results import Run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dyno.model import Sample
+from dyno.measured import Sample
 from dyno.run.possible import impossible
 
 MS, S = 10**6, 10**9

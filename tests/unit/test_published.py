@@ -13,7 +13,8 @@ from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates
 
 from dyno import published, registry
-from dyno.model import Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import UsageError
 from dyno.published import Experiment
 from dyno.report import replica
 from dyno.results import Run

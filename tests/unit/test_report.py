@@ -25,7 +25,8 @@ from stats.madeup import changed
 
 from dyno import results
 from dyno.histogram import Recorder
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 from dyno.report import data, text, units
 from dyno.report.page.results import results as on_page
 from dyno.report.table import groups, served
@@ -68,7 +69,7 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
     return changed(run, spoil)
 
 
-def times(ns: int) -> str | None:
+def times(ns: int) -> bytes | None:
     """A histogram of that alone."""
     recorder = Recorder()
     recorder.add([ns])

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from stats.madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 from dyno.report import words
 from dyno.results import Run
 from dyno.stats.verdict import Verdict

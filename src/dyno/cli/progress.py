@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dyno.cli.console import progress as progress_console
 from dyno.cli.console import tell
-from dyno.model import Cell, Trial
+from dyno.measured import Cell
+from dyno.model import Trial
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
 from dyno.run.plan import Plan

@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dyno.model import Cell
+if TYPE_CHECKING:
+    from dyno.measured import Cell
 
 NAMES = ("engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system")
 WAYS = ("killed", "cut", "recovery", "birth", "device")

@@ -19,7 +19,8 @@ from dyno.measure.settle import rest, settle
 from dyno.measure.spent import Spent
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
-from dyno.model import Phase, Sample, Wrong
+from dyno.measured import Sample
+from dyno.model import Phase, Wrong
 from dyno.pace import Pace
 from dyno.suite import Job, Workload
 
@@ -141,5 +142,5 @@ def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[
     }
 
 
-def _encoded(recorder: Recorder | None) -> str | None:
+def _encoded(recorder: Recorder | None) -> bytes | None:
     return None if recorder is None else recorder.encode()

@@ -29,6 +29,7 @@ from dyno.measure.loops import about, clocks, pick
 from dyno.measure.phase import sampled, serving
 from dyno.measure.spent import Spent
 from dyno.measure.teller import Teller
+from dyno.measured import plain
 from dyno.model import Absent, Refused, Tier, Wrong
 from dyno.pace import Pace
 from dyno.suite import Job, Suite, Workload
@@ -189,7 +190,7 @@ def _phases(
                 pipe.tell("engine", **_about(workload, job))
                 told = True
             spent.on("prepare")
-            sample = asdict(sampled(workload, phase, job, pace, spent))
+            sample = plain(sampled(workload, phase, job, pace, spent))
             if not told:
                 pipe.tell("engine", **_about(workload, job))
                 told = True

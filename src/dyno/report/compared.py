@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.report import heading, marked, places, units, words
 from dyno.report.table import bandwidth, costs, varying
 from dyno.report.words import LEVEL

@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from dyno import installed
 from dyno.histogram import percentiles
-from dyno.model import Caveat, Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import Caveat, UsageError
 from dyno.report import jsontext
 from dyno.report.table import Row, groups
 from dyno.results import Attempt, Run, damaged
@@ -101,36 +102,35 @@ class Table:
 
 def cells(run: Run) -> Table:
     """A row for each cell and phase."""
-    return _table("cells", CELLS, run, [{**_names(row), **_cell(row)} for row in _rows(run)])
+    return _table("cells", CELLS, run, ({**_names(row), **_cell(row)} for row in _rows(run)))
 
 
 def samples(run: Run) -> Table:
     """A row for each sample, those included that count for nothing: without figures, and with the reason."""
+    found = (
+        {**_names(row), **_sample(row, attempt, sample)}
+        for row in _rows(run)
+        for attempt in row.summary.attempts
+        for sample in attempt.samples
+        if sample.phase == row.summary.phase
+    )
     try:
-        found = [
-            {**_names(row), **_sample(row, attempt, sample)}
-            for row in _rows(run)
-            for attempt in row.summary.attempts
-            for sample in attempt.samples
-            if sample.phase == row.summary.phase
-        ]
+        return _table("samples", SAMPLES, run, found)
     except (TypeError, ValueError) as error:
         raise damaged(run.path, error) from None
-    return _table("samples", SAMPLES, run, found)
 
 
 def _rows(run: Run) -> list[Row]:
     return [row for group in groups(run) for row in group.rows]
 
 
-def _table(name: str, columns: Columns, run: Run, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
     own, facts = _params(run), _facts(run)
     whole = {**NAMES, **own, **columns, **facts}
     kinds = {**own, **facts}
-    awake = bool(run.plan.get("awake"))
-    return Table(
-        name, whole, [{at: _as(kinds.get(at), {**row, "awake": awake}.get(at)) for at in whole} for row in rows]
-    )
+    awake = {"awake": bool(run.plan.get("awake"))}
+    told = ({**row, **awake} for row in rows)
+    return Table(name, whole, [{at: _as(kinds.get(at), row.get(at)) for at in whole} for row in told])
 
 
 def _params(run: Run) -> Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.report import places, units
 from dyno.report.table import varying
 from dyno.results import Attempt, Run

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from urllib.parse import urlencode
 
-from dyno.model import Cell, Tier
+from dyno.measured import Cell
+from dyno.model import Tier
 from dyno.report import limits, places, units, words
 from dyno.report.table import Group, Row, costs, reported, varying, written
 from dyno.results import Run

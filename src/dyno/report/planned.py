@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.model import Cell
+from dyno.measured import Cell
 
 
 def told(trials: int, blocks: int, phases: int, seconds: float) -> str:

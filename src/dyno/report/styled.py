@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.published import Experiment, Style
 from dyno.report import places, units
 from dyno.report.table import varying

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from dyno.model import TIERS, Cell, Fact, Tier
+from dyno.measured import Cell
+from dyno.model import TIERS, Fact, Tier
 from dyno.report import units
 from dyno.report.table import Group, Row, varying
 from dyno.results import Run

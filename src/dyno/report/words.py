@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.report import places, units
 from dyno.report.limits import listed as _and
 from dyno.report.table import varying

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from dyno.model import Cell
-from dyno.values import Amount, Count, Fact, Percent, Positive, Text
+from dyno.bounded import Amount, Count, Fact, Percent, Positive, Text
+from dyno.measured import Cell
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
 Texts = list[Text]

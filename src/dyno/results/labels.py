@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.results.run import Attempt
 
 PROGRAM = "program"

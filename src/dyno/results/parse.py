@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from dyno.harmless import MOST, harmless
+from dyno.measured import HISTOGRAMS
 from dyno.model import UsageError
 from dyno.reading import MIB, opened
 from dyno.values import MOST_HISTOGRAM, MOST_TEXT
@@ -23,7 +24,6 @@ from dyno.values import MOST_HISTOGRAM, MOST_TEXT
 OPENING = b'{"kind":"run"'
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
 """Of a run file, and of a line of it."""
-HISTOGRAMS = frozenset({"histogram", "by_kind", "by_part", "response", "late"})
 SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
 """Texts that may have line breaks."""
 _OF_ALL = HISTOGRAMS | {"absent"}

@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, Cell, Phase, Sample
+from dyno.bounded import Count, Fact, Loop, Resources, Strain, Text
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Phase
 from dyno.results.header import Header
-from dyno.values import Count, Fact, Loop, Resources, Strain, Text
 
 FLOOR_BLOCKS = 3
 """In so many blocks each null engine has a trial; in further ones only as long as its interval is wide."""

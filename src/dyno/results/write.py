@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dyno.model import Cell, UsageError
+from dyno.measured import Cell, Sample, plain
+from dyno.model import UsageError
 from dyno.reading import MIB, begins
 from dyno.results import read
 from dyno.results.parse import MOST_LINE, OPENING, parsed
@@ -119,6 +120,8 @@ def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
 
 def _plain(found: Any) -> dict[str, Any]:
     """A cell, an attempt or a part of it."""
+    if isinstance(found, Sample):
+        return plain(found)
     if not is_dataclass(found):
         raise TypeError(f"{type(found).__name__} is not JSON")
     return {field.name: getattr(found, field.name) for field in fields(found)}

@@ -15,7 +15,8 @@ from dyno.crash import known
 from dyno.harmless import harmless
 from dyno.host import awake, ceilings, confine, facts
 from dyno.host.wakeups import wakeups
-from dyno.model import Cell, Trial, UsageError
+from dyno.measured import Cell
+from dyno.model import Trial, UsageError
 from dyno.results import Attempt, Run
 from dyno.run import work
 from dyno.run.dataset import Datasets

@@ -15,7 +15,8 @@ from itertools import product
 from typing import Any
 
 from dyno import quantities, registry
-from dyno.model import Cell, Preset, Trial, UsageError, Value
+from dyno.measured import Cell
+from dyno.model import Preset, Trial, UsageError, Value
 from dyno.pace import PATIENCE, UNIFORM
 from dyno.passwords import secrets
 from dyno.results import MOST_CELLS, beside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dyno.model import Sample
+from dyno.measured import Sample
 
 SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
 """Which times may be longer by: they were taken by another process, or rounded by an outside tool."""

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from dyno import registry
 from dyno.engine import TIER, EngineSpec
-from dyno.model import Cell, Tier, UsageError, Value
+from dyno.measured import Cell
+from dyno.model import Tier, UsageError, Value
 from dyno.passwords import HIDDEN, concealed_argument
 from dyno.run.asked import Asked, tier_named
 from dyno.servers.foreign import URL

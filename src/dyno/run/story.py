@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.declared import said
 from dyno.harmless import harmless
-from dyno.model import Sample
+from dyno.measured import Sample
 from dyno.passwords import without
 from dyno.results import sample
 from dyno.run.hearing import Garbled, Heard

@@ -18,7 +18,8 @@ from dyno.host import strain
 from dyno.host.confine import Group, Unconfined, confined
 from dyno.host.process import nothing_left
 from dyno.host.remove import remove, unmount
-from dyno.model import Caveat, Cell, Trial
+from dyno.measured import Cell
+from dyno.model import Caveat, Trial
 from dyno.passwords import without
 from dyno.pipe import new_key
 from dyno.results import Attempt

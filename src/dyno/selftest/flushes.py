@@ -19,7 +19,8 @@ from dyno import interpreters, registry
 from dyno.engine import EngineSpec
 from dyno.harmless import harmless
 from dyno.host.process import die_with_parent, nothing_left
-from dyno.model import Cell, Tier, UsageError, Value
+from dyno.measured import Cell
+from dyno.model import Tier, UsageError, Value
 from dyno.passwords import concealed_argument
 from dyno.run import plan
 from dyno.run.asked import Asked

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from dyno.model import Cell, Tier
+from dyno.measured import Cell
+from dyno.model import Tier
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, paired, tables
 from dyno.stats.kept import kept

@@ -14,7 +14,8 @@ from functools import cached_property
 from itertools import groupby
 from statistics import median
 
-from dyno.model import TIERS, Cell, Tier, UsageError
+from dyno.measured import Cell
+from dyno.model import TIERS, Tier, UsageError
 from dyno.results import Run
 from dyno.settings import unknown
 from dyno.stats.estimate import center

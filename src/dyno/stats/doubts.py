@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from dyno.model import Sample, Tier
+from dyno.measured import Sample
+from dyno.model import Tier
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, cores, machine_doubts

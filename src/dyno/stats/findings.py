@@ -18,7 +18,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.model import Cell, Fact, Sample
+from dyno.measured import Cell, Sample
+from dyno.model import Fact
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired

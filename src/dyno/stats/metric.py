@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from dyno.histogram import percentiles
-from dyno.model import Sample, UsageError
+from dyno.measured import Sample
+from dyno.model import UsageError
 from dyno.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary, client_cpu_ns, server_cpu_ns

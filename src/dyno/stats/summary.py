@@ -9,7 +9,8 @@ from statistics import median
 from typing import Any
 
 from dyno.histogram import percentiles
-from dyno.model import Caveat, Cell, Fact, Phase, Sample
+from dyno.measured import Cell, Sample
+from dyno.model import Caveat, Fact, Phase
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.kept import kept

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from dyno.model import Cell, Tier
+from dyno.measured import Cell
+from dyno.model import Tier
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
+from dyno.stats.kept import kept
 from dyno.stats.metric import Metric
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN
@@ -134,12 +136,18 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
 
 def _without(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
     """Rows of the sweep that were tried and have no figure."""
-    for row in summarize(run):
+    for row in _failed(run):
         cell = row.cell
-        others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
-        alike = row.phase == sweep.phase and cell.tier == sweep.tier and others == sweep.params
-        if alike and not row.valid and row.attempts and not cell.floor and is_number(cell.params[sweep.parameter]):
-            yield row
+        if row.phase == sweep.phase and cell.tier == sweep.tier and is_number(cell.params[sweep.parameter]):
+            others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
+            if others == sweep.params:
+                yield row
+
+
+@kept
+def _failed(run: Run) -> tuple[CellSummary, ...]:
+    """As a rule few: a large run has hundreds of sweeps."""
+    return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)
 
 
 def leaders(sweep: Sweep) -> list[Cell]:

@@ -7,7 +7,7 @@ chart computes statistics: its records come from the summaries, the comparisons 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from dyno.results import Run
 Record = dict[str, Any]
 """Plain JSON. Every record has `engine` (as tables call it), `phase`, `tier`, `params` (a dict of the parameters
 that vary in the run) and `floor`; the others are the chart's own."""
+Wanted = Callable[[Record], bool]
+"""Of a record, by what every record has."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,16 @@ class Chart:
     """Parameters of which the chart shows all values, so that none is to be chosen."""
     brief: Callable[[Run], list[Record]] | None = None
     """The same with fewer points, for a page of very many."""
+    some: Callable[[Run, Wanted], Iterator[Record]] | None = None
+    """Of `records` those that are wanted, one at a time and in their order, panel by panel: where making one takes
+    long, and few are shown."""
     says: Callable[[Run], list[Record]] = lambda run: []
     """What there is to say below it: each a `text`, with the `phase`, `tier` and `params` of its panel and the
     `engines` that it is of."""
+
+    def chosen(self, run: Run, wanted: Wanted) -> Iterable[Record]:
+        """Those records that are wanted."""
+        return self.some(run, wanted) if self.some else filter(wanted, self.records(run))
 
     @property
     def file(self) -> str:

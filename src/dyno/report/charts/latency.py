@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dyno.histogram import PERCENTILES, curve
 from dyno.report.charts import curves, units
-from dyno.report.charts.chart import Chart, Column, Record
+from dyno.report.charts.chart import Chart, Column, Record, Wanted
 from dyno.report.charts.rows import measured
 from dyno.results import Run
 
@@ -23,11 +23,17 @@ FIGURES = ("p50", "p90", "p99", "p999", "max")
 
 def records(run: Run) -> list[Record]:
     """A record for each curve: parallel lists, which the specification takes apart, and the figures of the table."""
-    found = []
+    return list(some(run, lambda record: True))
+
+
+def some(run: Run, wanted: Wanted) -> Iterator[Record]:
+    """Those of rows that are wanted: no other histogram is decoded again."""
     for row, record in measured(run):
+        if not wanted(record):
+            continue
         summary = row.summary
         # The whole list before the next: a curve of each sample would be one from inside a trial.
-        kinds: tuple[tuple[str, list[str | None], Mapping[str, int | None]], ...] = (
+        kinds: tuple[tuple[str, list[bytes | None], Mapping[str, int | None]], ...] = (
             (SERVICE, [sample.histogram for sample in summary.samples], summary.latency_ns),
             (RESPONSE, [sample.response for sample in summary.samples], summary.response_ns),
         )
@@ -36,8 +42,7 @@ def records(run: Run) -> list[Record]:
             if points:
                 percentiles, times = zip(*points, strict=True)
                 lists = {"percentile": list(percentiles), "ns": list(times)}
-                found.append({**record, "kind": kind, **{name: figures[name] for name in FIGURES}, **lists})
-    return found
+                yield {**record, "kind": kind, **{name: figures[name] for name in FIGURES}, **lists}
 
 
 def brief(run: Run) -> list[Record]:
@@ -135,4 +140,5 @@ CHART = Chart(
     records=records,
     spec=spec,
     brief=brief,
+    some=some,
 )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.table import Row, groups, reported, varying
 from dyno.results import Run

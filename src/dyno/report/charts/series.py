@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from dyno.model import Sample
+from dyno.measured import Sample
 from dyno.report.charts import curves, units
-from dyno.report.charts.chart import Chart, Column, Record
+from dyno.report.charts.chart import Chart, Column, Record, Wanted
 from dyno.report.charts.rows import measured
 from dyno.results import Run
 
@@ -23,9 +23,13 @@ Point = tuple[float, int | None]
 
 def records(run: Run) -> list[Record]:
     """A record for each line: parallel lists, which the specification takes apart, and the figures of the table."""
-    found = []
+    return list(some(run, lambda record: True))
+
+
+def some(run: Run, wanted: Wanted) -> Iterator[Record]:
+    """Those of rows that are wanted."""
     for row, record in measured(run):
-        points = _over_trials(row.summary.samples)
+        points = _over_trials(row.summary.samples) if wanted(record) else {}
         # A line needs two.
         if len(points) < 2:
             continue
@@ -34,8 +38,7 @@ def records(run: Run) -> list[Record]:
         figures = {"slowest": min(rates), "median": float(median(rates)), "fastest": max(rates)}
         worst = max((ns for ns in p99s if ns is not None), default=None)
         lists = {"second": list(points), "rate": rates, "p99_ns": p99s}
-        found.append({**record, "seconds": max(points), **figures, "worst_p99_ns": worst, **lists})
-    return found
+        yield {**record, "seconds": max(points), **figures, "worst_p99_ns": worst, **lists}
 
 
 def _over_trials(samples: Sequence[Sample]) -> dict[float, Point]:
@@ -135,4 +138,5 @@ CHART = Chart(
     ),
     records=records,
     spec=spec,
+    some=some,
 )

@@ -7,6 +7,7 @@ the largest is in ms, as is the habit of such logs.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from datetime import datetime
 
 from dyno.histogram import percentiles
@@ -25,7 +26,8 @@ def text(run: Run) -> str:
             if sample.histogram is not None:
                 start = _moment(run, began[block])
                 most = percentiles([sample.histogram])["max"] or 0
-                line = f"{start:.3f},{sample.elapsed_ns / 1e9:.3f},{most / 1e6:.3f},{sample.histogram}"
+                encoded = b64encode(sample.histogram).decode()
+                line = f"{start:.3f},{sample.elapsed_ns / 1e9:.3f},{most / 1e6:.3f},{encoded}"
                 found.append((start, f"Tag={_tag(name)},{line}"))
     # In the order of time, as readers suppose.
     found.sort(key=lambda one: one[0])

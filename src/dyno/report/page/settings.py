@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dyno.model import Cell
+from dyno.measured import Cell
 from dyno.report import places, units
 from dyno.results import Run
 
