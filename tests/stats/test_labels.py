@@ -9,7 +9,8 @@ import pytest
 from madeup import a_cell, of_rates, written
 
 from dyno import results
-from dyno.model import Cell, Tier, UsageError
+from dyno.measured import Cell
+from dyno.model import Tier, UsageError
 from dyno.report import plot
 from dyno.report.page.build import build
 from dyno.stats.compare import check_baseline
@@ -81,5 +82,5 @@ def test_a_page_and_a_picture_call_rows_as_tables_do(tmp_path: Path) -> None:
     assert made.count(path) == 1
     for name in ("postgresql 16.4", f"postgresql:program={path}"):
         choice = plot.check(run, plot.Choice(engines=[name]))
-        drawn = plot.picture(run, plot.chart(run, "throughput"), choice)
+        drawn = plot.drawing(run, plot.chart(run, "throughput"), choice).svg()
         assert "postgresql 16.4" in drawn and "postgresql 15.18" not in drawn

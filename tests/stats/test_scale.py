@@ -216,11 +216,13 @@ def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
 
 
 def test_a_picture_says_which_engines_and_panels_it_leaves_out() -> None:
-    drawn = said_on(plot.picture(run := a_sweep(engines=60, values=2), plot.chart(run, "throughput"), plot.Choice()))
+    drawn = said_on(
+        plot.drawing(run := a_sweep(engines=60, values=2), plot.chart(run, "throughput"), plot.Choice()).svg()
+    )
     assert f"The best {limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
     assert "engine-39" in drawn and "engine-40" not in drawn
     run = a_sweep(engines=2, values=limits.PANELS)
-    drawn = said_on(plot.picture(run, plot.chart(run, "throughput"), plot.Choice()))
+    drawn = said_on(plot.drawing(run, plot.chart(run, "throughput"), plot.Choice()).svg())
     assert (
         f"The first {limits.FEW_PANELS} of {limits.PANELS * 2} panels: --phase, --tier and -p choose others." in drawn
     )

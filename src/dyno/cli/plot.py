@@ -13,6 +13,7 @@ from dyno.model import UsageError
 from dyno.report import plot
 from dyno.report.charts import FIXED, draw, sweep
 from dyno.report.plot import Choice
+from dyno.report.trim import trim
 
 SCALE = 2.0
 NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
@@ -76,16 +77,21 @@ def command(
     _agree(path, suffix, into_directory or bool(name), scale)
     if not into_directory:
         files.check(path)
+    made = _drawings(run, choice, name, by, width)
+    # The run, of which a large one has no room beside what draws.
+    trim()
+    for drawing in made:
+        picture = drawing.svg(given["dark"])
+        content = picture.encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
+        files.save(str(files.directory(path) / f"{drawing.file}.svg") if into_directory else path, content)
+
+
+def _drawings(run: Path, choice: Choice, name: str | None, by: str | None, width: int | None) -> list[plot.Drawing]:
     loaded = results.load(run)
     choice = plot.check(loaded, choice)
-    if name:
-        chart = plot.chart(loaded, name, by)
-        drawn = iter([(chart, plot.picture(loaded, chart, choice, width, given["dark"]))])
-    else:
-        drawn = plot.pictures(loaded, choice, width, given["dark"])
-    for chart, picture in drawn:
-        content = picture.encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
-        files.save(str(files.directory(path) / f"{chart.file}.svg") if into_directory else path, content)
+    if name is None:
+        return plot.drawings(loaded, choice, width)
+    return [plot.drawing(loaded, plot.chart(loaded, name, by), choice, width)]
 
 
 def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:

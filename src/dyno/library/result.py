@@ -143,7 +143,8 @@ class Result:
         from dyno.report import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
-        drawn = Picture(chart, plot.picture(self._run, plot.chart(self._run, chart, metric), choice, width, dark))
+        drawing = plot.drawing(self._run, plot.chart(self._run, chart, metric), choice, width)
+        drawn = Picture(chart, drawing.svg(dark))
         if path is not None:
             drawn.save(path)
         return drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from dyno.model import UsageError
 from dyno.report import charts as every
@@ -32,14 +33,27 @@ class Choice:
     """Of ratios; None for the best row of each panel."""
 
     def has(self, record: Record) -> bool:
-        # One that does not vary has the value that was asked for, or that would have been refused.
-        varying = {name: str(value) for name, value in record["params"].items()}
+        varying = record["params"]
         return (
             (not self.phases or record["phase"].partition(BY)[0] in self.phases)
             and self.tier in (None, record["tier"])
             and (not self.engines or record["engine"] in self.engines)
-            and all(varying[name] in values for name, values in self.params.items() if name in varying)
+            # One that does not vary has the value that was asked for, or that would have been refused.
+            and all(str(varying[name]) in values for name, values in self.params.items() if name in varying)
         )
+
+
+class Drawing(NamedTuple):
+    """A picture that is yet to be drawn. The run, which may be large, need not be there any more."""
+
+    file: str
+    """The chart's name as that of a file."""
+    spec: dict[str, Any]
+    """Of Vega-Lite."""
+    width: int
+
+    def svg(self, dark: bool = False) -> str:
+        return draw.svg(self.spec, self.width, dark)
 
 
 def chart(run: Run, name: str, by: str | None = None) -> Chart:
@@ -57,15 +71,14 @@ def chart(run: Run, name: str, by: str | None = None) -> Chart:
     return found[name]
 
 
-def pictures(run: Run, choice: Choice, width: int | None = None, dark: bool = False) -> Iterator[tuple[Chart, str]]:
+def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing]:
     """Of every chart that has something to draw. Raises UsageError where none has."""
-    nothing = True
-    for chart in every.of(run):
-        if found := _chosen(run, chart, choice):
-            nothing = False
-            yield chart, _drawn(run, chart, choice, found, width, dark)
-    if nothing:
+    made = [
+        _made(run, chart, choice, found, width) for chart in every.of(run) if (found := _chosen(run, chart, choice))
+    ]
+    if not made:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
+    return made
 
 
 def check(run: Run, choice: Choice) -> Choice:
@@ -96,9 +109,24 @@ def _chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
         wanted = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(wanted, None)
 
-    records = ratios.against(run, baseline) if chart.name == "ratios" else chart.records(run)
-    found = panels(chart, filter(choice.has, records))
+    if chart.name == "ratios":
+        found = panels(chart, filter(choice.has, ratios.against(run, baseline)))
+    else:
+        found = panels(chart, _needed(run, chart, choice) if chart.some else chart.chosen(run, choice.has))
     return [panel for panel in found if any(not record["floor"] for record in panel.records)]
+
+
+def _needed(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
+    """Of panels for which there is no room, the first record alone: only their number is said."""
+    known: set[tuple[object, ...]] = set()
+
+    def wanted(record: Record) -> bool:
+        return choice.has(record) and (len(known) <= limits.PANELS or place(chart, record) not in known)
+
+    # Those of one panel come one after the other.
+    for record in chart.chosen(run, wanted):
+        known.add(place(chart, record))
+        yield record
 
 
 def _few(chart: Chart, found: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
@@ -122,19 +150,19 @@ def _engines(panel: Panel) -> list[str]:
     return list(dict.fromkeys(record["engine"] for record in panel.records))
 
 
-def picture(run: Run, chart: Chart, choice: Choice, width: int | None = None, dark: bool = False) -> str:
-    """The chart as SVG. Raises UsageError where there is nothing to draw."""
+def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
+    """Of one chart. Raises UsageError where there is nothing to draw."""
     found = _chosen(run, chart, choice)
     if not found:
         some = "of what was chosen " if _chosen(run, chart, Choice()) else ""
         raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
-    return _drawn(run, chart, choice, found, width, dark)
+    return _made(run, chart, choice, found, width)
 
 
-def _drawn(run: Run, chart: Chart, choice: Choice, found: Sequence[Panel], width: int | None, dark: bool) -> str:
+def _made(run: Run, chart: Chart, choice: Choice, found: Sequence[Panel], width: int | None) -> Drawing:
     found, said = _few(chart, found)
     wide = width or (ONE if len(found) == 1 else SEVERAL)
-    return draw.svg(sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide, said), wide, dark)
+    return Drawing(chart.file, sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide, said), wide)
 
 
 def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> list[Row]:

@@ -31,11 +31,12 @@ def spec(
 ) -> dict[str, Any]:
     """For a picture of that width in pixels; that of the panels is the config's. `rows`: those that are shown.
     `said`: of others."""
-    varying = _varying(panels)
-    views = [_view(run, chart, panel, varying) for panel in panels]
+    varying, engines = _varying(panels), heading.engines(run)
+    views = [_view(chart, engines, panel, varying) for panel in panels]
     shown = {record["engine"] for panel in panels for record in panel.records}
     # One legend for all panels.
-    _tell(views, [engine for engine in heading.engines(run) if engine in shown], width)
+    _tell(views, [engine for engine in engines if engine in shown], width)
+    views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
     columns = max(1, min(len(panels), width // NARROWEST))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
     notes = [*said, *_says(run, chart, panels), *_against(rows)]
@@ -49,8 +50,9 @@ def spec(
     return {"title": title, "vconcat": [grid]}
 
 
-def _view(run: Run, chart: Chart, panel: Panel, varying: Sequence[str]) -> dict[str, Any]:
-    view = {**chart.spec(heading.engines(run), unit_of(panel.records[0])), "data": {"values": panel.records}}
+def _view(chart: Chart, engines: Sequence[str], panel: Panel, varying: Sequence[str]) -> dict[str, Any]:
+    """Without its records."""
+    view = chart.spec(engines, unit_of(panel.records[0]))
     if not (text := _named(panel, varying)):
         return view
     # From where the panel itself begins, or panels with longer names would have theirs elsewhere.

@@ -20,6 +20,7 @@ from dyno.report.page import downloads, multiples, parts, payload, relative, res
 from dyno.report.page.card import Link
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
+from dyno.report.trim import trim
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
@@ -52,14 +53,20 @@ def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = Non
     told = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
     drawn = {name for one in told for name, records in one["records"].items() if records["rows"]}
     charts = list({c.name: c for one in shown for c in one["charts"] if c.name in drawn}.values())
+    start = told[0]["start"]
+    # Of one of very many pages it would take too long.
+    few = [] if site else stills.chosen(shown[0]["run"], shown[0]["charts"], told[0])
     data = Part("data", pack(compact({**payload.common(charts), "runs": told})))
     packed = [*([] if site else [Part("library", pack(library))]), data]
-    # Of one of very many pages it would take too long.
-    still = {} if site else stills.stills(shown[0]["run"], shown[0]["charts"], told[0])
+    # Of a large run it is much memory, and drawing takes its own.
+    told.clear()
+    trim()
+    still = stills.stills(shown[0]["run"], few)
 
     def page(of_run: Callable[[Run, int], Download]) -> str:
         files = [[of_run(one["run"], one["at"]), *one["files"]] for one in shown]
         text: str = template.render(
+            opening=OPENING,
             runs=shown,
             downloads=files,
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
@@ -69,7 +76,7 @@ def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = Non
             grid_reads=multiples.READS,
             charts=charts,
             stills=still,
-            start=told[0]["start"],
+            start=start,
             style=parts.text("page.css"),
             program=program,
             allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
@@ -77,7 +84,7 @@ def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = Non
             link=link,
             dyno=__version__,
         )
-        return OPENING + text
+        return text
 
     # Not packed where it could have no room.
     known = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])

@@ -12,6 +12,7 @@ from typing import Any
 from dyno import installed
 from dyno.model import UsageError
 from dyno.report import places, units
+from dyno.report.trim import trim
 
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 BESIDE = "'self' file:"
@@ -53,6 +54,7 @@ def library() -> str:
     except ImportError:
         raise UsageError(lacking()) from None
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    trim()
     return f"(() => {{\n{bundle}\n}})();\n"
 
 

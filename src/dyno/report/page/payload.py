@@ -44,7 +44,13 @@ def of_run(
     phases = dict.fromkeys(row.place for row in rows)
     # With all their points they would be most of a large page.
     brief = len(rows) > limits.CURVES
-    drawn = [(chart, (chart.brief if brief and chart.brief else chart.records)(run)) for chart in charts]
+    records, specs = dict[str, Any](), dict[str, Any]()
+    # One chart after the other: those of all of them together would be most of the memory of a large page.
+    for chart in charts:
+        drawn = (chart.brief if brief and chart.brief else chart.records)(run)
+        records[chart.name] = _packed(drawn)
+        units_ = dict.fromkeys(map(unit_of, drawn))
+        specs[chart.name] = {unit: chart.spec(heading.engines(run), unit) for unit in units_}
     return {
         "name": name,
         "engines": [{"name": engine, "floor": floor} for engine, floor in engines.items()],
@@ -54,13 +60,8 @@ def of_run(
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
         "rows": [_row(row, changing, ranked) for row in rows],
-        "records": {chart.name: _packed(records) for chart, records in drawn},
-        "specs": {
-            chart.name: {
-                unit: chart.spec(heading.engines(run), unit) for unit in dict.fromkeys(map(unit_of, records))
-            }
-            for chart, records in drawn
-        },
+        "records": records,
+        "specs": specs,
         "brief": brief,
         "baselines": ratios.has_all(run),
         "says": {chart.name: said for chart in charts if (said := chart.says(run))},

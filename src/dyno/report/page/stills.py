@@ -4,7 +4,8 @@ without one. The program puts its own in their place, which can be asked for oth
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dyno.report import heading, limits
@@ -24,18 +25,29 @@ TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", 
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
 
 
-def stills(run: Run, charts: Sequence[Chart], told: Mapping[str, Any]) -> dict[str, str]:
-    """SVG by the chart's name, of those that have something to draw. `told`: what the program is told of the run."""
+def chosen(run: Run, charts: Sequence[Chart], told: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
+    """What is to be drawn, chart by chart. `told`: what the program is told of the run."""
     at = told["start"]
     best = next((row["engine"] for row in told["rows"] if row["best"] and _here(row, at, ())), None)
-    found = {}
+    found = []
     for chart in charts:
-        records = [record for record in chart.records(run) if _here(record, at, chart.spans)]
+        here = partial(_here, at=at, spans=chart.spans)
+        brief = told["brief"] and chart.brief
+        records = list(chart.chosen(run, here) if brief else filter(here, _unpacked(told["records"][chart.name])))
         shown = _first([record for record in records if record.get("baseline", best) == best])
-        drawn = _drawn(chart, heading.engines(run), shown) if shown else ""
-        if drawn and len(drawn) <= MOST_BYTES:
-            found[chart.name] = drawn
+        found += [(chart, shown)] if shown else []
     return found
+
+
+def stills(run: Run, found: Iterable[tuple[Chart, Sequence[Record]]]) -> dict[str, str]:
+    """SVG by the chart's name, of those that are not too large."""
+    drawn = {chart.name: _drawn(chart, heading.engines(run), records) for chart, records in found}
+    return {name: svg for name, svg in drawn.items() if len(svg) <= MOST_BYTES}
+
+
+def _unpacked(found: Mapping[str, Any]) -> Iterator[Record]:
+    """As the page's program does it."""
+    return (dict(zip(found["names"], row, strict=True)) for row in found["rows"])
 
 
 def _here(record: Mapping[str, Any], at: Mapping[str, Any], spans: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -19,7 +20,7 @@ from dyno.report.site import chart
 from dyno.report.site.catalogue import Entry, entry
 from dyno.report.site.data import Collection
 from dyno.report.site.find import Found, Names
-from dyno.results import OPENING
+from dyno.results import OPENING, Run
 
 LIBRARY = "library.js"
 # By page: what its program is made of, after what all have. In the order of their use.
@@ -29,25 +30,22 @@ PROGRAMS = {
     "compare": ("verdict", "runs", "say", "compare"),
     "history": ("verdict", "runs", "say", "history"),
 }
+LARGE = 10 << 20
+"""Bytes of a run file."""
+File = tuple[str, "str | bytes"]
+"""A path in the site, and what it holds."""
 TITLES = {"index": "Runs", "compare": "Compare", "history": "History"}
 
 
-def build(
-    found: Sequence[Found], passed_over: Callable[[str], None], url: str = ""
-) -> Iterator[tuple[str, str | bytes]]:
-    """Every file of the site, as a path in it and what it holds. `url`: where the site will be; each run's page then
-    has a picture for links to it. `passed_over` is told of each damaged run file that is in
-    none of it. Raises UsageError where a library is missing or a file that was named can't be read."""
+def build(found: Sequence[Found], passed_over: Callable[[str], None], url: str = "") -> Iterator[File]:
+    """Every file of the site. `url`: where the site will be; each run's page then has a picture for links to it.
+    `passed_over` is told of each damaged run file that is in none of it. Raises UsageError where a library is missing
+    or a file that was named can't be read."""
     yield LIBRARY, parts.library()
     collection, entries, names = Collection(), list[Entry](), Names()
     for file in found:
         try:
-            run = results.load(file.path)
-            made = entry(run, names.take(file.path))
-            link = card.link(url, made.page) if url else None
-            text = page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link)
-            picture = card.png(run) if link else b""
-            collection.add(run, made)
+            made, pages = _taken(results.load(file.path), names.take(file.path), url, collection)
         except UsageError as error:
             if file.named:
                 raise
@@ -55,9 +53,11 @@ def build(
                 passed_over(str(error))
             continue
         entries.append(made)
-        yield made.page, text
-        if link:
-            yield f"{PurePosixPath(made.page).parent}/{link.file}", picture
+        yield from pages
+        # A page that was rendered refers to itself and holds its run, beside which the next may have no room. To look
+        # for such takes some time, of hundreds of small runs too much.
+        if file.path.stat().st_size > LARGE:
+            gc.collect()
     if not entries:
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda made: made.created, reverse=True)
@@ -73,6 +73,17 @@ def build(
         ),
     )
     yield "index.html", _page("index", entries)
+
+
+def _taken(run: Run, name: str, url: str, collection: Collection) -> tuple[Entry, list[File]]:
+    """What the list says of a run, and its files."""
+    made = entry(run, name)
+    link = card.link(url, made.page) if url else None
+    pages: list[File] = [(made.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))]
+    if link:
+        pages.append((f"{PurePosixPath(made.page).parent}/{link.file}", card.png(run)))
+    collection.add(run, made)
+    return made, pages
 
 
 def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = None) -> str:
