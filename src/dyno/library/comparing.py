@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dyno import installed
 from dyno.library.result import Result, loaded
@@ -16,7 +17,7 @@ from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import between as two
 from dyno.stats import compare as one
-from dyno.stats.gate import Judged, gate
+from dyno.stats.gate import gate
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
 from dyno.stats.verdict import MARGIN, Verdict
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 Given = Result | str | Path
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,39 @@ class Change(Comparison):
     """'slower' than the margin allows, 'fine' or 'unclear'."""
 
 
+@dataclass(frozen=True)
+class Told(Generic[T]):
+    """What was found, and what makes something of it that can be shown."""
+
+    found: Sequence[T]
+    row: Callable[[T], Comparison]
+    sections: Callable[[], list[Section]]
+    lines: Callable[[], list[str]]
+    data: Callable[[], dict[str, Any]]
+
+
 class Comparisons(Sequence[Comparison]):
     """What `compare` finds: a sequence of comparisons, which says how they were made."""
 
-    def __init__(
-        self, rows: Sequence[Comparison], sections: Sequence[Section], lines: Sequence[str], data: dict[str, Any]
-    ) -> None:
-        self._rows, self._data = tuple(rows), data
-        self.sections, self.lines = list(sections), list(lines)
+    def __init__(self, told: Told[Any]) -> None:
+        # Of two large runs each of these takes seconds, and a command shows one of them.
+        self._told = told
+
+    @cached_property
+    def _rows(self) -> tuple[Comparison, ...]:
+        return tuple(map(self._told.row, self._told.found))
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        return self._told.sections()
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self._told.lines()
+
+    @cached_property
+    def _data(self) -> dict[str, Any]:
+        return self._told.data()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `dyno compare --json`: docs/compare-json.md."""
@@ -94,7 +121,7 @@ class Comparisons(Sequence[Comparison]):
         return self._rows[at]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._told.found)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self._rows)
@@ -148,11 +175,16 @@ def check(
     judged = gate(found, margin)
     states = [row.state for row in judged]
     passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)
-    sections = [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))]
-    lines = [*compared.gone(found), *compared.conditions(after), compared.how(found.paired)]
-    lines.append(compared.summary(states, len(found.lost), margin, strict))
-    told = {**compared.between_data(before, after, found, margin, judged), "passed": passed}
-    made = Check([_judged(row, before) for row in judged], sections, lines, told)
+    summary = compared.summary(states, len(found.lost), margin, strict)
+    made = Check(
+        Told(
+            judged,
+            lambda row: Change(*(*_change(row.change, before), row.state)),
+            lambda: [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))],
+            lambda: [*compared.gone(found), *compared.conditions(after), compared.how(found.paired), summary],
+            lambda: {**compared.between_data(before, after, found, margin, judged), "passed": passed},
+        )
+    )
     made.passed = passed
     made.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in found.lost)
     return made
@@ -161,31 +193,35 @@ def check(
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
     found = one.tables(run, by)
-    rows = [
-        Comparison(c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked, *_told(c))
-        for table in found
-        for c in one.against(table, baseline, margin)
-    ]
-    lines = [*words.answers(run), *compared.conditions(run), f"{compared.WITHIN} {compared.equal(margin)}"]
-    sections = compared.within(run, found, baseline, margin)
-    return Comparisons(rows, sections, lines, compared.within_data(run, found, baseline, margin))
 
+    def row(c: one.Comparison) -> Comparison:
+        place = c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked
+        return Comparison(*place, c.baseline.asked, *_verdict(c.verdict))
 
-def _told(found: one.Comparison) -> tuple[Any, ...]:
-    return found.baseline.asked, *_verdict(found.verdict)
+    how = f"{compared.WITHIN} {compared.equal(margin)}"
+    return Comparisons(
+        Told(
+            [c for table in found for c in one.against(table, baseline, margin)],
+            row,
+            lambda: compared.within(run, found, baseline, margin),
+            lambda: [*words.answers(run), *compared.conditions(run), how],
+            lambda: compared.within_data(run, found, baseline, margin),
+        )
+    )
 
 
 def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
     found = two.between(before, after, by, margin)
-    rows = [Comparison(*_change(change, before)) for change in found.changes]
-    sections = [compared.changed(before, after, found.differences), *compared.between(found, varying(after))]
     how = f"{compared.how(found.paired)} {compared.equal(margin)}"
-    lines = [*compared.gone(found), *compared.conditions(after), how]
-    return Comparisons(rows, sections, lines, compared.between_data(before, after, found, margin))
-
-
-def _judged(found: Judged, before: Run) -> Change:
-    return Change(*(*_change(found.change, before), found.state))
+    return Comparisons(
+        Told(
+            found.changes,
+            lambda change: Comparison(*_change(change, before)),
+            lambda: [compared.changed(before, after, found.differences), *compared.between(found, varying(after))],
+            lambda: [*compared.gone(found), *compared.conditions(after), how],
+            lambda: compared.between_data(before, after, found, margin),
+        )
+    )
 
 
 def _change(found: two.Change, before: Run) -> tuple[Any, ...]:

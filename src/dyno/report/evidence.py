@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.report import units
-from dyno.results import Run
+
+if TYPE_CHECKING:
+    from dyno.results import Run
 
 Row = Mapping[str, Any]
 WAYS = ("killed", "cut", "recovery", "birth", "device")

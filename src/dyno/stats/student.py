@@ -20,9 +20,36 @@ def tail(t: float, degrees: float) -> float:
     return half if t >= 0 else 1 - half
 
 
-@lru_cache(maxsize=4096)
 def two_sided(confidence: float, degrees: float) -> float:
     """The t within which a share `confidence` of the distribution lies, on both sides together."""
+    if degrees < 1:
+        return _solved(confidence, degrees)
+    # By Clenshaw's sum; a comparison of runs has other degrees in each row, for which to solve takes long.
+    x, last, total = 2 / degrees - 1, 0.0, 0.0
+    first, *rest = _series(confidence)
+    for term in reversed(rest):
+        total, last = 2 * x * total - last + term, total
+    return math.exp(x * total - last + first)
+
+
+def series(confidence: float) -> list[float]:
+    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up: for a
+    program, too, that has nothing of the above."""
+    return list(_series(confidence))
+
+
+@lru_cache(maxsize=64)
+def _series(confidence: float) -> tuple[float, ...]:
+    angles = [(at + 0.5) * math.pi / TERMS for at in range(TERMS)]
+    logs = [math.log(_solved(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
+    sums = (
+        sum(log * math.cos(order * angle) for log, angle in zip(logs, angles, strict=True)) for order in range(TERMS)
+    )
+    first, *rest = (2 * total / TERMS for total in sums)
+    return first / 2, *rest
+
+
+def _solved(confidence: float, degrees: float) -> float:
     wanted, t = (1 - confidence) / 2, 0.0
     while True:
         # Newton's: the tail is convex from 0 on, so that each step comes nearer and none goes too far.
@@ -30,18 +57,6 @@ def two_sided(confidence: float, degrees: float) -> float:
         t += step
         if step <= PRECISION * t:
             return t
-
-
-def series(confidence: float) -> list[float]:
-    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up: for a
-    program that needs it for any degrees, and has nothing of the above. As precise as the function itself."""
-    angles = [(at + 0.5) * math.pi / TERMS for at in range(TERMS)]
-    logs = [math.log(two_sided(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
-    sums = (
-        sum(log * math.cos(order * angle) for log, angle in zip(logs, angles, strict=True)) for order in range(TERMS)
-    )
-    first, *rest = (2 * total / TERMS for total in sums)
-    return [first / 2, *rest]
 
 
 def _density(t: float, degrees: float) -> float:
@@ -61,7 +76,7 @@ def _beta(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """By Lentz's method, from the front. In plain steps: a comparison of runs spends its time here."""
+    """By Lentz's method, from the front. In plain steps: a gate asks it of every row."""
     both, c, d = a + b, 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > TINY else TINY)
     value = d
