@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dyno import installed, interpreters
 from dyno.harmless import harmless
@@ -23,8 +23,7 @@ TIER, OWN = "tier", ("name", "tier")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """A conformance check that an engine does not pass, and why. A gap that starts to pass fails the tests."""
 
     check: str
@@ -101,8 +100,7 @@ class Nodes(ABC):
         """Starts one that was lost, with what it had on disk."""
 
 
-@dataclass(frozen=True)
-class Seldom:
+class Seldom(NamedTuple):
     """What an engine does once in a while: a checkpoint, a new log, a compaction. A crash in the middle of it is
     another than one between two commits, so that whoever brings about crashes has it done on purpose."""
 

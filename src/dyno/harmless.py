@@ -7,7 +7,7 @@ what is too long is cut, with a mark that says by how much.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -43,9 +43,16 @@ def harmful(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
         for name, value in found.items():
             yield from harmful(name, where)
             yield from harmful(value, f"{where}: {harmless(str(name), keep='')}")
+    elif names := _fields(found):
+        for name in names:
+            yield from harmful(getattr(found, name), f"{where}: {name}" if where else name)
     elif isinstance(found, (tuple, list)):
         for value in found:
             yield from harmful(value, where)
-    elif is_dataclass(found) and not isinstance(found, type):
-        for field in fields(found):
-            yield from harmful(getattr(found, field.name), f"{where}: {field.name}" if where else field.name)
+
+
+def _fields(found: Any) -> Iterable[str]:
+    """Names of those of a data class or a named tuple; of all else none."""
+    if isinstance(found, tuple):
+        return getattr(found, "_fields", ())
+    return [field.name for field in fields(found)] if is_dataclass(found) and not isinstance(found, type) else ()

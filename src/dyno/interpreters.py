@@ -82,6 +82,7 @@ def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
 def look_again() -> None:
     """Forgets what could be imported: something was installed."""
     importlib.invalidate_caches()
+    _importable.cache_clear()
     _missing.cache_clear()
 
 
@@ -97,6 +98,7 @@ def _installed(module: str, environment: Path) -> bool:
     return True
 
 
+@cache
 def _importable(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None

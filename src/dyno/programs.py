@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno import places
 
 
-@dataclass(frozen=True)
-class GoModule:
+class GoModule(NamedTuple):
     """The source of a program, which Go builds. What it depends on is verified by the module's own go.sum."""
 
     path: str
@@ -27,12 +26,11 @@ class GoModule:
     """The package of the program in it: './cmd/name'."""
     least: str = ""
     """The earliest version of Go that builds it, for who has none."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     """Texts by path, which the build needs and the module lacks."""
 
 
-@dataclass(frozen=True)
-class Jar:
+class Jar(NamedTuple):
     """A program of one archive for Java, with all that it depends on, which Maven fetches."""
 
     group: str
@@ -43,8 +41,7 @@ class Jar:
     classifier: str = ""
 
 
-@dataclass(frozen=True)
-class Jars:
+class Jars(NamedTuple):
     """A program of many archives for Java: these, and all that they depend on, which Maven resolves and fetches."""
 
     artifacts: tuple[str, ...]
@@ -54,8 +51,7 @@ class Jars:
     blanks and its name, as sha256sum prints it."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A program, pinned to a version and to the hash of what it is made of."""
 
     name: str

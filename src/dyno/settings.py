@@ -8,8 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dyno import addresses, quantities
 from dyno.harmless import harmless
@@ -21,8 +20,7 @@ SHOWN = 80
 """Characters of what was given, in a message."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One named value that a user may give: an engine's option or a suite's parameter.
 
     `parse` turns the text into the value and raises ValueError with what would be right.

@@ -416,7 +416,19 @@ def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     assert "dyno.measure.worker" not in loaded
 
 
-HEAVY = ("numpy", "scipy", "pyarrow", "hdrh", "jinja2", "vl_convert", "rich.progress", "psutil", "ssl", "http.client")
+HEAVY = (
+    "msgspec",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "hdrh",
+    "jinja2",
+    "vl_convert",
+    "rich.progress",
+    "psutil",
+    "ssl",
+    "http.client",
+)
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["list"], ["list", "engines"]])

@@ -6,10 +6,12 @@ fail are in `tests/lifecycle/test_faults.py`), and that no mistake of a user or 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -254,6 +256,19 @@ def row(out: str, name: str, suite: bool = False) -> str:
     found = re.findall(rf"^{re.escape(name)} .*$", lists, re.MULTILINE)
     assert 1 <= len(found) <= 2, found
     return str(found[0 if suite else -1])
+
+
+def test_commands_other_than_those_that_only_read_look_for_garbage_as_ever(shell: Shell) -> None:
+    """While a command is imported nobody does."""
+    program = f"""
+import atexit, gc, sys
+from dyno.__main__ import main
+atexit.register(lambda: print(gc.isenabled(), gc.get_threshold() == {gc.get_threshold()}, file=sys.stderr))
+main()
+"""
+    for words, as_ever in ((["doctor", "--json"], True), (["--version"], True), (["list"], False)):
+        ended = shell.sh(sys.executable, "-c", program, *words)
+        assert ended.err.split() == ["True", str(as_ever)]
 
 
 def test_list_shows_every_engine_and_suite(shell: Shell) -> None:

@@ -81,6 +81,11 @@ def test_the_registry_names_the_engine_and_goes_on(monkeypatch: pytest.MonkeyPat
 
 def test_every_engine_of_ours_is_declared_rightly() -> None:
     assert registry.broken() == []
+    for kind, found in (("engine", registry.engines()), ("suite", registry.suites())):
+        for each in found:
+            registry.check_texts(each.name, each, kind)
+    with pytest.raises(UsageError, match=r"title: .* is not one line of text that can be shown"):
+        registry.check_texts("memory", replace(registry.engine("memory"), title="two\nlines"), "engine")
 
 
 def test_through_a_port_there_is_what_holds_through_it_and_nothing_of_another() -> None:

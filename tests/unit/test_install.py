@@ -268,7 +268,7 @@ def test_a_program_of_gos_is_built_once_and_nothing_else_is_kept(toy: Program, c
 
 def test_a_module_that_is_not_what_was_pinned_is_not_built(toy: Program, cache: Path) -> None:
     assert isinstance(toy.source, GoModule)
-    other = replace(toy, source=replace(toy.source, sum=f"h1:{'A' * 43}="))
+    other = toy._replace(source=toy.source._replace(sum=f"h1:{'A' * 43}="))
     done, lines = told(engine(programs=(other,)))
     assert not done and lines[0] == "building toy 1.0.0"
     why = f"example.org/toy@v1.0.0 is not what was pinned: {toy.source.sum}, and not {other.source.sum}"
@@ -339,7 +339,7 @@ def test_many_archives_of_mavens_are_taken_if_they_are_what_was_pinned(
     assert done and said == ["fetching toy 1.0", f"fetched {jars}", "ready"]
     assert program.path() == jars and sorted(file.name for file in jars.iterdir()) == [name for name, _ in lines]
     shutil.rmtree(jars.parent)
-    done, said = told(engine(programs=(replace(program, source=Jars(artifacts, "0" * 64)),)))
+    done, said = told(engine(programs=(program._replace(source=Jars(artifacts, "0" * 64)),)))
     assert not done and said[1].startswith("not installed: the archives of toy are not what was pinned: ")
     assert list((cache / "programs").iterdir()) == []
 

@@ -21,6 +21,7 @@ from dyno.model import Tier
 from dyno.suites.records import keys
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import INDEXES, Key, Record
 
 try:
@@ -179,6 +180,11 @@ def test_the_raw_encoder_returns_records_without_nul(record: Record) -> None:
 
 def test_every_encoder_is_tested_here() -> None:
     assert set(ENCODERS) == {"msgpack", "json", "raw"}
+    # Which are declared without them.
+    wanted = next(setting for setting in PARAMS if setting.name == "encoder")
+    assert [wanted.parse(name) for name in ENCODERS] == list(ENCODERS)
+    with pytest.raises(ValueError, match=", ".join(ENCODERS)):
+        wanted.parse("none")
 
 
 @contextmanager

@@ -7,7 +7,6 @@ that names what would be right.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -20,7 +19,7 @@ import pytest
 from needed import require
 
 import dyno
-from dyno import registry
+from dyno import interpreters, registry
 from dyno.engine import EngineSpec
 from dyno.model import Tier, UsageError
 from dyno.pace import Pace
@@ -53,13 +52,13 @@ def values(made: Plan, *names: str, engine: str = "memory") -> list[tuple[Any, .
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes the named modules look as if they were not installed, or all, where none is named."""
-    find = importlib.util.find_spec
+    importable = interpreters._importable
 
     def hide(*names: str) -> None:
-        def found(name: str) -> object:
-            return None if name in names or not names else find(name)
+        def found(name: str) -> bool:
+            return bool(names) and name not in names and importable(name)
 
-        monkeypatch.setattr(importlib.util, "find_spec", found)
+        monkeypatch.setattr(interpreters, "_importable", found)
 
     return hide
 

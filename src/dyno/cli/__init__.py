@@ -115,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if {*given[:1]} & READING:
         gc.set_threshold(SELDOM)
+    gc.enable()
     status, line = _done(given)
     if line is None and (why := streams.failure()):
         line = f"can't write to standard output: {why}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -30,6 +29,8 @@ class Primes:
         self._tool = engine.version()
 
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        from statistics import mean, pstdev
+
         from dyno import _native
 
         elapsed_ns, threads_ns, least, most = _native.primes(threads, limit, limit_ns, events)
@@ -37,11 +38,11 @@ class Primes:
         each = [len(thread) for thread in threads_ns]
         facts: dict[str, Fact] = {
             "latency_min_ns": every[0],
-            "latency_avg_ns": round(statistics.mean(every)),
+            "latency_avg_ns": round(mean(every)),
             "latency_p95_ns": every[min(round(len(every) * 0.95), len(every) - 1)],
             "latency_max_ns": every[-1],
-            "events_per_thread": statistics.mean(each),
-            "events_deviation": statistics.pstdev(each),
+            "events_per_thread": mean(each),
+            "events_deviation": pstdev(each),
             "fewest_primes": least,
             "most_primes": most,
         }

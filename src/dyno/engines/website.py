@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def addresses(text: str) -> Value:
     """One or several, with blanks between them."""
-    from dyno.http.options import checked
-
     for url in text.split():
+        # Only where there is one: the default, which is looked at whenever this file is read, has none.
+        from dyno.http.options import checked
+
         try:
             checked(url)
         except UsageError as error:

@@ -17,8 +17,8 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno.host.filesystem import ROOT
 from dyno.host.procfs import read_lines, read_text
@@ -32,8 +32,7 @@ class Taken(Exception):
     """The device may not be written to; why, in words that follow its name."""
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A block device that is held."""
 
     descriptor: int

@@ -10,9 +10,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dyno.host.procfs import read_lines, read_text
 
@@ -35,8 +34,7 @@ _PRIVATE_OPTIONS = frozenset((
 # fmt: on
 
 
-@dataclass(frozen=True)
-class _Mount:
+class _Mount(NamedTuple):
     point: str
     number: str
     """Major and minor number of its device: '254:0'; major 0 where it has none of its own."""

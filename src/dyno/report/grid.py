@@ -4,8 +4,8 @@ itself takes some 0.1 ms for each cell."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,8 +16,7 @@ GAP = 2
 HEAD = "dim"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     head: str
     left: bool = False
     """Words; figures stand right."""

@@ -8,9 +8,9 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno.harmless import harmless
 from dyno.model import Value
@@ -22,8 +22,7 @@ PROGRAM = "program"
 SHOWN, PATIENCE = 80, 20
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A server's program: how it is told from others, and which versions of it can be run."""
 
     title: str

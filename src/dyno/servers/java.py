@@ -6,16 +6,15 @@ Which server it is may not be put here.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno.model import Refused
 from dyno.programs import Program
 from dyno.servers import foreign
 
 
-@dataclass(frozen=True)
-class InJava:
+class InJava(NamedTuple):
     title: str
     """'QuestDB'."""
     program: Program

@@ -12,11 +12,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from socket import AF_UNIX
 from socket import socket as connection
+from typing import NamedTuple
 
 from dyno.model import Refused
 from dyno.servers import chosen, foreign
@@ -65,8 +65,7 @@ SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sq
 """What makes MariaDB's system tables. Those of the help, of `sys` and of maps are left out: nobody asks them here."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A server's program, and of which kind it is."""
 
     path: str

@@ -11,8 +11,8 @@ import importlib.util
 import socket as sockets
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno.model import Refused
 from dyno.servers import chosen, foreign
@@ -39,8 +39,7 @@ OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", 
 """What is not for others to change: see `Redis`."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A program that serves, and where it comes from."""
 
     name: str

@@ -12,9 +12,8 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dyno.suite import Report
 from dyno.suites.volume.port import IO, READ, WRITE, Enough, Round
@@ -25,8 +24,7 @@ MS = 1_000_000
 Bins = dict[int, int]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """What is worked on: a file by its name in a directory, or a device by a descriptor that is passed on."""
 
     directory: Path

@@ -10,8 +10,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from dyno.host.process import die_with_parent
 from dyno.model import Fact, Refused
@@ -61,8 +61,7 @@ def outside(command: Sequence[str], environment: Mapping[str, str] | None = None
     return ended.stdout
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What it reports of a run, whatever the test is. Times in ns, as exact as it prints them."""
 
     events: int

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from dyno.engines._shared import ddrun, fiorun
@@ -157,7 +156,7 @@ class Volume:
             return ddrun.done(Target(engine.home, "/dev/null"), "plain", block_size, size, sink=True)
         if engine.descriptor is not None:
             return ddrun.done(engine.target, how, block_size, size)
-        target = replace(engine.target, name=COPY)
+        target = engine.target._replace(name=COPY)
         try:
             return ddrun.done(target, how, block_size, size)
         finally:

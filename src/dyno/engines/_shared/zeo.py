@@ -5,7 +5,6 @@ What is done with the storage, and how the server is started, may not be put her
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,8 @@ def storage(server: Any, home: Path, cache_mib: int) -> Any:
 @contextmanager
 def _temporary_files_in(home: Path) -> Iterator[None]:
     """The cache is a temporary file, gone with its client: on the disk that the trial has, as /tmp may be memory."""
+    import tempfile
+
     before, tempfile.tempdir = tempfile.tempdir, str(home)
     try:
         yield

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno import installed
 from dyno.engine import Server
@@ -21,8 +21,7 @@ LOCKS = 2_048
 """Of PostgreSQL's, for each connection: 16,384 objects that each client may change at once. Its default is 64."""
 
 
-@dataclass(frozen=True)
-class Driver:
+class Driver(NamedTuple):
     """A library by the name that RelStorage knows it by, its module, and what pip installs for it."""
 
     module: str
@@ -37,8 +36,7 @@ DRIVERS: Mapping[str, Driver] = {
 }
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(NamedTuple):
     """A kind of database."""
 
     drivers: tuple[str, ...]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 PORT = "arrays"
@@ -15,8 +14,7 @@ Chunk = Mapping[str, Any]
 """Rows that follow each other: a NumPy array of each column, of the column's type, by the column's name."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of the table."""
 
     name: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from dyno import installed
 from dyno.model import Value
@@ -20,8 +20,7 @@ from dyno.versions import version
 Compress = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True)
-class Packer:
+class Packer(NamedTuple):
     """`decompress(compress(text)) == text`. For one client: some libraries' objects serve one thread."""
 
     compress: Compress
@@ -30,8 +29,7 @@ class Packer:
     """With its version; None for a packer that leaves a batch as it is."""
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A packer as it is declared."""
 
     module: str

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from dyno.suite import UnderWay
 
 
-@dataclass(frozen=True)
-class How:
+class How(NamedTuple):
     """How it is asked."""
 
     version: str = "1.1"

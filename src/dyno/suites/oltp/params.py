@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dyno.model import Phase, Preset
 from dyno.settings import Setting, choice, integer
@@ -41,8 +41,7 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What a phase has a tool do."""
 
     test: str

@@ -4,13 +4,12 @@ engine and no measuring may be put here."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dyno.suite import Report
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """How long a tool works, with how many connections."""
 
     clients: int

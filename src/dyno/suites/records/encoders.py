@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from dyno.suites.records.port import Record
 
 
-@dataclass(frozen=True)
-class Encoder:
+class Encoder(NamedTuple):
     """`decode(encode(record)) == record`, for records of three strings without NUL."""
 
     name: str

@@ -4,7 +4,7 @@ here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TABLE, DIRECTORY = "samples", "variables"
 FIELDS = "ts, val, stat, sevr"
@@ -12,8 +12,7 @@ ROWS = 65_536
 """That are fetched at once, of all."""
 
 
-@dataclass(frozen=True)
-class Types:
+class Types(NamedTuple):
     """What an engine calls them."""
 
     name: str

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dyno.suite import Report
 
 READ, WRITE = "read", "write"
 
 
-@dataclass(frozen=True)
-class IO:
+class IO(NamedTuple):
     """What is to be done. Sizes in bytes."""
 
     pattern: str
@@ -35,8 +33,7 @@ class IO:
         return self.pattern.endswith("rw")
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """What was done in one round of a longer job."""
 
     ends_ns: int
