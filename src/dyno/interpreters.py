@@ -82,7 +82,7 @@ def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
 def look_again() -> None:
     """Forgets what could be imported: something was installed."""
     importlib.invalidate_caches()
-    _importable.cache_clear()
+    _find.cache_clear()
     _missing.cache_clear()
 
 
@@ -98,10 +98,17 @@ def _installed(module: str, environment: Path) -> bool:
     return True
 
 
-@cache
 def _importable(module: str) -> bool:
     try:
-        return importlib.util.find_spec(module) is not None
+        _find(module)
     except ModuleNotFoundError:
-        # The package that it would be a part of is not there.
         return False
+    return True
+
+
+@cache
+def _find(module: str) -> None:
+    """Raises ModuleNotFoundError, which is not kept: in a notebook that goes on, it may be installed at any time."""
+    # Raises it, too, where the package that the module would be a part of is not there.
+    if importlib.util.find_spec(module) is None:
+        raise ModuleNotFoundError(module)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, Gap, PortSpec, Seldom, Server
-from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.model import Caveat, Tier, Value
 from dyno.servers import chosen, foreign, given, mongo, namespace
 from dyno.servers.ferretdb import KIND, PROGRAM, FerretDB, missing
@@ -48,7 +47,7 @@ class Ferret:
         self._tier, self._options, self._server = tier, options, server
         self._name = namespace.of(home)
         self._client = mongo.connect(server)
-        self.collection = self._client[self._name][COLLECTION]
+        self.database = self._client[self._name]
 
     def checkpoint(self) -> None:
         """Of SQLite's log, as each thousand pages bring about: FerretDB has no word for it."""
@@ -82,8 +81,14 @@ class Ferret:
             yield Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
 
 
+def records(engine: Ferret, indexed: bool) -> Any:
+    from dyno.engines._shared.documents import DocumentRecords
+
+    return DocumentRecords(engine.database, indexed, nullcontext, REPLACED)
+
+
 RECORDS = PortSpec(
-    lambda engine, indexed: DocumentRecords(engine.collection, indexed, nullcontext, REPLACED),
+    records,
     gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
     caveats=(FIELDS,),
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.engines._shared.documents import COLLECTION, DocumentRecords
 from dyno.host import below
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen, foreign, given, mongo, namespace
@@ -48,7 +47,7 @@ class Mongo:
         except BaseException:
             self._client.close()
             raise
-        self.collection = self._client[self._name][COLLECTION]
+        self.database = self._client[self._name]
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -65,7 +64,7 @@ class Mongo:
         return mongo.version(self._client)
 
     def settings(self) -> Mapping[str, Value | None]:
-        concern = self.collection.write_concern.document
+        concern = self.database.write_concern.document
         return {
             "w": concern.get("w"),
             "journal": concern.get("j"),
@@ -116,9 +115,13 @@ def _journals(client: Any) -> bool:
     return bool(client.admin.command("serverStatus").get("storageEngine", {}).get("persistent"))
 
 
-RECORDS = PortSpec(
-    lambda engine, indexed: DocumentRecords(engine.collection, indexed, engine.transaction), caveats=(FIELDS,)
-)
+def records(engine: Mongo, indexed: bool) -> Any:
+    from dyno.engines._shared.documents import DocumentRecords
+
+    return DocumentRecords(engine.database, indexed, engine.transaction)
+
+
+RECORDS = PortSpec(records, caveats=(FIELDS,))
 
 ENGINE = EngineSpec(
     name="mongodb",

@@ -80,17 +80,17 @@ class DocumentRecords:
 
     def __init__(
         self,
-        collection: Any,
+        database: Any,
         indexed: bool,
         transaction: Callable[[], AbstractContextManager[Session]],
         replaced: int = BATCH,
     ) -> None:
-        self._collection, self._indexed = collection, indexed
+        self._collection, self._indexed = database[COLLECTION], indexed
         self._transaction, self._replaced = transaction, replaced
-        if collection.name not in collection.database.list_collection_names():
-            collection.database.create_collection(collection.name)
+        if COLLECTION not in database.list_collection_names():
+            database.create_collection(COLLECTION)
         for name in INDEXES if indexed else ():
-            collection.create_index(name)
+            self._collection.create_index(name)
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
