@@ -215,21 +215,24 @@ def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
     assert set(fastest[: sweep.MOST_CROSSED // 2]) <= set(leaders)
 
 
-def test_a_picture_says_which_engines_and_panels_it_leaves_out() -> None:
-    drawn = said_on(
-        plot.drawing(run := a_sweep(engines=60, values=2), plot.chart(run, "throughput"), plot.Choice()).svg()
-    )
+def test_a_picture_says_which_engines_and_panels_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = a_picture(a_sweep(engines=60, values=2))
     assert f"The best {limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
     assert "engine-39" in drawn and "engine-40" not in drawn
-    run = a_sweep(engines=2, values=limits.PANELS)
-    drawn = said_on(plot.drawing(run, plot.chart(run, "throughput"), plot.Choice()).svg())
+    drawn = a_picture(a_sweep(engines=2, values=limits.PANELS))
     assert (
         f"The first {limits.FEW_PANELS} of {limits.PANELS * 2} panels: --phase, --tier and -p choose others." in drawn
     )
+    run = a_sweep(engines=3, values=5)
+    monkeypatch.setattr(limits, "MARKS", 30)
+    assert "panels" not in a_picture(run)
+    monkeypatch.setattr(limits, "MARKS", 29)
+    assert f"The first {limits.FEW_PANELS} of 10 panels" in a_picture(run)
 
 
-def said_on(picture: str) -> str:
-    return picture.replace("&gt;", ">")
+def a_picture(run: Run) -> str:
+    drawn = plot.drawing(run, plot.chart(run, "throughput"), plot.Choice()).svg()
+    return drawn.replace("&gt;", ">")
 
 
 def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ ROWS = 40
 """Of one panel of a chart: bars, or engines with lines."""
 PANELS, FEW_PANELS = 60, 8
 """Of a picture: where there are more than the first, it has so many as the second."""
+MARKS = 2_000
+"""Bars, points or curves of a picture: where all panels together have more, it has few of them."""
 NOTES = 40
 """Lines under a picture."""
 RATIOS = 20_000

@@ -131,7 +131,8 @@ def _needed(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
 
 def _few(chart: Chart, found: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
     """What a picture has room for, and what is to be said of the rest."""
-    most = limits.FEW_PANELS if len(found) > limits.PANELS else limits.PANELS
+    many = len(found) > limits.PANELS or sum(len(panel.records) for panel in found) > limits.MARKS
+    most = limits.FEW_PANELS if many else limits.PANELS
     shown, said = limits.first(found, most, "panels", "--phase, --tier and -p choose others")
     widest = max(len(_engines(panel)) for panel in shown)
     cut = []

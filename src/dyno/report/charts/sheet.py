@@ -16,6 +16,7 @@ from dyno.report.charts.rows import Panel
 from dyno.report.table import Row, caveats
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
+from dyno.stats.kept import kept
 
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Sizes of letters in pixels."""
@@ -97,7 +98,11 @@ def _title(chart: Chart, panels: Sequence[Panel]) -> str:
 
 
 def _about(run: Run, panels: Sequence[Panel]) -> list[str]:
-    ratios = any("ratio" in record for panel in panels for record in panel.records)
+    return _made(run, any("ratio" in record for panel in panels for record in panel.records))
+
+
+@kept
+def _made(run: Run, ratios: bool) -> list[str]:
     interval = f", of ratios {words.LEVEL}" if ratios else ""
     trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"
     made = heading.maker(run)

@@ -12,7 +12,7 @@ from typing import Any
 from dyno import installed
 from dyno.model import UsageError
 from dyno.report import places, units
-from dyno.report.trim import trim
+from dyno.report.page.library import script
 
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 BESIDE = "'self' file:"
@@ -47,15 +47,12 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
 
 
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, which leave one name behind: thousands without a function around them. Raises
-    UsageError where vl-convert is missing."""
+    """The charting library. Raises UsageError where vl-convert is missing."""
     try:
         import vl_convert
     except ImportError:
         raise UsageError(lacking()) from None
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    trim()
-    return f"(() => {{\n{bundle}\n}})();\n"
+    return script(vl_convert)
 
 
 def program(*texts: str) -> str:

@@ -1,0 +1,65 @@
+"""The charting library of a page is put together once, and what is kept of it is what was put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dyno.report.page.library import ENTRY, script
+
+
+class Bundler:
+    """Stands in for vl-convert, whose bundle takes a second."""
+
+    __version__ = "1.2.3"
+
+    def __init__(self, text: str = "vega() // \N{DEGREE SIGN}") -> None:
+        self.text, self.asked = text, 0
+
+    def javascript_bundle(self, snippet: str) -> str:
+        assert snippet == ENTRY
+        self.asked += 1
+        return self.text
+
+
+@pytest.fixture
+def charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "dyno" / "charts"
+
+
+def test_it_is_put_together_once_for_each_version(charts: Path) -> None:
+    one, other = Bundler(), Bundler("other()")
+    made = script(one)
+    assert one.text in made
+    assert (script(one), script(other)) == (made, made) and (one.asked, other.asked) == (1, 0)
+    assert [file.name for file in charts.iterdir()] == ["vl-convert-1.2.3.js"]
+    other.__version__ = "1.2.4"
+    assert "other()" in script(other) and script(one) == made
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda kept: kept[:-1], lambda kept: kept + b"x", lambda kept: b"", lambda _: b"\xff"]
+)
+def test_one_that_is_not_what_was_kept_is_put_together_again(charts: Path, damage: object) -> None:
+    assert callable(damage)
+    bundler = Bundler()
+    made = script(bundler)
+    (file,) = charts.iterdir()
+    kept = file.read_bytes()
+    file.write_bytes(damage(kept))
+    assert script(bundler) == made and bundler.asked == 2
+    assert file.read_bytes() == kept
+
+
+def test_where_nothing_can_be_kept_it_is_put_together_each_time(charts: Path) -> None:
+    bundler = Bundler()
+    charts.parent.parent.mkdir(exist_ok=True)
+    charts.parent.write_text("no directory")
+    assert script(bundler) == script(bundler) and bundler.asked == 2
+    charts.parent.unlink()
+    # The file's place is taken: nothing is left beside it.
+    (charts / "vl-convert-1.2.3.js").mkdir(parents=True)
+    assert bundler.text in script(bundler)
+    assert [file.name for file in charts.iterdir()] == ["vl-convert-1.2.3.js"]
