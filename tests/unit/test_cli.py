@@ -271,6 +271,22 @@ main()
         assert ended.err.split() == ["True", str(as_ever)]
 
 
+def test_a_result_of_crashes_that_can_not_be_read_is_one_line(shell: Shell) -> None:
+    row = {"kind": "row", "engine": "sqlite", "tier": "power", "settings": 5}
+    wrong = {
+        "damaged.json": f"{json.dumps({'kind': 'crash', 'schema': 1})}\n{json.dumps(row)}\n",
+        "later.json": f"{json.dumps({'kind': 'crash', 'schema': [2]})}\n",
+        "list.json": "[]\n",
+        "empty.json": "",
+    }
+    for name, content in wrong.items():
+        (shell.home / name).write_text(content)
+    os.mkfifo(shell.home / "pipe.json")
+    for name in (*wrong, "pipe.json", "/dev/zero", "."):
+        status, out, err = shell.dyno("list", "--crash", name)
+        assert (status, out) == (2, "") and is_one_line(err) and name in err
+
+
 def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
     out = listed(shell)
     ours = {path.stem for path in Path(dyno.engines.__path__[0]).glob("[a-z]*.py")}

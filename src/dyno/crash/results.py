@@ -8,14 +8,49 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from dyno import __version__
+from dyno.bounded import Count, Fact, Text
+from dyno.harmless import harmless
 from dyno.model import UsageError
-from dyno.results.parse import parsed
+from dyno.results.header import Crashes, Texts
+from dyno.results.parse import lines, parsed
+from dyno.results.read import typed
 
 KIND, SCHEMA = "crash", 1
-OPENING = f'{{"kind":"{KIND}"'.encode()
+
+
+class Fault(TypedDict):
+    when: Text
+    outcome: Text
+    why: Text
+    acknowledged: Count
+    begun: Count
+    held: Count | None
+    witness: Texts
+    directory: Text | None
+
+
+class Row(TypedDict):
+    """See `crash.rows.Row`, and docs/crash.md."""
+
+    engine: Text
+    tier: Text
+    settings: Mapping[Text, Fact]
+    version: Text | None
+    verdict: Text
+    why: Text
+    traced: Text | None
+    killed: Crashes | None
+    cut: Crashes | None
+    recovery: Crashes | None
+    birth: Crashes | None
+    device: Crashes | None
+    model: Text
+    system: Text | None
+    faults: list[Fault]
+    notes: Texts
 
 
 def create(path: Path, asked: Mapping[str, Any], replace: bool = False) -> None:
@@ -43,15 +78,18 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What was asked for, and the rows. A last line that was never ended is passed over. Raises UsageError."""
     try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}") from None
-    try:
-        if not lines[0].startswith(OPENING):
+        found = list(map(parsed, lines(path)))
+        if not found or not isinstance(found[0], dict) or found[0].get("kind") != KIND:
             raise ValueError("it does not begin as one")
-        header, *found = (parsed(line) for line in lines[:-1])
+        header, rows = found[0], [typed(line, Row) for line in found[1:] if _kind(line) == "row"]
     except ValueError as error:
         raise UsageError(f"{path} is no file of `dyno crash`: {error}") from None
     if header.get("schema") != SCHEMA:
-        raise UsageError(f"{path} is of schema {header.get('schema')}; this Dyno reads {SCHEMA}")
-    return header, [row for row in found if row.get("kind") == "row"]
+        raise UsageError(
+            f"{path} is of schema {harmless(str(header.get('schema')), 80, '')}; this Dyno reads {SCHEMA}"
+        )
+    return header, rows
+
+
+def _kind(line: object) -> object:
+    return line.get("kind") if isinstance(line, dict) else None

@@ -195,7 +195,7 @@ class Host(TypedDict, total=False):
     ceilings: Ceilings | None
 
 
-class _Crashes(TypedDict):
+class Crashes(TypedDict):
     count: Count
     outcomes: Mapping[Text, Count]
     lost: Count
@@ -214,11 +214,11 @@ class Crashed(_Crashed, total=False):
     traced: Text | None
     model: Text
     system: Text | None
-    killed: _Crashes | None
-    cut: _Crashes | None
-    recovery: _Crashes | None
-    birth: _Crashes | None
-    device: _Crashes | None
+    killed: Crashes | None
+    cut: Crashes | None
+    recovery: Crashes | None
+    birth: Crashes | None
+    device: Crashes | None
 
 
 class End(TypedDict):
