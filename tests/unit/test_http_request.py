@@ -206,6 +206,14 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
         ("http://exa mple.org/", {}, "is no address"),
         ("http://example.org/", {"http2": True, "http1_1": True}, "--http1.1 and --http2 exclude each other"),
         ("http://example.org/", {"head": True, "data": "x"}, "exclude each other"),
+        *(
+            ("http://example.org/", {"resolve": [text]}, "--resolve .* wants to be like example.org:443:127.0.0.1")
+            for text in ("", "a", "a:b:127.0.0.1", "a:80", "a:80:", "a b:80:127.0.0.1", "-a", "[::1]:x:::1")
+        ),
+        *(
+            ("http://example.org/", {"connect_to": [text]}, "--connect-to .* wants to be like example.org:443:")
+            for text in ("", "a:80", "a:80:b:c", "a:80:b:80:c")
+        ),
         ("http://example.org/", {"max_time": 0}, "--max-time wants seconds"),
         ("http://example.org/", {"max_redirs": -1}, "--max-redirs wants"),
         ("http://example.org/", {"cacert": Path("/nonexistent")}, "there is no file"),
@@ -217,6 +225,18 @@ def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str
     with pytest.raises(UsageError, match=said) as raised:
         http.request(url, **options)
     assert "\n" not in str(raised.value)
+
+
+def test_one_that_libcurl_does_not_begin_takes_no_time_of_the_machines() -> None:
+    """It tells the time since the machine was started."""
+    for url, resolve in (("http://a=b/", []), ("http://example.org/", ["example.org:80:nowhere"])):
+        record = http.request(url, resolve=resolve)
+        assert record["exitcode"] and record["error"] and record["effective_url"] in (None, url)
+        assert 0 <= record["total_time"] < 60
+        assert not [record[name] for name in ("http_code", "primary_port", "local_port") if record[name] is not None]
+        (hop,) = record["hops"]
+        assert hop["total_time"] == record["total_time"]
+        assert sum(filter(None, hop["stages"].values())) == pytest.approx(hop["total_time"])
 
 
 # -- the pieces ----------------------------------------------------------------------------------------------------

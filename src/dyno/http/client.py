@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, perf_counter_ns
 from typing import IO, Any
 
 from dyno.http import curl
@@ -17,6 +17,8 @@ from dyno.passwords import concealed
 
 NOT_CONNECTED, INTERRUPTED = 7, 42
 """libcurl's own numbers for it."""
+SLACK = 10_000
+"""In µs: by as much libcurl's clock may differ from this process's."""
 
 
 class Client:
@@ -79,14 +81,19 @@ class Client:
         made.setopt(c.FRESH_CONNECT, int(fresh))
         # 0 would be for ever.
         made.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
+        began = perf_counter_ns()
         with _sent(c, made, options, url):
             exitcode, error = self._performed()
+        took = (perf_counter_ns() - began) // 1_000
         at, about = curl.moments(made), told(c, made, self._versions)
+        if at.total > took + SLACK:
+            # It ended before it began: libcurl tells its times from the machine's start, then.
+            at = Moments(None, 0, 0, 0, 0, 0, took)
         if exitcode:
             at = _reached(at, exitcode, about)
         # What failed before it had a connection made none.
         new = about["num_connects"] > 0 or not at.pretransfer
-        secure = made.getinfo(c.EFFECTIVE_URL).lower().startswith("https:")
+        secure = url.lower().startswith("https:")
         return Hop(url, options.method, at, secure, new, about, error, exitcode)
 
     def _performed(self) -> tuple[int, str | None]:

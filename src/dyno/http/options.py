@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +20,12 @@ REDIRECTS, MOST_REDIRECTS = 50, 1_000
 CONNECT_SECONDS = 300.0
 """libcurl's own default."""
 MOST_SECONDS = 1e6
+_HOST, _PORT = r"(?:\[[^\]]+\]|[^:\s]+)", r"\d{1,5}"
+PLACES = (
+    ("resolve", re.compile(rf"-{_HOST}:{_PORT}|\+?{_HOST}:{_PORT}:\S+"), "example.org:443:127.0.0.1"),
+    ("connect_to", re.compile(rf"{_HOST}?:(?:{_PORT})?:{_HOST}?:(?:{_PORT})?"), "example.org:443:127.0.0.1:8443"),
+)
+"""Options that say where to go, what they want, and an example: of others libcurl would begin nothing."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,10 @@ class Options:
             path = getattr(self, name)
             if path is not None and not Path(path).is_file():
                 raise UsageError(f"{_flag(name)}: there is no file {shown(path)}")
+        for name, wanted, like in PLACES:
+            for text in getattr(self, name):
+                if not wanted.fullmatch(text):
+                    raise UsageError(f"{_flag(name)} {shown(text)} wants to be like {like}")
         texts = (self.request, self.user_agent, self.referer, self.cookie, *self.header)
         if any(text is not None and ("\n" in text or "\r" in text or "\0" in text) for text in texts):
             raise UsageError("what goes into a request's head has no line ends and no zero bytes")

@@ -49,6 +49,15 @@ class Hop:
         }
 
 
+def _effective(c: ModuleType, get: Callable[[int], Any]) -> str | None:
+    """The address; None where libcurl has none: of a request that it did not begin."""
+    try:
+        found = get(c.EFFECTIVE_URL)
+    except c.error:
+        found = None
+    return concealed(found) if found else None
+
+
 def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any]:
     """What a handle tells of its last request, beside the times."""
     get: Callable[[int], Any] = made.getinfo
@@ -57,18 +66,18 @@ def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any
         "content_length_download": _known(get(c.CONTENT_LENGTH_DOWNLOAD_T)),
         "content_length_upload": _known(get(c.CONTENT_LENGTH_UPLOAD_T)),
         "content_type": get(c.CONTENT_TYPE),
-        "effective_url": concealed(get(c.EFFECTIVE_URL)),
+        "effective_url": _effective(c, get),
         "header_size": get(c.HEADER_SIZE),
         "http_code": code or None,
         "http_connectcode": get(c.HTTP_CONNECTCODE) or None,
         "http_version": versions.get(get(c.INFO_HTTP_VERSION)),
         "httpauth_avail": get(c.HTTPAUTH_AVAIL),
         "local_ip": get(c.LOCAL_IP) or None,
-        "local_port": get(c.LOCAL_PORT) or None,
+        "local_port": _known(get(c.LOCAL_PORT)) or None,
         "num_connects": get(c.NUM_CONNECTS),
         "os_errno": get(c.OS_ERRNO) or None,
         "primary_ip": get(c.PRIMARY_IP) or None,
-        "primary_port": get(c.PRIMARY_PORT) or None,
+        "primary_port": _known(get(c.PRIMARY_PORT)) or None,
         "proxyauth_avail": get(c.PROXYAUTH_AVAIL),
         "redirect_url": get(c.REDIRECT_URL),
         "request_size": get(c.REQUEST_SIZE),
