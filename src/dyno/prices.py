@@ -5,7 +5,6 @@ What figures cost by it may not be put here: that is `stats.costs`.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ else:
 
 CURRENCY, KEPT_GB, MILLIONS, OF = "currency", "kept_gb", "millions", "prices"
 MONTH, GB_MONTH = "month", "kept_gb_month"
-MOST_NAME = 12
+MOST_NAME, MOST = 12, 1e15
 GIVEN = (CURRENCY, KEPT_GB, MILLIONS, OF)
 EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
 
@@ -97,6 +96,14 @@ def _known(where: str, data: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def _number(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise UsageError(f"{where} = {shown(repr(value))} wants a number from 0 up")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise UsageError(f"{where}{_said(value)} wants a number from 0 to {MOST:,.0f}")
     return float(value)
+
+
+def _said(value: Any) -> str:
+    try:
+        return f" = {shown(repr(value))}"
+    except ValueError:
+        # A number of thousands of digits, which may be written in others than ten.
+        return ""

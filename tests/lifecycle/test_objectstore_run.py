@@ -375,8 +375,9 @@ def test_a_bucket_grows(shell: Shell) -> None:
     ("text", "said"),
     [
         ("prices = 3", "there are no prices"),
-        ("[prices.directory]\nmonth = -1", "wants a number from 0 up"),
-        ("[prices.directory]\nmonth = true", "wants a number from 0 up"),
+        ("[prices.directory]\nmonth = -1", "wants a number from 0 to 1,000,000,000,000,000"),
+        (f"[prices.directory]\nmonth = 1{'0' * 400}", "wants a number from 0 to 1,000,000,000,000,000"),
+        ("[prices.directory]\nmonth = true", "wants a number from 0 to 1,000,000,000,000,000"),
         ("[prices.directory]", "wants prices by name"),
         ("curency = 'EUR'\n[prices.directory]\nmonth = 1", "did you mean currency?"),
         ("currency = 3\n[prices.directory]\nmonth = 1", "currency wants a text"),

@@ -5,6 +5,7 @@ A fact named `served` says how many operations the others are of. No name of a s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -39,7 +40,8 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
     told = {name for row, _ in priced if row.valid for name in row.facts}
     for _, tariff in priced:
         if told and (strange := next((name for name in tariff.each if name not in told), None)):
-            raise UsageError(f"{prices.file}: {strange} is nothing that the rows tell; they have {_listed(told)}")
+            has = _listed(told) or "nothing that is charged for"
+            raise UsageError(f"{prices.file}: {strange} is nothing that the rows tell; they have {has}")
     return [_cost(row, tariff, prices) for row, tariff in priced if row.valid]
 
 
@@ -49,24 +51,33 @@ def _listed(names: set[str]) -> str:
 
 def _cost(row: CellSummary, tariff: Tariff, prices: Prices) -> Cost:
     million = _million(row.facts, tariff)
-    kept = prices.kept_gb if prices.kept_gb is not None else _gb(row.facts.get(KEPT))
+    kept = prices.kept_gb if prices.kept_gb is not None else _gb(_amount(row.facts.get(KEPT)))
     if million is None or kept is None:
         return Cost(row, million, None)
-    return Cost(row, million, tariff.month + kept * tariff.kept_gb_month + prices.millions * million)
+    return Cost(row, million, _finite(tariff.month + kept * tariff.kept_gb_month + prices.millions * million))
 
 
 def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
-    served = facts.get(SERVED)
-    if not isinstance(served, int | float) or not served:
+    served = _amount(facts.get(SERVED))
+    if not served:
         return None
     whole = 0.0
     for name, price in tariff.each.items():
-        count = facts.get(name)
-        if not isinstance(count, int | float):
+        count = _amount(facts.get(name))
+        if count is None:
             return None
         whole += count / served * price * (MILLION / GB if name.endswith(BYTES) else 1)
-    return whole
+    return _finite(whole)
 
 
-def _gb(found: object) -> float | None:
-    return found / GB if isinstance(found, int | float) else None
+def _amount(found: object) -> float | None:
+    """None for what is no number from 0 up: nobody charges for less than nothing."""
+    return float(found) if isinstance(found, int | float) and found >= 0 else None
+
+
+def _gb(found: float | None) -> float | None:
+    return None if found is None else found / GB
+
+
+def _finite(found: float) -> float | None:
+    return found if math.isfinite(found) else None
