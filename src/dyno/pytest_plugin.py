@@ -6,6 +6,7 @@ docs/ci.md says how to use it. Nothing of Dyno's is imported before a test asks 
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dyno.library.function import Measured
 
 SCHEMA = 1
+MOST_BYTES = 64 << 20
+"""Of a baseline."""
 KEY = pytest.StashKey["Session"]()
 
 
@@ -62,18 +65,27 @@ class Session:
 
 
 def _read(path: Path) -> dict[str, dict[str, list[float]]]:
+    from dyno.model import UsageError
+    from dyno.reading import text
+
     try:
-        whole = json.loads(path.read_text())
+        whole = json.loads(text(path, MOST_BYTES))
         if whole["schema"] != SCHEMA:
             raise ValueError(f"it is of schema {whole['schema']}, and this Dyno reads {SCHEMA}")
         tests: dict[str, dict[str, list[float]]] = whole["tests"]
-        if not all(value > 0 for test in tests.values() for kind in ("time_ns", "cpu_ns") for value in test[kind]):
+        if not all(map(_times, (test[kind] for test in tests.values() for kind in ("time_ns", "cpu_ns")))):
             raise ValueError("it has times that are not over zero")
         return tests
-    except OSError as error:
-        raise pytest.UsageError(f"--dyno-baseline {path}: {error.strerror}") from None
+    except UsageError as error:
+        raise pytest.UsageError(f"--dyno-baseline: {error}") from None
+    except RecursionError:
+        raise pytest.UsageError(f"--dyno-baseline {path}: nested too deeply") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise pytest.UsageError(f"--dyno-baseline {path}: not written by --dyno-save: {error}") from None
+
+
+def _times(found: object) -> bool:
+    return isinstance(found, list) and bool(found) and all(0 < value < math.inf for value in found)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -81,12 +82,26 @@ def test_a_new_test_is_said_to_be_new_and_passes(project: Any, shell: Shell) -> 
     assert ended.status == 0 and "not in the baseline" in ended.out
 
 
+PIPE = "a pipe"
+
+
 @pytest.mark.parametrize(
     ("content", "words", "line"),
     [
         (None, (), "base.json: No such file"),
         ("{}", (), "not written by --dyno-save"),
         ('{"schema": 2, "tests": {}}', (), "of schema 2"),
+        *(
+            (
+                f'{{"schema": 1, "tests": {{"t": {{"time_ns": {times}, "cpu_ns": [1]}}}}}}',
+                (),
+                "not written by --dyno-save",
+            )
+            for times in ("[]", "[NaN]", "[1, Infinity]", "[0]", "5", '"text"', '["5"]', "{}")
+        ),
+        ("[" * 100_000, (), "nested too deeply"),
+        ("\udcff", (), "not written by --dyno-save"),
+        (PIPE, (), "base.json: it is a pipe, not a file"),
         ('{"schema": 1, "tests": {}}', ("--dyno-margin", "wide"), "--dyno-margin wide"),
         ('{"schema": 1, "tests": {}}', ("--dyno-samples", "1"), "--dyno-samples wants 3 or more"),
     ],
@@ -94,8 +109,11 @@ def test_a_new_test_is_said_to_be_new_and_passes(project: Any, shell: Shell) -> 
 def test_what_is_no_baseline_is_said_before_any_test_runs(
     project: Any, shell: Shell, content: str | None, words: tuple[str, ...], line: str
 ) -> None:
-    if content is not None:
-        (shell.home / "base.json").write_text(content)
+    base = shell.home / "base.json"
+    if content == PIPE:
+        os.mkfifo(base)
+    elif content is not None:
+        base.write_bytes(content.encode(errors="surrogateescape"))
     ended = project("def test_it(): raise SystemExit(7)\n", "--dyno-baseline", "base.json", *words)
     assert ended.status == 4 and line in ended.out + ended.err
 
