@@ -114,7 +114,7 @@ def sample(phase: str, rank: int, block: int, **changed: Any) -> Sample:
         "client": USED,
         "bytes_on_disk": rank << 20,
         "series": tuple({"from_ns": at * SECOND, **point} for at in range(3)),
-        "facts": {"ratio": 1.5 * rank},
+        "facts": {"ratio": 1.5 * rank, "served": 1_000, "kept_bytes": 5 << 30, "reading_requests": 1_001},
         "device": {"read_bytes": 4096, "written_bytes": 0},
         "written_bytes": 8192,
         "payload_bytes": 4000,
@@ -252,6 +252,69 @@ budget = 0.5
 engine = []
 """,
 )
+PRICES = """currency = "USD"
+kept_gb = 1000
+millions = 20
+[prices.quick]
+kept_gb_month = 0.023
+reading_requests = 0.4
+ratio = 2
+[prices.slow]
+month = 60
+kept_gb_month = 0
+"""
+_OUTCOMES = {"count": 5, "outcomes": {"ok": 4, "lost": 1}, "lost": 3, "seldom": 10}
+_FAULT = {
+    "when": "cut",
+    "outcome": "lost",
+    "why": "3 acknowledged transactions are not there",
+    "acknowledged": 20,
+    "begun": 21,
+    "held": 17,
+    "witness": ["a write of 5 bytes at 0 of a (write) was lost"] * 9,
+    "directory": "kept/here",
+}
+CRASHED = (
+    {"kind": "crash", "schema": 1, "dyno": "0.1.0", "seed": 1, "kills": 5, "states": 5, "model": "ext4"},
+    {
+        "kind": "row",
+        "engine": "quick:sync=no",
+        "tier": "power",
+        "settings": {"sync": True, "size": 1.5},
+        "version": "Quick 1.2",
+        "verdict": "broken",
+        "why": "cut: 1 lost of 5",
+        "traced": "proven",
+        "killed": _OUTCOMES,
+        "cut": _OUTCOMES,
+        "recovery": None,
+        "birth": None,
+        "device": _OUTCOMES,
+        "model": "ext4",
+        "system": "xfs",
+        "faults": [_FAULT, {**_FAULT, "held": None}],
+        "notes": ["a note"],
+    },
+    {
+        "kind": "row",
+        "engine": "slow",
+        "tier": "process",
+        "settings": {},
+        "version": None,
+        "verdict": "held",
+        "why": "",
+        "traced": None,
+        "killed": _OUTCOMES,
+        "cut": None,
+        "recovery": None,
+        "birth": None,
+        "device": None,
+        "model": "posix",
+        "system": None,
+        "faults": [],
+        "notes": [],
+    },
+)
 # What ends every command of `dyno run` before anything is begun, once its plan is made. Twice: a flag before it may
 # take the first for its value.
 NOTHING_IS_RUN = ("--resume", "--resume", "--overwrite", "--overwrite")
@@ -274,6 +337,16 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("check", "r.json", "--against", "r.json", "--strict", "--markdown"), ()),
     (("plot", "r.json", "--chart", "sweep:size", "--metric", "p50", "--phase", "read", "-o", "x.svg"), ()),
     (("plot", "r.json", "--tier", "process", "-p", "size=10", "-e", "quick", "-o", "charts"), ()),
-    (("report", "r.json", "-o", "x.html"), ("--no-such-flag",)),
+    (("report", "r.json", "-o", "x.html", "--url", "https://example.org/x.html"), ("--no-such-flag",)),
+    (("export", "r.json", "--format", "junit", "-o", "x.xml"), ()),
+    (("history", "r.json", "r.json", "--metric", "p99", "--margin", "3%"), ()),
+    (("extrapolate", "r.json", "--to", "size=1000,2000", "--hold-out", "20", "--json"), ()),
+    (("show", "r.json", "--json", "--prices", "prices.toml"), ()),
+    (("list", "engines", "--crash", "r.json"), ()),
+    (("crash", "sqlite", "--tier", "power", "--kills", "5", "--within", "9m", "--seed", "3"), ("no-such-engine",)),
+    (
+        ("http", "http://127.0.0.1:9/a?b=c", "-H", "a: b", "-n", "2", "--resolve", "a:1:127.0.0.1"),
+        ("--no-such-flag", "--no-such-flag"),
+    ),
     (("site", "r.json", "-o", "site"), ("--no-such-flag",)),
 )

@@ -20,8 +20,10 @@ from random import Random
 
 import mutate
 import pytest
-from base import COMMANDS, NOTHING_IS_RUN, PLANS, run_files
+from base import COMMANDS, CRASHED, NOTHING_IS_RUN, PLANS, PRICES, run_files
 from judge import Case, Ended, judged
+
+from dyno.report.formats import FORMATS
 
 SOAK = 10_000
 FORMS = (
@@ -41,6 +43,13 @@ OTHERS = (
     ("compare", "r.json", "m.json"),
     ("check", "m.json", "--against", "r.json"),
     ("check", "r.json", "--against", "m.json", "--json", "--strict"),
+    *(("export", "m.json", "--format", name) for name in FORMATS),
+    ("history", "r.json", "m.json"),
+    ("history", "m.json", "r.json", "m.json", "r.json", "m.json", "--metric", "p99"),
+    ("extrapolate", "m.json"),
+    ("extrapolate", "m.json", "--to", "size=1000", "--json"),
+    ("show", "m.json", "--failures"),
+    ("show", "m.json", "--all", "--prices", "prices.toml"),
 )
 # Each takes as long as all of those above.
 DRAWN = (
@@ -77,7 +86,8 @@ def quick_file(seed: int) -> Case:
 def _file(seed: int, commands: Sequence[Sequence[str]], rest: Sequence[Sequence[str]]) -> Case:
     random = Random(f"file {seed}")
     whole = random.choice(bases())
-    return Case(f"file {seed}", {"m.json": mutate.run_file(random, whole), "r.json": whole}, commands, rest)
+    files = {"m.json": mutate.run_file(random, whole), "r.json": whole, "prices.toml": PRICES.encode()}
+    return Case(f"file {seed}", files, commands, rest)
 
 
 def plan(seed: int) -> Case:
@@ -90,7 +100,26 @@ def command(seed: int) -> Case:
     random = Random(f"command {seed}")
     (name, *words), last = random.choice(COMMANDS)
     made = [name, *mutate.command(random, words), *last]
-    return Case(f"command {seed}", {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode()}, [made])
+    files = {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode(), "prices.toml": PRICES.encode()}
+    return Case(f"command {seed}", files, [made])
+
+
+def crashed(seed: int) -> Case:
+    """A damaged result of `dyno crash`."""
+    random = Random(f"crashed {seed}")
+    whole = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in CRASHED).encode()
+    return Case(
+        f"crashed {seed}", {"m.json": mutate.run_file(random, whole)}, [("list", "engines", "--crash", "m.json")]
+    )
+
+
+def prices(seed: int) -> Case:
+    """A damaged table of prices."""
+    random = Random(f"prices {seed}")
+    files = {"r.json": bases()[seed % 3], "prices.toml": mutate.plan(random, PRICES)}
+    return Case(
+        f"prices {seed}", files, [("show", "r.json", *form, "--prices", "prices.toml") for form in ((), ("--json",))]
+    )
 
 
 def held(make: Callable[[int], Case], seeds: range, processes: int) -> None:
@@ -121,20 +150,23 @@ def named(of: object) -> str:
     return getattr(of, "__name__", str(of))
 
 
-@pytest.mark.parametrize(("make", "count"), [(quick_file, 160), (plan, 200), (command, 160)], ids=named)
+FEW = [(quick_file, 160), (plan, 200), (command, 200), (crashed, 100), (prices, 60)]
+
+
+@pytest.mark.parametrize(("make", "count"), FEW, ids=named)
 def test_a_few_of_each(make: Callable[[int], Case], count: int) -> None:
     held(make, range(count), processes=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-@pytest.mark.parametrize("make", [file, plan, command], ids=named)
+@pytest.mark.parametrize("make", [file, plan, command, crashed, prices], ids=named)
 def test_very_many_of_each(make: Callable[[int], Case]) -> None:
     held(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
 
 
 if __name__ == "__main__":
-    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command)}
+    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command, crashed, prices)}
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("seeds", type=int, nargs="*")
