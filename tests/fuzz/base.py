@@ -339,7 +339,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("plot", "r.json", "--tier", "process", "-p", "size=10", "-e", "quick", "-o", "charts"), ()),
     (("report", "r.json", "-o", "x.html", "--url", "https://example.org/x.html"), ("--no-such-flag",)),
     (("export", "r.json", "--format", "junit", "-o", "x.xml"), ()),
-    (("history", "r.json", "r.json", "--metric", "p99", "--margin", "3%"), ()),
+    (("history", *("r.json",) * 8, "--metric", "p99", "--margin", "3%"), ()),
     (("extrapolate", "r.json", "--to", "size=1000,2000", "--hold-out", "20", "--json"), ()),
     (("show", "r.json", "--json", "--prices", "prices.toml"), ()),
     (("list", "engines", "--crash", "r.json"), ()),

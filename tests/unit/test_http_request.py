@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -48,6 +49,7 @@ def _libcurl(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[Scripted]:
     with scripted(
         page=whole(b"hello"),
+        large=whole(b"hello" * 100_000),
         moved=whole(b"", "302 Found", "Location: /page"),
         loop=whole(b"", "302 Found", "Location: /loop"),
         cut=cut,
@@ -124,8 +126,27 @@ def test_what_is_sent_is_what_was_asked_for(server: Scripted) -> None:
 def test_the_body_goes_where_it_is_told_to(server: Scripted, tmp_path: Path) -> None:
     record = http.request(f"{server.url}/moved", location=True, output=tmp_path / "body")
     assert (tmp_path / "body").read_bytes() == b"hello" and record["size_download"] == 5
-    with pytest.raises(UsageError, match="can't write"):
-        http.request(f"{server.url}/page", output=tmp_path)
+    for place, why in ((tmp_path, "Is a directory"), ("/dev/full", "No space left on device")):
+        for path in ("/page", "/large"):
+            with pytest.raises(UsageError, match=f"^can't write {place}: {why}$"):
+                http.request(f"{server.url}{path}", output=Path(place))
+    assert http.request(f"{server.url}/moved", location=True, output=Path("/dev/null"))["size_download"] == 5
+
+
+def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: Shell) -> None:
+    os.mkfifo(shell.home / "pipe")
+    (shell.home / "r.json").write_text('{"kind":"run","schema":3}\n')
+    for place, why in (
+        ("pipe", "it is a pipe"),
+        (".", "it is a directory"),
+        ("none/there", "No such file"),
+        ("-", "standard output has the record"),
+        ("r.json", "that is a run file"),
+    ):
+        status, out, err = shell.dyno("http", f"{server.url}/page", "-o", place)
+        assert (status, out) == (2, "") and is_one_line(err) and why in err
+    assert (shell.home / "r.json").read_text().startswith('{"kind":"run"')
+    assert shell.dyno("http", f"{server.url}/page", "-o", "/dev/null").status == 0
 
 
 # -- what fails ----------------------------------------------------------------------------------------------------

@@ -40,6 +40,16 @@ def check(path: str) -> None:
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 
 
+def writable(path: str) -> None:
+    """The same for what is written while it comes in. Raises UsageError."""
+    if is_output(path):
+        raise UsageError("-o wants a file: standard output has the record")
+    check(path)
+    if _kind(path) == stat.S_IFIFO:
+        # Who opens one waits for a reader.
+        raise UsageError(f"can't write {path}: it is {KINDS[stat.S_IFIFO]}")
+
+
 def save(path: str, content: bytes) -> None:
     """The whole file or none of it, and says so. Raises UsageError as `check` does."""
     check(path)

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from dyno.cli.console import output
-from dyno.model import UsageError
 from dyno.passwords import concealed_argument
 from dyno.reading import MIB, opened
 
@@ -126,8 +125,11 @@ def command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool
 def _asked(given: dict[str, Any], data: tuple[str, ...]) -> dict[str, Any]:
     """The options that were given. Raises UsageError for a file that can't be read."""
     found = {name: value for name, value in given.items() if value not in (None, False, ())}
-    if str(found.get("output", "")) == "-":
-        raise UsageError("-o wants a file: standard output has the record")
+    if "output" in found:
+        # It knows run files, which take long to import.
+        from dyno.cli import files
+
+        files.writable(str(found["output"]))
     if data:
         found["data"] = b"&".join(map(_read, data))
     if (user := found.get("user", "")).startswith("@"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from time import monotonic, perf_counter_ns
 from typing import IO, Any
 
@@ -32,6 +33,7 @@ class Client:
         self._c = curl.pycurl()
         self._versions = curl.versions()
         self._output: IO[bytes] | None = None
+        self._unwritten: OSError | None = None
         self._handle = curl.handle(options, self._take)
         self._handle.setopt(self._c.NOPROGRESS, 0)
         self._handle.setopt(self._c.XFERINFOFUNCTION, self._goes_on)
@@ -48,23 +50,32 @@ class Client:
         Raises UsageError for what is no address, and for a file that can't be written.
         """
         url = checked(url)
-        try:
-            self._output = None if self._options.output is None else self._options.output.open("wb")
-        except OSError as error:
-            raise UsageError(f"can't write {self._options.output}: {error.strerror}") from None
-        try:
+        with self._kept(self._options.output):
             return whole(self._hops(url, fresh), self._options)
+
+    @contextmanager
+    def _kept(self, path: Path | None) -> Iterator[None]:
+        """Where the body goes. Raises UsageError where it can't be written there."""
+        if path is None:
+            yield
+            return
+        try:
+            with path.open("wb") as self._output:
+                yield
+                if self._unwritten is not None:
+                    raise self._unwritten
+        except OSError as error:
+            raise UsageError(f"can't write {path}: {error.strerror}") from None
         finally:
-            if self._output is not None:
-                self._output.close()
+            self._output = self._unwritten = None
 
     def _hops(self, url: str, fresh: bool) -> list[Hop]:
         options, hops = self._options, list[Hop]()
         deadline = None if options.max_time is None else monotonic() + options.max_time
         while True:
             left = None if deadline is None else deadline - monotonic()
-            if self._output is not None:
-                # The body of a redirect is not what was asked for.
+            if self._output is not None and hops and self._output.seekable() and self._output.tell():
+                # The body of a redirect is not what was asked for. A device keeps none.
                 self._output.seek(0)
                 self._output.truncate()
             hops.append(self._hop(url, options, left, fresh and not hops))
@@ -108,7 +119,14 @@ class Client:
         return 0, None
 
     def _take(self, piece: bytes) -> int:
-        return len(piece) if self._output is None else self._output.write(piece)
+        if self._output is None:
+            return len(piece)
+        try:
+            return self._output.write(piece)
+        except OSError as error:
+            # libcurl has no way to hand it on: it ends the request, as not all was taken.
+            self._unwritten = error
+            return 0
 
     def _goes_on(self, *_: int) -> int:
         return int(self._stopped())
@@ -130,7 +148,10 @@ class _sent:
             made.setopt(c.POSTFIELDSIZE_LARGE, len(data))
             made.setopt(c.COPYPOSTFIELDS, data)
         if options.upload_file is not None:
-            self._file = options.upload_file.open("rb")
+            try:
+                self._file = options.upload_file.open("rb")
+            except OSError as error:
+                raise UsageError(f"can't read {options.upload_file}: {error.strerror}") from None
             made.setopt(c.UPLOAD, 1)
             made.setopt(c.READDATA, self._file)
             made.setopt(c.INFILESIZE_LARGE, options.upload_file.stat().st_size)
