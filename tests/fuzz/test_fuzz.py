@@ -20,7 +20,7 @@ from random import Random
 
 import mutate
 import pytest
-from base import COMMANDS, CRASHED, NOTHING_IS_RUN, PLANS, PRICES, run_files
+from base import COMMANDS, CRASHED, NOTHING_IS_RUN, PLANS, PRICES, run_file, run_files
 from judge import Case, Ended, judged
 
 from dyno.report.formats import FORMATS
@@ -44,10 +44,6 @@ OTHERS = (
     ("check", "m.json", "--against", "r.json"),
     ("check", "r.json", "--against", "m.json", "--json", "--strict"),
     *(("export", "m.json", "--format", name) for name in FORMATS),
-    ("history", *("r.json", "m.json") * 4),
-    ("history", *("m.json",) * 8, "--metric", "p99"),
-    ("extrapolate", "m.json"),
-    ("extrapolate", "m.json", "--to", "size=1000", "--json"),
     ("show", "m.json", "--failures"),
     ("show", "m.json", "--all", "--prices", "prices.toml"),
 )
@@ -69,6 +65,12 @@ DRAWN = (
 def bases() -> list[bytes]:
     with tempfile.TemporaryDirectory() as place:
         return run_files(Path(place))
+
+
+@cache
+def sweep() -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        return run_file(Path(place, "r.json"), False, False, False, (10, 50, 100, 200, 400))
 
 
 def file(seed: int) -> Case:
@@ -102,6 +104,24 @@ def command(seed: int) -> Case:
     made = [name, *mutate.command(random, words), *last]
     files = {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode(), "prices.toml": PRICES.encode()}
     return Case(f"command {seed}", files, [made])
+
+
+def several(seed: int) -> Case:
+    """A damaged run file of a sweep, alone and as one of a history."""
+    random = Random(f"several {seed}")
+    whole = sweep()
+    others = [f"{number}.json" for number in range(7)]
+    runs = sorted([*others, "m.json"], key=lambda _: random.random())
+    return Case(
+        f"several {seed}",
+        {**dict.fromkeys(others, whole), "m.json": mutate.run_file(random, whole)},
+        [("extrapolate", "m.json", "--to", "size=1000,20000")],
+        [
+            ("extrapolate", "m.json", "--hold-out", "400", "--json"),
+            ("history", *runs),
+            ("history", *runs, "--metric", "p99", "--margin", "1%"),
+        ],
+    )
 
 
 def crashed(seed: int) -> Case:
@@ -150,7 +170,7 @@ def named(of: object) -> str:
     return getattr(of, "__name__", str(of))
 
 
-FEW = [(quick_file, 160), (plan, 200), (command, 200), (crashed, 100), (prices, 60)]
+FEW = [(quick_file, 160), (plan, 200), (command, 200), (several, 40), (crashed, 100), (prices, 60)]
 
 
 @pytest.mark.parametrize(("make", "count"), FEW, ids=named)
@@ -160,13 +180,13 @@ def test_a_few_of_each(make: Callable[[int], Case], count: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-@pytest.mark.parametrize("make", [file, plan, command, crashed, prices], ids=named)
+@pytest.mark.parametrize("make", [file, plan, command, several, crashed, prices], ids=named)
 def test_very_many_of_each(make: Callable[[int], Case]) -> None:
     held(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
 
 
 if __name__ == "__main__":
-    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command, crashed, prices)}
+    kinds = {kind.__name__: kind for kind in (file, quick_file, plan, command, several, crashed, prices)}
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("seeds", type=int, nargs="*")

@@ -12,7 +12,7 @@ from typing import Any
 from dyno import installed
 from dyno.model import UsageError
 from dyno.report import places, units
-from dyno.report.page.library import script
+from dyno.report.page.bundle import script
 
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 BESIDE = "'self' file:"
