@@ -133,6 +133,7 @@ def test_the_body_goes_where_it_is_told_to(server: Scripted, tmp_path: Path) -> 
     assert http.request(f"{server.url}/moved", location=True, output=Path("/dev/null"))["size_download"] == 5
 
 
+@pytest.mark.slow
 def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: Shell) -> None:
     os.mkfifo(shell.home / "pipe")
     (shell.home / "r.json").write_text('{"kind":"run","schema":3}\n')
