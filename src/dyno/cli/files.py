@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from dyno import results
+from dyno.host.replace import replace
 from dyno.model import UsageError
 
 OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -59,7 +60,8 @@ def save(path: str, content: bytes) -> None:
         return
     try:
         if _kind(path) in (None, stat.S_IFREG):
-            _replace(_real(path), content)
+            # A link stays one, and what it leads to is replaced.
+            replace(_real(path), content)
         else:
             Path(path).write_bytes(content)
     except OSError as error:
@@ -115,13 +117,3 @@ def _kind(path: str) -> int | None:
         return None
     except (OSError, ValueError) as error:
         raise UsageError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """`path` is no link: a link stays one, and what it leads to is replaced."""
-    part = path.with_name(f".dyno-{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -4,11 +4,12 @@ as it was asked for, and tier."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dyno.host.replace import replace
 
 if TYPE_CHECKING:
     from dyno.measured import Cell
@@ -28,9 +29,7 @@ def keep(cache: Path, row: Mapping[str, Any]) -> None:
     file = _file(cache)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps([*others, told][-MOST:]))
-        fresh.replace(file)
+        replace(file, json.dumps([*others, told][-MOST:]).encode())
 
 
 def load(cache: Path) -> list[dict[str, Any]]:

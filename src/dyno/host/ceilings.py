@@ -16,6 +16,7 @@ from platform import node
 from typing import Any
 
 from dyno.host.filesystem import filesystem, flushes_ns
+from dyno.host.replace import replace
 
 SECONDS = 20.0
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24
@@ -69,9 +70,7 @@ def keep(cache: Path, work: Path, found: dict[str, Any]) -> None:
     """Raises OSError where it can't be kept."""
     file = _file(cache, work)
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps(found))
-    fresh.replace(file)
+    replace(file, json.dumps(found).encode())
 
 
 def known(cache: Path, work: Path) -> dict[str, Any] | None:

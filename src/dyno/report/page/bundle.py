@@ -6,11 +6,11 @@ What a page draws with it may not be put here.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dyno.host.replace import replace
 from dyno.places import cache
 from dyno.report.trim import trim
 
@@ -40,14 +40,10 @@ def _kept(file: Path) -> str | None:
 
 def _keep(file: Path, made: str) -> None:
     """Where there is no room, or no right, it is put together the next time, too."""
-    content, fresh = made.encode(), file.with_suffix(f".{os.getpid()}")
+    content = made.encode()
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            fresh.write_bytes(_sum(content) + b"\n" + content)
-            fresh.replace(file)
-        except OSError:
-            fresh.unlink(missing_ok=True)
+        replace(file, _sum(content) + b"\n" + content)
 
 
 def _sum(content: bytes) -> bytes:
