@@ -13,7 +13,7 @@ from typing import Any
 
 from dyno.model import UsageError
 from dyno.reading import MIB, text
-from dyno.settings import shown, unknown
+from dyno.settings import literal, shown, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -97,13 +97,5 @@ def _known(where: str, data: Mapping[str, Any], names: Iterable[str]) -> None:
 
 def _number(where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-        raise UsageError(f"{where}{_said(value)} wants a number from 0 to {MOST:,.0f}")
+        raise UsageError(f"{where} = {literal(value)} wants a number from 0 to {MOST:,.0f}")
     return float(value)
-
-
-def _said(value: Any) -> str:
-    try:
-        return f" = {shown(repr(value))}"
-    except ValueError:
-        # A number of thousands of digits, which may be written in others than ten.
-        return ""

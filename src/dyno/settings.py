@@ -122,6 +122,15 @@ def shown(text: object) -> str:
     return harmless(concealed_argument(str(text)), SHOWN, "")
 
 
+def literal(value: object) -> str:
+    """The same of a value that a file of TOML has."""
+    try:
+        return shown(repr(value))
+    except (RecursionError, ValueError):
+        # Nested too deeply, or a number of thousands of digits.
+        return "what was given"
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """'did you mean X?' where a name is near, or the whole list."""
     from difflib import get_close_matches

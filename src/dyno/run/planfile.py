@@ -14,7 +14,7 @@ from dyno import quantities
 from dyno.model import UsageError
 from dyno.reading import MIB, text
 from dyno.run.asked import SECONDS, SIZES, Asked
-from dyno.settings import shown, unknown
+from dyno.settings import literal, shown, unknown
 from dyno.values import MOST, MOST_TEXT
 
 if sys.version_info >= (3, 11):
@@ -73,7 +73,7 @@ def parse(data: Mapping[str, Any], where: str) -> Asked:
             raise UsageError(unknown(f"{where}: key", key, KEYS))
         name, kind = KEYS[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise UsageError(f"{where}: {key} = {_told(value)} has the wrong type; {_wanted(kind)}")
+            raise UsageError(f"{where}: {key} = {literal(value)} has the wrong type; {_wanted(kind)}")
         for leaf in _leaves(key, value):
             _check(f"{where}: {key}", leaf)
         fields[name] = value
@@ -95,20 +95,12 @@ def _leaves(key: str, found: Any) -> Iterator[Any]:
 def _check(where: str, value: Any) -> None:
     """Raises UsageError for a date, a list in a list, a number that nothing has room for."""
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{where}: {_told(value)} is neither a text nor a number")
+        raise UsageError(f"{where}: {literal(value)} is neither a text nor a number")
     if isinstance(value, str):
         if len(value) > MOST_TEXT:
             raise UsageError(f"{where}: a text of {len(value):,} characters, of {MOST_TEXT:,} at most")
     elif isinstance(value, int) and abs(value) > MOST:
-        raise UsageError(f"{where}: {_told(value)} is a number of more than 64 bits")
-
-
-def _told(value: Any) -> str:
-    try:
-        return shown(repr(value))
-    except (RecursionError, ValueError):
-        # Nested too deeply, or a number of thousands of digits.
-        return "what was given"
+        raise UsageError(f"{where}: {literal(value)} is a number of more than 64 bits")
 
 
 def size(name: str, gib: float) -> int:
@@ -138,7 +130,7 @@ def _read(where: str, name: str, text: str) -> float:
     try:
         return quantities.gib(text) if name in SIZES else quantities.seconds(text)
     except ValueError as error:
-        raise UsageError(f"{where}: {name} = {_told(text)}: {error}") from None
+        raise UsageError(f"{where}: {name} = {literal(text)}: {error}") from None
 
 
 def _engine(where: str, entry: Any) -> str | Mapping[str, Any]:
@@ -147,7 +139,7 @@ def _engine(where: str, entry: Any) -> str | Mapping[str, Any]:
         return entry
     if isinstance(entry, dict) and isinstance(entry.get("name"), str):
         return entry
-    raise UsageError(f"{where}: engine {_told(entry)} is neither a name nor a table with a name")
+    raise UsageError(f"{where}: engine {literal(entry)} is neither a name nor a table with a name")
 
 
 def _listed(value: Any) -> list[Any]:
