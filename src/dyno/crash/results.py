@@ -78,17 +78,17 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What was asked for, and the rows. A last line that was never ended is passed over. Raises UsageError."""
     try:
-        found = list(map(parsed, lines(path)))
-        if not found or not isinstance(found[0], dict) or found[0].get("kind") != KIND:
+        # Not all of another file, which may be large, before it is known to be one.
+        found = map(parsed, lines(path))
+        header = next(found, None)
+        if not isinstance(header, dict) or header.get("kind") != KIND:
             raise ValueError("it does not begin as one")
-        header, rows = found[0], [typed(line, Row) for line in found[1:] if _kind(line) == "row"]
+        if header.get("schema") != SCHEMA:
+            schema = harmless(str(header.get("schema")), 80, "")
+            raise UsageError(f"{path} is of schema {schema}; this Dyno reads {SCHEMA}")
+        return header, [typed(line, Row) for line in found if _kind(line) == "row"]
     except ValueError as error:
         raise UsageError(f"{path} is no file of `dyno crash`: {error}") from None
-    if header.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{path} is of schema {harmless(str(header.get('schema')), 80, '')}; this Dyno reads {SCHEMA}"
-        )
-    return header, rows
 
 
 def _kind(line: object) -> object:
