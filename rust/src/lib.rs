@@ -1,5 +1,5 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; the random text of its records, and hashes of them; kernels that measure the machine itself;
+//! of the record layer; the random text of its records, and hashes of them; a search for a type; kernels that measure the machine itself;
 //! kernels over arrays of floats; an idle loop; and a recorder of what a command does to its files. No engine may be put
 //! here, and nothing that knows one.
 
@@ -7,6 +7,7 @@ mod averages;
 mod buffer;
 mod calling;
 mod clock;
+mod exact;
 mod histogram;
 mod kernels;
 mod keys;
@@ -112,6 +113,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(closed, module)?)?;
     module.add_function(wrap_pyfunction!(paced, module)?)?;
+    module.add_function(wrap_pyfunction!(exact::positions, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::record, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::restore, module)?)?;
     module.add_function(wrap_pyfunction!(keys::pack, module)?)?;

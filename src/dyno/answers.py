@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.native import loaded
+
+_native = loaded()
+
 # Two of one of these types are the same where they are equal. Not so floats: 0.0 equals -0.0, no NaN equals itself.
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 _NOTHING = object()
@@ -32,6 +36,11 @@ def same(got: Any, right: Any) -> bool:
         return bool(got == right)
     compare = _BY_TYPE.get(kind)
     return compare is not None and compare(got, right)
+
+
+def positions_by_type(answers: Sequence[Any], kind: type) -> list[int]:
+    """Positions of the answers that are of exactly this type."""
+    return [at for at, answer in enumerate(answers) if type(answer) is kind]
 
 
 def is_list(got: Any, count: int) -> bool:
@@ -130,3 +139,13 @@ _BY_TYPE: Mapping[type, Callable[[Any, Any], bool]] = {
     dict: _dicts,
     np.ndarray: _arrays,
 }
+
+
+def _natively(answers: Sequence[Any], kind: type) -> list[int]:
+    found: list[int] = _native.positions(answers if type(answers) is list else list(answers), kind)
+    return found
+
+
+# Every answer of a trial is looked at. In Python that takes 30 ns each, as long as the whole measuring loop.
+# A native module built before it had this function is still used for the loop.
+positions = _natively if hasattr(_native, "positions") else positions_by_type

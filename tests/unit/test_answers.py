@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from clockwork import the_loop
 from hypothesis import given
 from hypothesis import strategies as st
 from plugins.vain.vain import Bytes, Dict, List, Number, Object, Raised, String
 from shell import TESTS
 
 import dyno
-from dyno.answers import difference, is_list, same
+from dyno.answers import difference, is_list, positions, positions_by_type, same
+from dyno.suite import Failure
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text() | st.binary()
 KEYS = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
@@ -124,6 +126,23 @@ def test_arrays_are_the_same_by_type_shape_and_bytes() -> None:
     assert same(np.zeros((0, 3)), np.zeros((0, 3))) and not same(np.zeros((0, 3)), np.zeros((3, 0)))
     claims = np.array([Object()], dtype=object)
     assert not same(claims, claims)
+
+
+class Child(Failure):
+    """Not exactly a Failure."""
+
+
+@given(st.lists(st.sampled_from([Failure("raised"), Child("raised"), Raised(), Object(), None, 1, "Failure"])))
+def test_answers_of_exactly_one_type_are_found(answers: list[Any]) -> None:
+    right = [at for at, answer in enumerate(answers) if type(answer) is Failure]
+    assert positions(answers, Failure) == positions(tuple(answers), Failure) == right
+    assert positions_by_type(answers, Failure) == right
+
+
+def test_answers_are_searched_by_type_natively() -> None:
+    """In Python the search takes as long as the measuring loop."""
+    the_loop("native")
+    assert positions is not positions_by_type
 
 
 def test_a_list_is_one_of_so_many() -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dyno.answers import positions
 from dyno.measure import swarm
 from dyno.measure.flight import MOST, OPERATIONS
 from dyno.measure.loops import Loop
@@ -85,7 +86,7 @@ def record(flight: Flight, tally: Tally, elapsed_ns: int) -> None:
     seen, base = flight.seen, tally.elapsed_ns
     starts, ends = (np.asarray(times, dtype=np.int64) for times in seen.stamps)
     spans = ends - starts
-    if sum(type(answer) is Failure for answer in seen.answers) != len(flight.failures):
+    if len(positions(seen.answers, Failure)) != len(flight.failures):
         raise Wrong("an answer says of itself that its operation raised, and it did not")
     tally.operations += len(spans)
     tally.items += len(spans) - len(flight.failures)

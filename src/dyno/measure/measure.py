@@ -10,6 +10,7 @@ from itertools import count
 from time import monotonic_ns
 from typing import Any
 
+from dyno.answers import positions
 from dyno.measure import many
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.cargo import Cargo, Rounds
@@ -273,10 +274,13 @@ class _Client:
             work, done, (starts, ends) = parcel.work, len(leg.answers), leg.times()
             spans = ends - starts
             stretch = slice(leg.first, leg.first + done)
-            weights = [1] * done if work.weights is None else work.weights[stretch]
+            raised = _raised(leg)
             tally.operations += done
-            tally.items += done if work.weights is None else sum(weights)
-            tally.items -= sum(weights[at] for at in _raised(leg))
+            if work.weights is None:
+                tally.items += done - len(raised)
+            else:
+                weights = work.weights[stretch]
+                tally.items += sum(weights) - sum(weights[at] for at in raised)
             failures += leg.failures
             tally.latency.add(spans)
             tally.series.add(ends - start + base, spans)
@@ -353,7 +357,7 @@ class _Client:
 
 def _raised(seen: Timed) -> list[int]:
     """Which of the operations raised. Raises `Wrong` for an answer that only says of itself that it did."""
-    found = [at for at, answer in enumerate(seen.answers) if type(answer) is Failure]
+    found = positions(seen.answers, Failure)
     if len(found) != len(seen.failures):
         raise Wrong("an answer says of itself that its operation raised, and it did not")
     return found
