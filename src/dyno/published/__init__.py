@@ -30,10 +30,10 @@ class PublishedRow:
     items: int
     seconds: float
     per_second: float
-    deviation: float | None = None
-    """Of the seconds, in percent of them, where they are a mean of several samples and it was printed."""
+    deviation_percent: float | None = None
+    """Standard deviation of the seconds, in percent of them; None if none was printed."""
     at: float | None = None
-    """Of the parameter that grows, where the experiment has one; None of what is not about a size."""
+    """Value of the parameter that grows (see `Grows`); None if the figure has no size."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def experiment(name: str) -> Experiment:
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     """Of what is in a file. Raises UsageError for a finding that can't be checked as it is written."""
     left = {"year": None, **_here(dict(data))}
-    rows = tuple(PublishedRow(*row) for row in left.pop("rows", ()))
     params, columns = left.pop("params", ()), left.pop("columns", ())
+    rows = tuple(_row(row, columns, name) for row in left.pop("rows", ()))
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
     taking_part = contenders(left.pop("contenders", ())) or _contenders(rows, left["plan"])
     known = {each.name: each.engine for each in taking_part}
@@ -184,6 +184,13 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         matrix=None if matrix is None else _matrix(matrix),
         **left,
     )
+
+
+def _row(values: Sequence[Any], columns: Sequence[str], name: str) -> PublishedRow:
+    """A row of a published table, its fields named by `columns`; a short row lacks the last of them."""
+    if len(values) > len(columns):
+        raise UsageError(f"{name}: row {values}: {len(values)} values for {len(columns)} columns")
+    return PublishedRow(**dict(zip(columns, values, strict=False)))
 
 
 _clients = by_cpus(1, 1024)
@@ -217,7 +224,10 @@ def _matrix(found: Mapping[str, Any]) -> Matrix:
 
 
 def _curves(data: Mapping[str, Any]) -> Curves:
-    rows = tuple(PublishedCurve(row[0], row[1], row[2], tuple(row[3])) for row in data["rows"])
+    rows = tuple(
+        PublishedCurve(**{**row, "values": tuple(row["values"])})
+        for row in (dict(zip(data["columns"], values, strict=True)) for values in data["rows"])
+    )
     return Curves(data["parameter"], data["metric"], data["unit"], tuple(data["at"]), rows)
 
 

@@ -36,6 +36,13 @@ class Contender:
     """With its version."""
     engine: str
     """As a run names it, its options in alphabetical order."""
+    stand_in: str = ""
+    """The system measured here if it is another one; empty if it is the published one or its successor."""
+
+    @property
+    def title(self) -> str:
+        """'MySQL (here MariaDB)': every figure of a stand-in is shown under this."""
+        return f"{self.name} (here {self.stand_in})" if self.stand_in else self.name
 
 
 @dataclass(frozen=True)

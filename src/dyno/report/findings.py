@@ -33,7 +33,7 @@ Names = Mapping[str, str]
 
 def render(experiment: Experiment, run: Run, console: Console) -> None:
     found = findings.check(run, experiment.findings)
-    names = {each.engine: each.name for each in experiment.contenders}
+    names = {each.engine: each.title for each in experiment.contenders}
     console.print()
     console.print(Text(f"What was found there, and what this run says of it: {summary(found)}", "bold"))
     for each in found:

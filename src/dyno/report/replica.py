@@ -74,7 +74,7 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
 
 
 def _rows(experiment: Experiment, run: Run, console: Console) -> None:
-    means = any(row.deviation is not None for row in experiment.rows)
+    means = any(row.deviation_percent is not None for row in experiment.rows)
     parameter = experiment.grows.parameter if experiment.grows else ""
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
@@ -96,8 +96,8 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
         previous = row.engine
         found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
         curve = curves.get((row.engine, row.phase))
-        if found is None and row.at is not None and curve is not None and curve.fit is not None:
-            table.add_row(*_published(row), *_extrapolated(row.at, curve, means), "extrapolated, not measured")
+        if found is None and row.at is not None and curve is not None:
+            table.add_row(*_published(row), *_extrapolated(row.at, curve, means))
             continue
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
         table.add_row(*_published(row), *_ours(row, found, means), remarks)
@@ -113,26 +113,27 @@ def _published(row: PublishedRow) -> list[str]:
         row.published_as,
         row.phase,
         units.count(row.items),
-        _mean(row.seconds * 1e9, None if row.deviation is None else row.deviation / 100),
+        _mean(row.seconds * 1e9, row.deviation_percent),
         units.rate(row.per_second),
     ]
 
 
-def _mean(ns: float, deviation: float | None) -> str:
-    return growth.span(ns) + ("" if deviation is None else f" ± {deviation * 100:.2f} %")
+def _mean(ns: float, deviation_percent: float | None) -> str:
+    return growth.span(ns) + ("" if deviation_percent is None else f" ± {deviation_percent:.2f} %")
 
 
 def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
-    """Its rate, where what it counts grows with the parameter, and between what it would be measured."""
-    assert curve.fit is not None
-    found, items = curve.fit.at(at), curve.items_at(at)
+    """Our cells of a row extrapolated to size `at`. The rate is left out if the items don't grow with the size."""
     between = [""] if means else []
     name = f"│ {places.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    if curve.fit is None:
+        return [name, "", *between, "", "", "", f"not extrapolated: {len(curve.points)} sizes measured are too few"]
+    found, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
     if items is None:
-        return [name, "", *between, growth.span(found.ns), "", ""]
+        return [name, "", *between, growth.span(found.ns), "", "", remark]
     rates = [items / ns * 1e9 for ns in (found.ns, found.high, found.low)]
     rate, interval = units.rate(rates[0]), units.interval(*rates[1:])
-    return [name, units.count(round(items)), *between, growth.span(found.ns), rate, interval]
+    return [name, units.count(round(items)), *between, growth.span(found.ns), rate, interval, remark]
 
 
 def _ours(row: PublishedRow, found: CellSummary | None, means: bool) -> list[str]:

@@ -1,8 +1,8 @@
-"""The figures of a run in the style of a published experiment, beside our own: time per operation by each."""
+"""Table of a run's times per operation in the style of a published experiment, next to Dyno's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dyno.measured import Cell
 from dyno.published import Experiment, Style
+from dyno.published.findings import Contender
 from dyno.report import places, units
 from dyno.report.table import varying
 from dyno.results import Run
@@ -21,14 +22,16 @@ CLIENTS = "clients"
 
 
 def render(experiment: Experiment, style: Style, run: Run, console: Console) -> None:
+    """Prints our figures only, in the published style and in Dyno's: the published ones exist as pictures."""
     names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
-    told = {each.engine: each.published_as for each in experiment.contenders}
-    rows = sorted(_rows(run, told), key=lambda row: _place(row, names, run, list(told)))
+    contenders = {each.engine: each for each in experiment.contenders}
+    rows = sorted(_rows(run, contenders), key=lambda row: _place(row, names, run, list(contenders)))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("phase", *names):
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
+    table.add_column("measured here", no_wrap=True)
     table.add_column("published as", no_wrap=True)
-    for head in (f"best of {style.runs} means", "│ median", "[95 %]", "per second", "[95 %]"):
+    for head in (f"best of {style.runs} means", "median", "[95 %]", "per second", "[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("remarks", style="yellow")
     previous = None
@@ -39,16 +42,18 @@ def render(experiment: Experiment, style: Style, run: Run, console: Console) -> 
         previous = part
         values = (units.count(v) if isinstance(v, int) else str(v) for v in map(row.cell.params.get, names))
         remarks = ", ".join(doubt.short for doubt in doubts(row, run))
-        table.add_row(row.phase, *values, told[row.cell.asked], *_figures(row, style), remarks)
+        contender = contenders[row.cell.asked]
+        names_of = contender.stand_in or contender.name, contender.published_as
+        table.add_row(row.phase, *values, *names_of, *_figures(row, style), remarks)
     console.print()
     console.print(table)
     console.print()
-    for line in _legend(rows, style, told):
+    for line in _legend(rows, style, contenders):
         console.print(Text(line, "dim"), soft_wrap=True)
 
 
-def _rows(run: Run, told: dict[str, str]) -> Iterator[CellSummary]:
-    return (row for row in summarize(run) if row.cell.asked in told and not row.cell.floor)
+def _rows(run: Run, contenders: Mapping[str, Contender]) -> Iterator[CellSummary]:
+    return (row for row in summarize(run) if row.cell.asked in contenders and not row.cell.floor)
 
 
 def _place(row: CellSummary, names: list[str], run: Run, engines: list[str]) -> tuple[object, ...]:
@@ -62,20 +67,20 @@ def _place(row: CellSummary, names: list[str], run: Run, engines: list[str]) -> 
 def _figures(row: CellSummary, style: Style) -> list[str]:
     ours, rate = styles.typical(row), row.throughput
     if ours is None or rate is None:
-        return ["", f"│ {(row.why or units.UNKNOWN).split(':', 1)[0]}", "", "", ""]
+        return ["", f"{(row.why or units.UNKNOWN).split(':', 1)[0]}", "", "", ""]
     known = ours.low is not None
     between = f"{units.duration(ours.low)} – {units.duration(ours.high)}" if known else units.UNKNOWN
     best = units.duration(styles.best_of_means(row, style.runs))
     return [
         best,
-        f"│ {units.duration(ours.median)}",
+        units.duration(ours.median),
         between,
         units.rate(rate.median),
         units.interval(rate.low, rate.high),
     ]
 
 
-def _legend(rows: list[CellSummary], style: Style, told: dict[str, str]) -> Iterator[str]:
+def _legend(rows: list[CellSummary], style: Style, contenders: Mapping[str, Contender]) -> Iterator[str]:
     counts = [number for row in rows for number in styles.each(row)]
     had = f"; here each client had {units.count(min(counts))}" if counts else ""
     had += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
@@ -83,7 +88,7 @@ def _legend(rows: list[CellSummary], style: Style, told: dict[str, str]) -> Iter
         f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
         f" {style.operations} operations{had}"
     )
-    yield "right of it ours: the median over all trials of such means, and of what was done in a second"
+    yield "median, per second: Dyno's style, medians over all trials of the mean duration and of the rate"
     cells: dict[str, Cell] = {row.cell.asked: row.cell for row in rows}
     for engine, cell in cells.items():
-        yield f"{told[engine]}: {places.engine(engine, cell.tier)}"
+        yield f"{contenders[engine].title}: {places.engine(engine, cell.tier)}"

@@ -28,13 +28,13 @@ def typical(row: CellSummary) -> Estimate | None:
 
 
 def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
-    """The mean of the trials' times, in ns, and their standard deviation (of a sample, over n - 1) as a share of it,
-    which one trial does not have. None where there is no trial."""
+    """The mean of the trials' times, in ns, and their standard deviation (of a sample, over n - 1) in percent of
+    it, None for a single trial. None without trials."""
     found = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
     if not found:
         return None
     middle = mean(found)
-    return middle, stdev(found) / middle if len(found) > 1 else None
+    return middle, stdev(found) / middle * 100 if len(found) > 1 else None
 
 
 def each(row: CellSummary) -> list[int]:
