@@ -58,6 +58,10 @@ class Caveat:
     text: str
 
 
+NOT = "not-"
+"""Prefix of the caveat `not-ENGINE`, of a row whose server is another product than its engine's name says."""
+
+
 @dataclass(frozen=True)
 class Phase:
     """One measured step of a suite."""

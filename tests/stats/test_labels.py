@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from madeup import a_cell, of_rates, written
+from madeup import a_cell, an_attempt, of_rates, written
 
 from dyno import results
 from dyno.measured import Cell
-from dyno.model import Tier, UsageError
+from dyno.model import Caveat, Tier, UsageError
 from dyno.report import plot
 from dyno.report.page.build import build
+from dyno.results.labels import give
 from dyno.stats.compare import check_baseline
 
 
@@ -24,6 +25,22 @@ def labels(tmp_path: Path, *rows: tuple[Cell, str]) -> list[str]:
     found = results.load(written(run, tmp_path / "r.json"))
     assert found.cells == run.cells, "and a label is no part of what was asked for"
     return [cell.label for cell in found.cells]
+
+
+def test_a_row_is_called_by_the_product_that_answered() -> None:
+    cells = (a_cell("mysql"), a_cell("mariadb"), replace(a_cell("redis"), options={"client": "hiredis"}))
+    answered = ("MariaDB 10.11.19 (PyMySQL 1.1)", "not-mysql"), ("MariaDB 10.11.19 (PyMySQL 1.1)", "first-page")
+    caveats = (*answered, ("Valkey 9.1.0 (redis-py 7)", "not-redis"))
+    attempts = [
+        replace(an_attempt(), cell=at, version=version, caveats=(Caveat(code, "is another product"),))
+        for at, (version, code) in enumerate(caveats)
+    ]
+    give(cells, attempts)
+    assert [cell.label for cell in cells] == [
+        "MariaDB 10.11.19 (as mysql)",
+        "mariadb",
+        "Valkey 9.1.0 (as redis):client=hiredis",
+    ]
 
 
 def with_(**options: str) -> Cell:

@@ -1,5 +1,5 @@
-"""What the rows of a run are called by people: as they were asked for, and with the engine's version where a run has
-several programs or versions of one. Nothing is read or written here."""
+"""Labels of a run's rows: the engine as requested, with its version if the run has several versions of it, or the
+product that answered if that is another one. Reads and writes nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dyno.measured import Cell
+from dyno.model import NOT
 from dyno.results.run import Attempt
 
 PROGRAM = "program"
 """The option that names another program of the same server: its version says more than where it is."""
 
 
-def give(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
+def give(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
     """Sets the label of those that need one."""
     versions = {each.cell: number for each in attempts if (number := _number(each.version))}
     told: dict[str, dict[str, str]] = {}
@@ -26,12 +27,21 @@ def give(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
         at: f"{cell.engine} {versions[at]}"
         for at, cell in enumerate(cells)
         if cell.engine in several and at in versions
-    }
+    } | _other_products(cells, attempts)
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
         # Of two programs of one version, where they are is all that tells them apart.
         alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
+
+
+def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[int, str]:
+    """'MariaDB 10.11.19 (as mysql)' for each cell whose server was another product than its engine's name says."""
+    return {
+        each.cell: f"{each.version.partition('(')[0].strip()} (as {engine})"
+        for each in attempts
+        if each.version and NOT + (engine := cells[each.cell].engine) in (caveat.code for caveat in each.caveats)
+    }
 
 
 def _options(cell: Cell, without: str = "") -> str:

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.model import Absent, Caveat, Refused, Value
+from dyno.model import NOT, Absent, Caveat, Refused, Value
 from dyno.passwords import concealed
 from dyno.settings import Setting
 
 URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
 """Of one that tells them."""
+
+
+def other_product(engine: str, product: str) -> Caveat:
+    """Caveat of a row that asked for `engine` and was answered by another product, after which it is then called."""
+    return Caveat(f"{NOT}{engine}", f"is {product}: that is the server that answered")
 
 
 class Foreign:

@@ -173,7 +173,7 @@ class InnoDB:
             yield given.CAVEAT
         kind, _ = self._named()
         if kind != self._wanted:
-            yield Caveat(f"not-{self._wanted.lower()}", f"is not {self._wanted}: the server that is there is {kind}")
+            yield foreign.other_product(self._wanted.lower(), kind)
         if kind == MARIADB and self._tier is Tier.POWER:
             yield FIRST_PAGE
         if self._several:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,13 @@ class Keyspace:
 
     def __init__(
         self,
+        engine: str,
         home: Path,
         tier: Tier,
         options: Mapping[str, Value],
         server: Any,
     ) -> None:
-        self._tier, self._server, self.options = tier, server, options
+        self._engine, self._tier, self._server, self.options = engine, tier, server, options
         self.prefix = _prefix(home, server)
         self._client = library(server)
         try:
@@ -113,10 +115,14 @@ class Keyspace:
     def close(self) -> None:
         self._client.close()
 
+    def _product(self) -> tuple[str, str]:
+        """Name and version of the server that answers."""
+        info = self._client.info("server")
+        valkey = info.get("valkey_version")
+        return ("Valkey", valkey) if valkey else ("Redis", info["redis_version"])
+
     def version(self) -> str:
-        told = self._client.info("server")
-        valkey = told.get("valkey_version")
-        server = f"Valkey {valkey}" if valkey else f"Redis {told['redis_version']}"
+        server = " ".join(self._product())
         by = ("hiredis",) if self.options["client"] == "hiredis" else ("redis", "hiredis")
         named = {"redis": "redis-py"}
         return f"{server} ({', '.join(f'{named.get(name, name)} {version(name)}' for name in by)})"
@@ -143,6 +149,9 @@ class Keyspace:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
             yield foreign.DECLARED
+        product, _ = self._product()
+        if product.lower() != self._engine:
+            yield foreign.other_product(self._engine, product)
 
 
 def _prefix(home: Path, server: Any) -> bytes:
@@ -207,7 +216,7 @@ def declared(
     return EngineSpec(
         name=name,
         title=title,
-        opener=Keyspace,
+        opener=partial(Keyspace, name),
         ports=ports,
         tiers=TIERS,
         default_tier=Tier.PROCESS,
