@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from httpserving import Scripted, cut, scripted, whole
+from httpserving import Scripted, cut, response, scripted, whole
 from needed import unavailable
 from shell import COMMAND, Shell, is_one_line
 
@@ -100,6 +101,33 @@ def test_each_hop_of_a_redirect_is_timed_by_itself(server: Scripted) -> None:
     adds_up(record)
 
 
+SECRETS: list[dict[str, Any]] = [
+    {"header": ["Authorization: Bearer secret"]},
+    {"header": ["cookie: secret=1"]},
+    {"header": ["Authorization: Bearer secret", "Cookie: secret=1", "X-Own: yes"]},
+    {"user": "secret:p"},
+    {"cookie": "secret=1"},
+]
+
+
+@pytest.mark.parametrize("options", SECRETS, ids=str)
+def test_secrets_go_to_no_other_port_after_a_redirect(server: Scripted, options: dict[str, Any]) -> None:
+    """And to the first server again with the next request of the same client."""
+    with scripted() as first, http.Client(Options.of({"location": True, **options})) as client:
+        first.answers = {
+            "/away": whole(b"", "302 Found", f"Location: {server.url}/page"),
+            "/back": whole(b"", "302 Found", "Location: /page"),
+        }
+        for _ in range(2):
+            assert client.request(f"{first.url}/away")["redirect_count"] == 1
+            head = server.asked[-1].lower()
+            assert b"authorization:" not in head and b"cookie:" not in head
+            assert (b"x-own: yes" in head) == ("X-Own: yes" in options.get("header", ()))
+        client.request(f"{first.url}/back")
+        assert len(first.asked) == 4
+        assert all(b"authorization:" in head.lower() or b"cookie:" in head.lower() for head in first.asked)
+
+
 def test_a_redirect_is_not_followed_unless_that_is_asked_for(server: Scripted) -> None:
     record = http.request(f"{server.url}/moved")
     assert (record["http_code"], record["redirect_count"]) == (302, 0)
@@ -131,6 +159,57 @@ def test_the_body_goes_where_it_is_told_to(server: Scripted, tmp_path: Path) -> 
             with pytest.raises(UsageError, match=f"^can't write {place}: {why}$"):
                 http.request(f"{server.url}{path}", output=Path(place))
     assert http.request(f"{server.url}/moved", location=True, output=Path("/dev/null"))["size_download"] == 5
+
+
+def test_text_outside_ascii_is_sent_as_utf_8(server: Scripted, shell: Shell) -> None:
+    words = {
+        "--header": "X-Own: café",
+        "--cookie": "c=é",
+        "--user-agent": "ü",
+        "--referer": "ö",
+        "--user": "ü:é",
+        "--data": "ß",
+    }
+    given = [word for pair in words.items() for word in pair]
+    status, _, err = shell.dyno("http", f"{server.url}/page", *given)
+    assert (status, err) == (0, "")
+    head, _, body = server.asked[-1].partition(b"\r\n\r\n")
+    lines = ["X-Own: café", "Cookie: c=é", "User-Agent: ü", "Referer: ö", "Content-Length: 2"]
+    assert set(head.split(b"\r\n")) >= {*map(str.encode, lines), b"Authorization: Basic w7w6w6k="}
+    assert body in ("ß".encode(), b"")
+    # Bytes that are not UTF-8 are sent as they are.
+    assert shell.dyno("http", f"{server.url}/page", "-H", "X: \udce9").status == 0
+    assert b"X: \xe9" in server.asked[-1].split(b"\r\n")
+
+
+def test_a_url_outside_ascii_is_encoded(server: Scripted) -> None:
+    port = server.port
+    where = {"resolve": [f"xn--mnchen-3ya.example:{port}:127.0.0.1"], "proxy": ""}
+    for url, options in (
+        (f"http://München.example:{port}/é?ü=1", {}),
+        (f"http://münchen.example:{port}/é", {"data": "ü=1".encode(), "get": True}),
+    ):
+        record = http.request(url, **where, **options)
+        assert record["effective_url"].startswith(f"http://xn--mnchen-3ya.example:{port}/%C3%A9?%C3%BC=")
+        assert server.asked[-1].startswith(b"GET /%C3%A9?%C3%BC=1 HTTP/1.1\r\n")
+    with scripted(moved=whole(b"", "302 Found", f"Location: http://münchen.example:{port}/é")) as first:
+        moved = http.request(f"{first.url}/moved", location=True, **where)
+    assert moved["error"] is None and moved["hops"][1]["url"] == f"http://xn--mnchen-3ya.example:{port}/%C3%A9"
+
+
+def test_what_a_server_says_in_another_encoding_is_shown_with_escapes(shell: Shell) -> None:
+    def latin(name: str) -> bytes:
+        return response(b"", "302 Found", f"{name}: http://é.example/é").decode().encode("latin-1")
+
+    with scripted() as server:
+        server.answers = {
+            "/type": lambda peer: peer.sendall(latin("Content-Type")),
+            "/moved": lambda peer: peer.sendall(latin("Location")),
+        }
+        status, out, err = shell.dyno("http", f"{server.url}/type")
+        assert (status, err) == (0, "") and json.loads(out)["content_type"] == "http://\\xe9.example/\\xe9"
+        status, out, err = shell.dyno("http", f"{server.url}/moved", "-L")
+        assert (status, err) == (1, "") and json.loads(out)["error"]
 
 
 @pytest.mark.slow
@@ -226,6 +305,9 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
         ("http://", {}, "is no address"),
         ("http://example.org:port/", {}, "is no address"),
         ("http://exa mple.org/", {}, "is no address"),
+        ("http://é..example/", {}, "is no address"),
+        ("http://faß.example/", {}, "U.00DF .* xn--"),
+        ("http://example.org/", {"proxy": "http://me:p@é..example:1/"}, "^--proxy http://me:[*]{3}@.* is no address"),
         ("http://example.org/", {"http2": True, "http1_1": True}, "--http1.1 and --http2 exclude each other"),
         ("http://example.org/", {"head": True, "data": "x"}, "exclude each other"),
         *(
@@ -310,6 +392,9 @@ def test_after_a_redirect_no_other_host_is_sent_a_secret() -> None:
     assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", "c=1", 2)
     other = after(asked, 307, "http://a/1", "https://a/2")
     assert (other.method, other.user, other.cookie, list(other.header)) == ("POST", None, None, ["X-Own: yes"])
+    named = Options(header=["Host: a.example"])
+    assert after(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]
+    assert after(named, 302, "http://a/", "http://b/").header == []
 
 
 def test_a_percentile_that_no_value_lies_beyond_is_null() -> None:
@@ -377,4 +462,18 @@ def test_a_request_that_waits_can_be_interrupted(server: Scripted, shell: Shell)
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=100)
+    assert process.returncode == 130 and err == "dyno: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_tls_handshake_without_an_answer_can_be_interrupted(shell: Shell, number: signal.Signals) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        shell.started("http", f"https://127.0.0.1:{silent.getsockname()[1]}/") as process,
+    ):
+        peer, _ = silent.accept()
+        with peer:
+            assert peer.recv(1)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=100)
     assert process.returncode == 130 and err == "dyno: interrupted\n"

@@ -133,20 +133,20 @@ def _asked(given: dict[str, Any], data: tuple[str, ...]) -> dict[str, Any]:
     if data:
         found["data"] = b"&".join(map(_read, data))
     if (user := found.get("user", "")).startswith("@"):
-        found["user"] = _read(user).decode().rstrip("\r\n")
+        found["user"] = _read(user).decode(errors="surrogateescape").rstrip("\r\n")
     return found
 
 
 def _read(text: str) -> bytes:
     if not text.startswith("@"):
-        return text.encode()
+        return text.encode(errors="surrogateescape")
     with opened(Path(text[1:]), MOST_DATA) as file:
         return file.read()
 
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether somebody wants it to end: libcurl waits without looking at Python's signals, but for what asks this."""
+    """Yields a function that returns whether SIGINT or SIGTERM came: libcurl's callbacks may raise no exception."""
     seen: list[int] = []
 
     def note(number: int, _: object) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from typing import IO, Any
 
 from dyno.http import curl
+from dyno.http.encoding import ascii_url, percent_encoded, raw
 from dyno.http.options import Options, checked
 from dyno.http.record import Hop, told, whole
 from dyno.http.redirects import after
@@ -16,8 +17,9 @@ from dyno.http.stages import Moments
 from dyno.model import UsageError
 from dyno.passwords import concealed
 
-NOT_CONNECTED, INTERRUPTED = 7, 42
-"""libcurl's own numbers for it."""
+NOT_CONNECTED = 7
+"""libcurl's own number for it."""
+LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
 SLACK = 10_000
 """In µs: by as much libcurl's clock may differ from this process's."""
 
@@ -25,7 +27,8 @@ SLACK = 10_000
 class Client:
     """Requests with the same options. Its connections are kept from one to the next, and closed with it.
 
-    `stopped`: asked now and then while a request is on its way; where it says so, that ends.
+    `stopped` is called at least every LOOK_SECONDS during a request; if it returns true, a KeyboardInterrupt ends
+    the request.
     """
 
     def __init__(self, options: Options, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -35,14 +38,15 @@ class Client:
         self._output: IO[bytes] | None = None
         self._unwritten: OSError | None = None
         self._handle = curl.handle(options, self._take)
-        self._handle.setopt(self._c.NOPROGRESS, 0)
-        self._handle.setopt(self._c.XFERINFOFUNCTION, self._goes_on)
+        # It keeps the connections. The handle's own `perform` can't be interrupted during a TLS handshake.
+        self._multi = self._c.CurlMulti()
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._handle.close()
+        self._multi.close()
 
     def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
         """One request, with its redirects where they are to be followed. `fresh`: on a new connection.
@@ -85,6 +89,9 @@ class Client:
             if len(hops) > options.max_redirs:
                 hops[-1] = _too_many(hops[-1], options)
                 return hops
+            with suppress(ValueError):
+                # If it is no host name, libcurl says so.
+                there = ascii_url(there)
             options, url = after(options, hops[-1].told["http_code"], url, there), there
 
     def _hop(self, url: str, options: Options, left: float | None, fresh: bool) -> Hop:
@@ -108,15 +115,31 @@ class Client:
         return Hop(url, options.method, at, secure, new, about, error, exitcode)
 
     def _performed(self) -> tuple[int, str | None]:
+        """Makes the request that the handle is set to. Returns libcurl's error number and message; 0 and None if it
+        succeeded. Raises KeyboardInterrupt."""
+        self._multi.add_handle(self._handle)
         try:
-            self._handle.perform()
-        except self._c.error as error:
-            if error.args[0] == INTERRUPTED and self._stopped():
-                raise KeyboardInterrupt from None
-            return error.args[0], concealed(
-                " ".join(str(error.args[1]).split()) or f"libcurl's error {error.args[0]}"
-            )
-        return 0, None
+            while True:
+                self._multi.perform()
+                _, succeeded, failed = self._multi.info_read()
+                if succeeded:
+                    return 0, None
+                for _, number, why in failed:
+                    return number, concealed(" ".join(str(why).split()) or f"libcurl's error {number}")
+                if self._stopped():
+                    raise KeyboardInterrupt
+                self._wait()
+        finally:
+            self._multi.remove_handle(self._handle)
+
+    def _wait(self) -> None:
+        """Returns when libcurl has something to do, and after LOOK_SECONDS at the latest."""
+        timeout_ms = self._multi.timeout()
+        seconds = LOOK_SECONDS if timeout_ms < 0 else min(timeout_ms / 1e3, LOOK_SECONDS)
+        with suppress(self._c.error):
+            # A signal interrupts it; without a socket, it returns at once.
+            if self._multi.select(seconds) < 0:
+                sleep(min(seconds, NO_SOCKET_SECONDS))
 
     def _take(self, piece: bytes) -> int:
         if self._output is None:
@@ -128,21 +151,21 @@ class Client:
             self._unwritten = error
             return 0
 
-    def _goes_on(self, *_: int) -> int:
-        return int(self._stopped())
-
 
 class _sent:
     """What is to be sent, on a handle that is used again: of the request before nothing is left."""
 
     def __init__(self, c: Any, made: Any, options: Options, url: str) -> None:
         self._file: IO[bytes] | None = None
-        data = options.data.encode() if isinstance(options.data, str) else options.data
+        data: bytes | None = raw(options.data)
         made.unsetopt(c.CUSTOMREQUEST)
         made.setopt(c.HTTPGET, 1)
-        made.setopt(c.HTTPHEADER, list(options.header))
+        # An empty list would leave the headers of the request before.
+        made.unsetopt(c.HTTPHEADER)
+        if options.header:
+            made.setopt(c.HTTPHEADER, raw(list(options.header)))
         if options.get and data is not None:
-            url += ("&" if "?" in url else "?") + data.decode()
+            url += ("&" if "?" in url else "?") + percent_encoded(data)
         elif data is not None:
             made.setopt(c.POST, 1)
             made.setopt(c.POSTFIELDSIZE_LARGE, len(data))
@@ -158,14 +181,13 @@ class _sent:
         if options.head:
             made.setopt(c.NOBODY, 1)
         if options.request is not None:
-            made.setopt(c.CUSTOMREQUEST, options.request)
-        if options.user is not None:
-            made.setopt(c.USERPWD, options.user)
-        else:
-            made.unsetopt(c.USERPWD)
-        if options.cookie is None:
-            made.unsetopt(c.COOKIE)
-        made.setopt(c.URL, url)
+            made.setopt(c.CUSTOMREQUEST, raw(options.request))
+        for option, value in ((c.USERPWD, options.user), (c.COOKIE, options.cookie)):
+            if value is None:
+                made.unsetopt(option)
+            else:
+                made.setopt(option, raw(value))
+        made.setopt(c.URL, raw(url))
 
     def __enter__(self) -> None:
         pass

@@ -12,9 +12,12 @@ from types import ModuleType
 from typing import Any
 
 from dyno import installed
+from dyno.http.encoding import ascii_url, raw
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import Moments
 from dyno.model import UsageError
+from dyno.passwords import concealed
+from dyno.settings import shown
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -70,10 +73,10 @@ def handle(options: Options, take: Callable[[bytes], object]) -> Any:
     # A name is resolved for every connection.
     made.setopt(c.DNS_CACHE_TIMEOUT, 0)
     made.setopt(c.CONNECTTIMEOUT_MS, round(1e3 * (options.connect_timeout or CONNECT_SECONDS)))
-    made.setopt(c.USERAGENT, options.user_agent or f"dyno {c.version.split()[1]}")
+    made.setopt(c.USERAGENT, raw(options.user_agent or f"dyno {c.version.split()[1]}"))
     for name, value in _texts(c, options):
         if value not in (None, False, ()):
-            made.setopt(name, value)
+            made.setopt(name, raw(value))
     _choose(c, made, options)
     _secure(c, made, options)
     return made
@@ -83,18 +86,24 @@ def _texts(c: ModuleType, options: Options) -> list[tuple[int, Any]]:
     """Those that libcurl takes as they are."""
     return [
         (c.REFERER, options.referer),
-        (c.COOKIE, options.cookie),
         (c.RANGE, options.range),
-        (c.PROXY, options.proxy),
+        (c.PROXY, options.proxy and _proxy(options.proxy)),
         (c.NOPROXY, options.noproxy),
         (c.INTERFACE, options.interface),
         (c.RESOLVE, list(options.resolve) or None),
         (c.CONNECT_TO, list(options.connect_to) or None),
-        (c.UNIX_SOCKET_PATH, options.unix_socket and str(options.unix_socket)),
+        (c.UNIX_SOCKET_PATH, options.unix_socket),
         (c.MAXFILESIZE_LARGE, options.max_filesize),
         (c.MAX_RECV_SPEED_LARGE, options.limit_rate),
         (c.FAILONERROR, options.fail and 1),
     ]
+
+
+def _proxy(url: str) -> str:
+    try:
+        return ascii_url(url)
+    except ValueError as error:
+        raise UsageError(f"--proxy {shown(concealed(url))} is no address: {error}") from None
 
 
 def _choose(c: ModuleType, made: Any, options: Options) -> None:
@@ -122,11 +131,11 @@ def _secure(c: ModuleType, made: Any, options: Options) -> None:
     made.setopt(c.SSL_VERIFYPEER, 0 if options.insecure else 1)
     made.setopt(c.SSL_VERIFYHOST, 0 if options.insecure else 2)
     if (bundle := options.cacert or certificates()) is not None:
-        made.setopt(c.CAINFO, str(bundle))
+        made.setopt(c.CAINFO, os.fsencode(bundle))
     if options.cert is not None:
-        made.setopt(c.SSLCERT, str(options.cert))
+        made.setopt(c.SSLCERT, os.fsencode(options.cert))
     if options.key is not None:
-        made.setopt(c.SSLKEY, str(options.key))
+        made.setopt(c.SSLKEY, os.fsencode(options.key))
     if options.tlsv1_3 or options.tlsv1_2:
         made.setopt(c.SSLVERSION, c.SSLVERSION_TLSv1_3 if options.tlsv1_3 else c.SSLVERSION_TLSv1_2)
 

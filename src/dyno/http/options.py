@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dyno.http.encoding import ascii_url
 from dyno.model import UsageError
 from dyno.settings import shown, unknown
 
@@ -125,7 +126,7 @@ class Options:
 
 
 def checked(url: str) -> str:
-    """The address, with http:// before it where it names no scheme, as curl has it. Raises UsageError."""
+    """The URL in ASCII, with http:// before it if it names no scheme, as curl does. Raises UsageError."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
@@ -136,7 +137,10 @@ def checked(url: str) -> str:
         raise UsageError(f"{shown(url)}: scheme {parts.scheme} is not HTTP's; there are: {', '.join(SCHEMES)}")
     if not parts.hostname or any(ord(letter) <= 32 for letter in whole):
         raise UsageError(f"{shown(url)} is no address; it wants to be like https://example.org/path")
-    return whole
+    try:
+        return ascii_url(whole)
+    except ValueError as error:
+        raise UsageError(f"{shown(url)} is no address: {error}") from None
 
 
 def _flag(name: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from dyno.http.encoding import text
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 from dyno.passwords import concealed
@@ -50,23 +51,24 @@ class Hop:
 
 
 def _effective(c: ModuleType, get: Callable[[int], Any]) -> str | None:
-    """The address; None where libcurl has none: of a request that it did not begin."""
+    """The URL; None if libcurl has none, which is so for a request that it did not begin."""
     try:
-        found = get(c.EFFECTIVE_URL)
+        url = text(get(c.EFFECTIVE_URL))
     except c.error:
-        found = None
-    return concealed(found) if found else None
+        url = None
+    return concealed(url) if url else None
 
 
 def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any]:
     """What a handle tells of its last request, beside the times."""
     get: Callable[[int], Any] = made.getinfo
+    get_bytes: Callable[[int], Any] = made.getinfo_raw
     code = get(c.HTTP_CODE)
     return {
         "content_length_download": _known(get(c.CONTENT_LENGTH_DOWNLOAD_T)),
         "content_length_upload": _known(get(c.CONTENT_LENGTH_UPLOAD_T)),
-        "content_type": get(c.CONTENT_TYPE),
-        "effective_url": _effective(c, get),
+        "content_type": text(get_bytes(c.CONTENT_TYPE)),
+        "effective_url": _effective(c, get_bytes),
         "header_size": get(c.HEADER_SIZE),
         "http_code": code or None,
         "http_connectcode": get(c.HTTP_CONNECTCODE) or None,
@@ -79,7 +81,7 @@ def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any
         "primary_ip": get(c.PRIMARY_IP) or None,
         "primary_port": _known(get(c.PRIMARY_PORT)) or None,
         "proxyauth_avail": get(c.PROXYAUTH_AVAIL),
-        "redirect_url": get(c.REDIRECT_URL),
+        "redirect_url": text(get_bytes(c.REDIRECT_URL)),
         "request_size": get(c.REQUEST_SIZE),
         "size_download": get(c.SIZE_DOWNLOAD_T),
         "size_upload": get(c.SIZE_UPLOAD_T),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from dyno.http.options import Options
 
 PRIVATE = ("authorization", "cookie")
+"""Headers that are sent to no other origin: no other host, port or scheme."""
 REWRITTEN = (301, 302, 303)
 """After these a POST becomes a GET."""
 _PORTS = {"http": 80, "https": 443}
@@ -26,8 +27,11 @@ def after(options: Options, status: int, here: str, there: str) -> Options:
     if options.get:
         # It stands in the address that redirected.
         changed = replace(changed, data=None, get=False)
-    if _origin(here) != _origin(there):
-        kept = [line for line in options.header if line.partition(":")[0].strip().lower() not in PRIVATE]
+    before, now = _origin(here), _origin(there)
+    if before != now:
+        # A Host header is for one host, on whatever port.
+        dropped = PRIVATE if before[1] == now[1] else (*PRIVATE, "host")
+        kept = [line for line in options.header if line.partition(":")[0].strip().lower() not in dropped]
         changed = replace(changed, user=None, cookie=None, header=kept)
     return changed
 
