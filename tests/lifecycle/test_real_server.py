@@ -7,6 +7,7 @@ PostgreSQL, as it is what most machines have. What each server does of its own i
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -178,6 +179,7 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
     """The kernel ends it as a rule: here a process that nobody asked it to end stands in its place."""
     home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
     home.mkdir(parents=True)
+    (shell.work / "dyno-run-left").chmod(0o700)
     (shell.work / "dyno-run-left" / ".dyno-run-lock").touch()
     with psutil.Popen(["sleep", "600"]) as left:
         strays.record(home, left.pid)
@@ -185,6 +187,24 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
         assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
         assert left.wait(5) == -signal.SIGKILL
     assert list(shell.work.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to another user")
+def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> None:
+    """In a shared work directory anybody can name a process that root would kill."""
+    planted = shell.work / "dyno-run-planted"
+    planted.mkdir(0o700, parents=True)
+    (planted / ".dyno-run-lock").touch()
+    with psutil.Popen(["sleep", "600"]) as victim:
+        strays.record(planted, victim.pid)
+        for path in (planted, *planted.iterdir()):
+            os.chown(path, 65_534, 65_534)
+        assert str(victim.pid) not in shell.dyno("doctor", "--work", shell.work).out
+        assert shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", shell.file).status == 0
+        assert victim.poll() is None
+        victim.kill()
+    assert planted.exists()
+    shutil.rmtree(planted)
 
 
 # -- a user's own server ----------------------------------------------------------------------------------------

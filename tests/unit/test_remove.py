@@ -15,7 +15,7 @@ import pytest
 
 from dyno.host import remove as module
 from dyno.host.remove import remove
-from dyno.run.work import LOCK, Place, dead, directory
+from dyno.run.work import LOCK, Place, dead, directory, fast_root, left_behind, sweep
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -153,9 +153,65 @@ def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, Place], tmp
 
 def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left, told = tmp_path / "dyno-run-old\x1b", list[str]()
-    left.mkdir()
+    left.mkdir(0o700)
     (left / LOCK).touch()
     monkeypatch.setattr("dyno.run.work.remove", lambda path: f"{path} can't be removed" if path == left else None)
     with directory(tmp_path, told.append):
         pass
     assert told == [f"{tmp_path}/dyno-run-old\\x1b can't be removed"]
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """A directory that a killed run left in a work directory that everybody may write to."""
+    tmp_path.chmod(0o1777)
+    made = tmp_path / "dyno-run-left"
+    made.mkdir(0o700)
+    (made / LOCK).touch()
+    return made
+
+
+def swept(root: Path) -> tuple[list[Path], list[str]]:
+    told: list[str] = []
+    return sweep(root, told.append), told
+
+
+@pytest.mark.skipif(not ROOT, reason="only root may give a directory to another user")
+def test_what_another_user_left_is_not_swept(left: Path) -> None:
+    os.chown(left, NOBODY, NOBODY)
+    assert swept(left.parent) == ([], [])
+    assert left_behind(left.parent) == {"directories": [], "servers": []}
+    assert left.exists()
+    os.chown(left, 0, 0)
+    assert swept(left.parent) == ([left], [])
+
+
+@pytest.mark.parametrize("others", [0o770, 0o707])
+def test_what_other_users_may_write_to_is_not_swept_and_named(left: Path, others: int) -> None:
+    left.chmod(others)
+    found, (told,) = swept(left.parent)
+    assert (found, left.exists()) == ([], True)
+    assert f"rm -r {left}" in told
+
+
+def test_a_link_to_what_is_ours_is_not_swept(left: Path, tmp_path: Path) -> None:
+    real = left.rename(tmp_path / "mine")
+    left.symlink_to(real)
+    assert swept(tmp_path) == ([], [])
+    assert real.exists() and left.is_symlink()
+
+
+def test_the_directory_in_memory_is_this_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dyno.run.work.MEMORY", tmp_path)
+    fast = tmp_path / f"dyno-{os.geteuid()}"
+    assert fast_root(tmp_path / "work") == fast
+    fast.chmod(0o777)
+    assert fast_root(tmp_path / "work") == fast
+    assert not fast.stat().st_mode & 0o022
+    if ROOT:
+        os.chown(fast, NOBODY, NOBODY)
+        assert fast_root(tmp_path / "work") == tmp_path / "work"
+    fast.rmdir()
+    (tmp_path / "others").mkdir()
+    fast.symlink_to(tmp_path / "others")
+    assert fast_root(tmp_path / "work") == tmp_path / "work"

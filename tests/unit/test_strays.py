@@ -131,6 +131,47 @@ def test_a_record_that_is_none_hides_no_other(home: Path, tmp_path: Path, start:
     assert list(tmp_path.rglob(strays.RECORD)) == []
 
 
+def by_another_user(record: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give a file to another user")
+    os.chown(record, 65_534, 65_534)
+
+
+def writable_by_others(record: Path) -> None:
+    record.chmod(0o666)
+
+
+def linked(record: Path) -> None:
+    record.rename(record.with_name("elsewhere"))
+    record.symlink_to("elsewhere")
+
+
+def linked_hard(record: Path) -> None:
+    record.with_name("elsewhere").hardlink_to(record)
+
+
+@pytest.mark.parametrize("planted", [by_another_user, writable_by_others, linked, linked_hard])
+def test_a_record_that_another_user_could_have_written_ends_nobody(
+    home: Path, tmp_path: Path, start: Start, planted: Callable[[Path], None]
+) -> None:
+    process, child = start(FAMILY)
+    strays.record(home, process.pid)
+    planted(home / strays.RECORD)
+    assert strays.recorded(tmp_path) == []
+    strays.clear(tmp_path)
+    assert process.poll() is None and strays.running(child)
+
+
+def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, start: Start) -> None:
+    """Which the user of the server may put there: the directory is its own."""
+    (tmp_path / "precious").write_text("precious")
+    (home / strays.RECORD).symlink_to(tmp_path / "precious")
+    server, _ = start(FAMILY)
+    strays.record(home, server.pid)
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
+
+
 def test_a_process_that_ended_does_not_run_though_nobody_waited_for_it(start: Start) -> None:
     process, child = start(FAMILY)
     assert strays.running(process.pid)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dyno.host import trust
 from dyno.host.procfs import read_lines, read_text
 
 # Not a name that anyone else would give: what a killed run left is removed by it.
@@ -114,7 +115,7 @@ def check(limit_bytes: int, place: Path) -> None:
 def clear(place: Path) -> None:
     """Removes the groups that are recorded in a directory whose run is dead, with what is left in them."""
     for record in place.glob("*.group"):
-        path = Path((read_text(record) or "").strip())
+        path = Path((trust.read(record) or "").strip())
         if path.name.startswith(PREFIX) and (path / _PROCESSES).exists():
             _remove(path)
 
@@ -124,7 +125,7 @@ def _made(limit_bytes: int, record: Path) -> Group:
     for parent, version in _parents():
         path = parent / f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            record.write_text(f"{path}\n")
+            trust.write(record, f"{path}\n")
             path.mkdir()
         except OSError as error:
             why = f"no control group can be made in {parent}: {error.strerror}"

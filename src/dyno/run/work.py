@@ -15,7 +15,7 @@ import psutil
 
 from dyno import places
 from dyno.harmless import harmless
-from dyno.host import confine
+from dyno.host import confine, trust
 from dyno.host.remove import remove, unmount
 from dyno.model import UsageError
 from dyno.servers import strays
@@ -23,6 +23,7 @@ from dyno.servers import strays
 # Not a name that anyone else would give: what bears it and is not locked is removed.
 PREFIX = "dyno-run-"
 LOCK = ".dyno-run-lock"
+MEMORY = Path("/dev/shm")
 # A server that root starts runs as another user, who has to come by.
 _MODE = 0o711 if os.geteuid() == 0 else 0o700
 
@@ -34,10 +35,10 @@ def default_root() -> Path:
 
 
 def fast_root(root: Path) -> Path:
-    """A directory of this user's in memory, for what need not outlive anything; `root` where there is none."""
-    memory = Path("/dev/shm")
-    able = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK)
-    return memory / f"dyno-{os.geteuid()}" if able else root
+    """Returns a directory of this user's in memory, for short-lived data; `root` if none can be created there."""
+    fast = MEMORY / f"dyno-{os.geteuid()}"
+    # Everybody may create files in /dev/shm: another user may have taken the name.
+    return fast if trust.make_private_directory(fast, _MODE) else root
 
 
 class Place:
@@ -97,7 +98,12 @@ def directory(root: Path, tell: Callable[[str], object]) -> Iterator[Place]:
 
 def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
     """Removes the directories whose run is dead, ends the servers that were left in them, and removes the control
-    groups that are recorded there; returns them. What can't be removed is told."""
+    groups that are recorded there; returns them. What can't be removed is told. Other users' are left alone."""
+    for path in root.glob(PREFIX + "*"):
+        if trust.is_own_directory(path) and not trust.is_private_directory(path):
+            tell(
+                harmless(f"{path} stays, since other users may write to it: rm -r {path} if it is of no use", keep="")
+            )
     swept = list(dead(root))
     for path in swept:
         unmount(path)
@@ -109,11 +115,12 @@ def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
 
 
 def dead(root: Path) -> Iterator[Path]:
-    """The directories whose run is no more."""
+    """Yields this user's directories whose run has ended. In a shared work directory there may be others' too."""
     for path in root.glob(PREFIX + "*"):
-        with suppress(OSError), (path / LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield path
+        if trust.is_private_directory(path):
+            with suppress(OSError), (path / LOCK).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield path
 
 
 def left_behind(root: Path) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from dyno.host import below
+from dyno.host import below, trust
 from dyno.host.process import running
 
 RECORD = "dyno-server.json"
@@ -27,7 +27,7 @@ _IPC_RMID = 0
 def record(home: Path, pid: int) -> None:
     """Writes that the process serves from `home`. Its time of birth tells it from a later one of that number."""
     with suppress(psutil.NoSuchProcess):
-        (home / RECORD).write_text(json.dumps({"pid": pid, "born": psutil.Process(pid).create_time()}))
+        trust.write(home / RECORD, json.dumps({"pid": pid, "born": psutil.Process(pid).create_time()}))
 
 
 def forget(home: Path) -> None:
@@ -55,11 +55,12 @@ def _records(root: Path) -> list[Path]:
 
 
 def _of(file: Path) -> tuple[int | None, psutil.Process | None]:
-    """The number of the recorded process, and that process unless it is gone or another bears its number now."""
+    """The number of the recorded process, and that process unless it is gone or another bears its number now. A
+    record that another user could have written counts for nothing."""
     try:
-        told = json.loads(file.read_text())
+        told = json.loads(trust.read(file) or "")
         pid, born = int(told["pid"]), float(told["born"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None, None
     try:
         process = psutil.Process(pid)
