@@ -72,6 +72,20 @@ def test_a_report_names_the_picture_beside_it(tmp_path: Path, shell: Shell) -> N
     assert picture.read_bytes() == before
 
 
+def test_a_link_whose_name_nobody_gave_is_not_followed(tmp_path: Path, shell: Shell) -> None:
+    run, page, picture = runfiles.write(tmp_path / "r.json"), tmp_path / "r.html", tmp_path / "r.png"
+    assert shell.dyno("report", run, "--url", ADDRESS).status == 0
+    for name in (page, picture):
+        away = tmp_path / f"away{name.suffix}"
+        name.rename(away)
+        name.symlink_to(away)
+        before = away.read_bytes()
+        ended = shell.dyno("report", run, "--url", f"{ADDRESS}other", "--overwrite")
+        assert ended.status == 2 and is_one_line(ended.err) and f"{name} is a link" in ended.err
+        assert away.read_bytes() == before
+        away.replace(name)
+
+
 def test_each_run_of_a_site_has_one(tmp_path: Path, shell: Shell) -> None:
     run, site = runfiles.write(tmp_path / "r.json"), tmp_path / "site"
     assert shell.dyno("site", run, "-o", site, "--url", ADDRESS.rstrip("/")).status == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import os
@@ -714,11 +715,15 @@ def test_a_directory_that_is_not_a_sites_is_refused(base: Path, tmp_path: Path, 
     (foreign / "letter.txt").write_text("dear")
     marked = tmp_path / "marked"
     marked.mkdir()
-    (marked / ".dyno-site").write_text('{"files": ["../base.json"]}')
+    (marked / ".dyno-site").write_text('{"files": {"../base.json": []}}')
+    elder = tmp_path / "elder"
+    elder.mkdir()
+    (elder / ".dyno-site").write_text('{"files": ["index.html"]}')
     for place, why in (
         (foreign, "was not made by dyno site"),
         (marked, "was not made by dyno site"),
-        (foreign / "letter.txt", "no directory"),
+        (elder, "was not made by dyno site of this version"),
+        (foreign / "letter.txt", "is not a directory"),
         (foreign / "letter.txt" / "below", "can't write"),
     ):
         ended = shell.dyno("site", base, "-o", place)
@@ -726,6 +731,62 @@ def test_a_directory_that_is_not_a_sites_is_refused(base: Path, tmp_path: Path, 
     assert files(foreign) == {"letter.txt": b"dear"}
     (tmp_path / "empty").mkdir()
     assert shell.dyno("site", base, "-o", tmp_path / "empty").status == 0
+
+
+def manifest(**files: bytes | str) -> str:
+    """A manifest that claims to have written files with these contents."""
+    contents = {name: value if isinstance(value, bytes) else value.encode() for name, value in files.items()}
+    return json.dumps({"files": {name: [hashlib.sha256(data).hexdigest()] for name, data in contents.items()}})
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/base.html", "index.html", ".dyno-site"])
+def test_links_in_a_site_are_not_followed(link: str, base: Path, tmp_path: Path, shell: Shell) -> None:
+    site, away = tmp_path / "site", tmp_path / "away"
+    for place in (site / "runs", away):
+        place.mkdir(parents=True)
+    claimed = manifest(**dict.fromkeys(("index.html", "runs/base.html", "runs/gone.html"), "precious"))
+    (site / ".dyno-site").write_text(claimed)
+    for name in ("base.html", "gone.html", "index.html"):
+        (away / name).write_text("precious")
+    (away / ".dyno-site").write_text(claimed)
+    (site / link).rmdir() if link == "runs" else (site / link).unlink(missing_ok=True)
+    (site / link).symlink_to(away if link == "runs" else away / Path(link).name)
+    before = files(away)
+    ended = shell.dyno("site", base, "-o", site)
+    assert ended.status == 2 and is_one_line(ended.err), ended.err
+    assert files(away) == before and (site / link).is_symlink()
+
+
+def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, tmp_path: Path, shell: Shell) -> None:
+    other = altered(base, tmp_path / "other.json")
+    site = built(tmp_path, other)
+    # The user's own page, of the name that the next run's page would have.
+    (site / "runs" / "base.html").write_text("my own")
+    before = files(site)
+    ended = shell.dyno("site", base, "-o", site)
+    assert ended.status == 2 and is_one_line(ended.err) and "runs/base.html was not written by dyno site" in ended.err
+    assert files(site) == before
+    # A page that the user changed stays when its run is no longer there.
+    (site / "runs" / "base.html").unlink()
+    (site / "runs" / "other.html").write_text("changed by me")
+    built(tmp_path, base)
+    assert (site / "runs" / "other.html").read_text() == "changed by me"
+    # And so does one that somebody's manifest names, and did not write.
+    (site / "runs" / "kept.html").write_text("my own")
+    marker = site / ".dyno-site"
+    named = json.loads(marker.read_text())
+    named["files"]["runs/kept.html"] = []
+    marker.write_text(json.dumps(named))
+    built(tmp_path, base)
+    assert (site / "runs" / "kept.html").read_text() == "my own"
+
+
+def test_a_directory_named_like_an_unfinished_build_is_not_removed(base: Path, tmp_path: Path) -> None:
+    site = built(tmp_path, base)
+    own = site / ".dyno-site-new-mine"
+    own.mkdir()
+    (own / "letter.txt").write_text("dear")
+    assert files(built(tmp_path, base))[f"{own.name}/letter.txt"] == b"dear"
 
 
 def test_what_a_killed_build_left_is_no_hindrance(base: Path, tmp_path: Path, shell: Shell) -> None:

@@ -107,13 +107,18 @@ def test_a_rollback_journal_whose_removal_is_not_flushed_loses_exactly_the_last_
 def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
     able("lmdb")
     keep = shell.home / "stores"
+    own = keep / "careless-lmdb-power-cut-lost" / "letter.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("dear")
     (row,) = crashed(shell, "careless-lmdb", "--kills", "0", "--states", "60", "--keep", keep, status=1)
     assert row["verdict"] == "broken" and row["killed"] is None
     assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
     assert "store/data.mdb" in words(row)
-    # It is there to be opened by hand.
-    assert {Path(fault["directory"]) for fault in row["faults"]} == set(keep.iterdir())
-    assert all((place / "store" / "data.mdb").exists() for place in keep.iterdir())
+    # It is there to be opened by hand, and replaces nothing.
+    stores = set(keep.iterdir()) - {own.parent}
+    assert {Path(fault["directory"]) for fault in row["faults"]} == stores
+    assert all((place / "store" / "data.mdb").exists() for place in stores)
+    assert own.read_text() == "dear" and keep / f"{own.parent.name}-2" in stores
 
 
 # -- the process is killed -----------------------------------------------------------------------------------

@@ -226,6 +226,22 @@ def test_a_directory_gets_every_chart_that_the_run_has(shell: Shell) -> None:
     assert "nothing of what was chosen for any chart" in refused(shell, "r.json", "-e", "null", "-o", "charts/")
 
 
+def test_a_directory_keeps_files_that_are_no_charts_of_dyno(shell: Shell) -> None:
+    charts, own = shell.home / "own-charts", shell.home / "own.svg"
+    assert shell.dyno("plot", "r.json", "-o", "own-charts/").status == 0
+    assert shell.dyno("plot", "r.json", "-o", "own-charts/").status == 0, "its own charts are replaced"
+    before = (charts / "size.svg").read_bytes()
+    own.write_text("my own")
+    for change in (
+        lambda: (charts / "latency.svg").write_text("my own"),
+        lambda: (charts / "latency.svg").unlink() or (charts / "latency.svg").symlink_to(own),
+    ):
+        change()
+        assert "charts/latency.svg" in refused(shell, "r.json", "-e", "memory", "-o", "own-charts/")
+        assert (charts / "latency.svg").read_text() == own.read_text() == "my own"
+        assert (charts / "size.svg").read_bytes() == before, "nothing is written before all is checked"
+
+
 def test_a_picture_is_replaced(shell: Shell) -> None:
     (shell.home / "x.svg").write_text("old")
     assert svg(shell, "--chart", "size").tag.endswith("svg")

@@ -41,6 +41,16 @@ def check(path: str) -> None:
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 
 
+def check_own(path: str, head: bytes, what: str, hint: str) -> None:
+    """Raises UsageError for a file that Dyno did not make itself: one that does not begin with `head`. For names that
+    the user did not give: a link is not followed."""
+    if Path(path).is_symlink():
+        raise UsageError(f"{path} is a link, which is not followed: remove it, or {hint}")
+    if opening(path, len(head)) not in (None, head):
+        raise UsageError(f"{path} exists and is not {what}: move it away, or {hint}")
+    check(path)
+
+
 def writable(path: str) -> None:
     """The same for what is written while it comes in. Raises UsageError."""
     if is_output(path):

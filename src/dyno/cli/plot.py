@@ -16,6 +16,8 @@ from dyno.report.plot import Choice
 from dyno.report.trim import trim
 
 SCALE = 2.0
+OPENING = "<!-- A chart of dyno -->\n"
+"""First line of an SVG file: only files that have it are replaced where their names were not given."""
 NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
 
 
@@ -78,12 +80,21 @@ def command(
     if not into_directory:
         files.check(path)
     made = _drawings(run, choice, name, by, width)
+    paths = {drawing.file: str(Path(path) / f"{drawing.file}.svg") if into_directory else path for drawing in made}
+    if Path(path).is_dir():
+        for file in paths.values():
+            files.check_own(file, OPENING.encode(), "a chart of dyno", "name another directory with -o")
     # The run, of which a large one has no room beside what draws.
     trim()
     for drawing in made:
         picture = drawing.svg(given["dark"])
-        content = picture.encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
-        files.save(str(files.directory(path) / f"{drawing.file}.svg") if into_directory else path, content)
+        if into_directory:
+            files.directory(path)
+        if suffix == ".svg":
+            head = "" if files.is_output(path) else OPENING
+            files.save(paths[drawing.file], (head + picture).encode())
+        else:
+            files.save(paths[drawing.file], draw.png(picture, scale or SCALE))
 
 
 def _drawings(run: Path, choice: Choice, name: str | None, by: str | None, width: int | None) -> list[plot.Drawing]:

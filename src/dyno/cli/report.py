@@ -62,7 +62,7 @@ def command(
         raise UsageError("--open wants a file: leave -o - out")
     if url and files.is_output(page):
         raise UsageError("--url puts a picture beside the page: -o names a file")
-    _may_write(page, overwrite)
+    _may_write(page, path is not None, overwrite)
     _is_page(page)
     link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
@@ -89,6 +89,9 @@ def _is_page(page: str) -> None:
 
 def _may_draw(picture: str, page: str, link: card.Link, overwrite: bool) -> None:
     """Raises UsageError where another picture than the page's would be replaced."""
+    if Path(picture).is_symlink():
+        # Its name follows from the page's: nobody asked to write to what it leads to.
+        raise UsageError(f"{picture} is a link, which is not followed: remove it, or name another page with -o")
     named = f'/{link.file}"'.encode()
     if not overwrite and Path(picture).exists() and named not in (files.opening(page, HEAD) or b""):
         raise UsageError(
@@ -97,8 +100,11 @@ def _may_draw(picture: str, page: str, link: card.Link, overwrite: bool) -> None
     files.check(picture)
 
 
-def _may_write(page: str, overwrite: bool) -> None:
-    """Raises UsageError where something else than a report would be replaced."""
+def _may_write(page: str, named: bool, overwrite: bool) -> None:
+    """Raises UsageError where something else than a report would be replaced. `named`: whether the user named the
+    page; if not, a link is not followed."""
+    if not named and Path(page).is_symlink():
+        raise UsageError(f"{page} is a link: -o {page} replaces what it leads to, another name leaves it alone")
     if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
         raise UsageError(f"{page} exists and is no report: --overwrite replaces it, -o names another")
     files.check(page)

@@ -4,7 +4,9 @@ kind of fault told once, by the smallest that was found.
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -299,8 +301,7 @@ def _fault(
     kept: Path | None = None
     if asked.keep is not None:
         name = row.claim.engine.replace(":", "-").replace("/", "-")
-        kept = asked.keep / f"{name}-{row.claim.tier.value}-{way}-{outcome}"
-        shutil.rmtree(kept, ignore_errors=True)
+        kept = _free(asked.keep / f"{name}-{row.claim.tier.value}-{way}-{outcome}")
         with suppress(shutil.Error):
             # What can't be copied is a socket.
             shutil.copytree(home, kept, symlinks=True)
@@ -314,6 +315,12 @@ def _fault(
         "witness": [harmless(line, keep="") for line in words],
         "directory": None if kept is None else str(kept),
     }
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first of path-2, path-3, ... that does not exist."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _conclude(row: Row, asked: Asked) -> None:
