@@ -60,6 +60,17 @@ FAULTS = (
         rand_key=VALID,
         scan=rf"void: scan from record \d+(: got {RECORD}, expected {RECORD}|, number of records: .*)",
     ),
+    expected(
+        "hoarder",
+        "ok",
+        update=VALID,
+        delete=r"void: after delete, index rev_name has an entry of no record: b'.*",
+    ),
+    expected(
+        "hoarder:early=yes",
+        "wrong",
+        delete=r"void: conformance, delete: entries of rev_name after deleting: .*",
+    ),
     # One that lies from the start does not get past the conformance checks, and is not tried again.
     expected(
         "liar-missing:early=yes+every=1",
@@ -131,7 +142,7 @@ def test_a_fault_is_told_and_harms_nobody_else(shell: Shell, fault: Fault) -> No
         for engine in ("memory", *floors):
             assert cells[engine, phase]["valid"], cells[engine, phase]["why"]
             assert not {"attempts", "errors"} & codes(cells[engine, phase])
-        bulk = phase.startswith("insert-") or phase == "update"
+        bulk = phase.startswith("insert-") or phase in ("update", "delete")
         assert cells["memory", phase]["operations"] == 1 if bulk else cells["memory", phase]["operations"] > 0
 
     engine = fault.engine.partition(":")[0]

@@ -966,3 +966,24 @@ def test_an_error_in_a_mix_that_inserts_or_modifies_voids_nothing(mix: str, tmp_
         tally = measured(whole, phase, Flaky(port, 1))
     assert (tally.errors, tally.void) == (1, None)
     assert whole.verify(phase) > 0
+
+
+def test_the_check_after_a_phase_makes_the_text_of_each_record_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a few large records it took minutes: each was made again for a hundred draws, by key and by each index."""
+    phase, made = BY_NAME["update"], Counter[int]()
+    whole = workload(tmp_path, records=8)
+    whole.prepare(phase)
+    run_phase(whole, phase, 1, "threads", ONCE)
+    record = Dataset.record
+
+    def counted(dataset: Dataset, number: int, version: int = 0) -> Record:
+        made[number] += 1
+        return record(dataset, number, version)
+
+    monkeypatch.setattr(Dataset, "record", counted)
+    # The walk, the sample by key and by two indexes, and the entries of these.
+    assert whole.verify(phase) == 8 + 8 + 2 * 8 + 2 * 8
+    assert made and max(made.values()) == 1
+    whole.close()

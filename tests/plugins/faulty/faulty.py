@@ -244,6 +244,14 @@ class Raising(Reads):
         raise OSError("the disk is on strike")
 
 
+class Hoarding(Keys):
+    """Keeps the index entries of records that are deleted. Records' keys begin with 'r'."""
+
+    def _commit(self, pending: Pending) -> None:
+        armed = self._engine.armed
+        super()._commit({k: v for k, v in pending.items() if v is not None or k.startswith(b"r") or not armed})
+
+
 class Refusing(Store):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         raise Refused("this engine does not feel like it")
@@ -323,6 +331,10 @@ LIAR_MISSING = declare("liar-missing", "some gets return nothing", Missing, ever
 LIAR_SURPLUS = declare("liar-surplus", "some scans return a record twice", Surplus, every=5)
 CRASHER = declare("crasher", "segfaults in a get", Crashing, after=1000)
 CRASH_ONCE = declare("crash-once", "segfaults in a get, the first time", CrashingOnce, after=100)
+HOARDER = replace(
+    declare("hoarder", "keeps the index entries of deleted records"),
+    ports={"ordered-kv": PortSpec(partial(Hoarding, Reads))},
+)
 EXITER = declare(
     "exiter",
     "ends its process in a get",

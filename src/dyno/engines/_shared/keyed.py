@@ -71,6 +71,14 @@ class KeyedReader(Reader):
 
         return scan
 
+    def entries(self, index: str) -> Iterator[bytes]:
+        start = b"-"
+        while members := self._execute(
+            b"ZRANGE", _index(self._prefix, index), start, b"+", b"BYLEX", b"LIMIT", 0, BATCH
+        ):
+            yield from members
+            start = b"(" + members[-1]
+
 
 class KeyedRecords:
     """See `dyno.suites.records.port.Records`."""

@@ -81,7 +81,9 @@ class Look:
                 f"after {self._phase}: container {surplus[0]} of client {client} is there, and nobody wrote it"
             )
         rng = np.random.default_rng([work.seed, 4, client])
-        some = sure if len(sure) <= MOST_READ else [sure[0], sure[-1], *rng.choice(sure, MOST_READ - 2).tolist()]
+        some = sure
+        if len(sure) > MOST_READ:
+            some = [sure[0], sure[-1], *rng.choice(sure[1:-1], MOST_READ - 2, replace=False).tolist()]
         compared = 0
         for key in some:
             if self._phase == "blob-write":

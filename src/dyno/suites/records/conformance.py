@@ -8,13 +8,14 @@ on an engine.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from dyno.answers import difference, same
 from dyno.model import Tier, Wrong
-from dyno.suites.records.port import INDEXES, Record, Records
+from dyno.suites.records.keys import packed
+from dyno.suites.records.port import INDEXES, Record, Records, entries
 
 Opened = Callable[[str, bool], AbstractContextManager[Records]]
 Check = Callable[[Opened, Tier], None]
@@ -31,6 +32,17 @@ def key(name: str) -> tuple[str, str]:
 def expect(got: Any, wanted: Any, what: str) -> None:
     if not same(got, wanted):
         raise Wrong(f"{what}: {difference(got, wanted)}")
+
+
+def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
+    """An index that is kept beside the records has one entry for each record and no others."""
+    records = [record(name) for name in names]
+    with port.reading() as reader:
+        for index, function in INDEXES.items():
+            found = entries(reader, index)
+            if found is not None:
+                wanted = sorted(packed(b"", (function(one), one["name"], one["location"])) for one in records)
+                expect(list(found), wanted, f"entries of {index} {what}")
 
 
 def absence(opened: Opened, tier: Tier) -> None:
@@ -94,6 +106,7 @@ def overwrite(opened: Opened, tier: Tier) -> None:
             expect(reader.get(key("a")), record("a", "4"), "get after overwriting")
             expect(reader.finder("rev_location")("A"), record("a", "4"), "find after overwriting")
             expect(reader.scanner(9)(key("a")), [record("a", "4"), record("b", "1")], "scan after overwriting")
+        expect_entries(port, "ab", "after overwriting")
 
 
 def delete(opened: Opened, tier: Tier) -> None:
@@ -109,6 +122,7 @@ def delete(opened: Opened, tier: Tier) -> None:
         for index, function in INDEXES.items():
             expect(port.reader().finder(index)(function(record("b"))), None, f"find by {index} after deleting")
         expect(port.reader().scanner(9)(key("a")), [record("a"), record("c")], "scan after deleting")
+        expect_entries(port, "ac", "after deleting")
         expect(port.replace([record("b", "new")]), [None], "old value of a deleted record")
         expect(port.reader().finder("rev_name")("b"), record("b", "new"), "find after inserting again")
 
@@ -135,6 +149,7 @@ def atomicity(opened: Opened, tier: Tier) -> None:
             else:
                 raise Wrong("a transaction whose input raised did not raise")
             expect(port.reader().scanner(9)(("", "")), [record("old", "1")], "scan after a failed transaction")
+            expect_entries(port, ["old"], "after a failed transaction")
 
 
 def noindices(opened: Opened, tier: Tier) -> None:
@@ -157,6 +172,7 @@ def persistence(opened: Opened, tier: Tier) -> None:
         expect(len(port.reader().scanner(200)(("", ""))), 99, "records after opening again")
         expect(port.reader().get(key("n050")), None, "a deleted record after opening again")
         expect(port.reader().finder("rev_name")("990n"), record("n099"), "find after opening again")
+        expect_entries(port, (f"n{i:03}" for i in range(100) if i != 50), "after opening again")
 
 
 def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
@@ -171,6 +187,7 @@ def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
             _step(port, truth, kind, some, str(step))
         wanted = [truth[k] for k in sorted(truth)]
         expect(port.reader().scanner(100)(("", "")), wanted, "everything after random operations")
+        expect_entries(port, (name for name, _ in truth), "after random operations")
 
 
 def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:

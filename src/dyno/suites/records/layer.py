@@ -49,6 +49,13 @@ def _scan(stretch: Callable[[bytes, int], list[Entry]], decode: Decode, count: i
     return [decode(value) for _, value in entries]
 
 
+def _entries(kv: KVReader, letter: bytes) -> Iterator[bytes]:
+    for key, _ in kv.seek(letter):
+        if not key.startswith(letter):
+            return
+        yield key[len(letter) :]
+
+
 class LayeredReader:
     """Decoded records out of a key-value reader."""
 
@@ -65,6 +72,9 @@ class LayeredReader:
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
         return partial(_scan, self._kv.stretch, self._decode, count)
+
+    def entries(self, index: str) -> Iterator[bytes]:
+        return _entries(self._kv, _LETTER[index])
 
 
 class SingleReader:
@@ -98,6 +108,10 @@ class SingleReader:
                 return _scan(kv.stretch, decode, count, key)
 
         return scan
+
+    def entries(self, index: str) -> Iterator[bytes]:
+        with self._single() as kv:
+            yield from _entries(kv, _LETTER[index])
 
 
 class LayeredRecords:

@@ -6,7 +6,7 @@ each record, its name reversed and its location reversed. No engine and no measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -46,6 +46,17 @@ class Reader(Protocol):
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
         """A callable that returns up to `count` records from a key on (it included), in key order."""
+
+    def entries(self, index: str) -> Iterator[bytes] | None:
+        """The entries of an index that is kept beside the records, in the order of their bytes: each the indexed
+        value, the name and the location, packed. None where the database keeps the index itself. Never timed."""
+        return None
+
+
+def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
+    """`Reader.entries`; None also for a reader that doesn't have it, as it need not inherit from `Reader`."""
+    method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
+    return None if method is None else method(index)
 
 
 class Records(Protocol):
