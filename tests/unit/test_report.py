@@ -237,23 +237,6 @@ def test_every_remark_is_explained_below(run: Run) -> None:
         assert re.search(rf"^  {re.escape(code)}\b", legend, re.MULTILINE), code
 
 
-@pytest.mark.parametrize("loop", ["closed", "open", "served"])
-@pytest.mark.parametrize("width", [80, 100, 140])
-def test_a_narrow_terminal_gets_whole_figures_on_lines_that_fit(run: Run, width: int, loop: str) -> None:
-    run = run if loop == "closed" else open_loop(run)
-    run = using(run, **SERVED) if loop == "served" else run
-    wide = {(t.phase, t.tier): t for t in tables(printed(run, 2 * WIDE))}
-    found = re.findall(r"^(\S+)  tier (\w+): .*\n(engine .*)\n((?:\S.*\n| .*\n)+)", printed(run, width), re.MULTILINE)
-    assert len(found) == len(wide)
-    for phase, tier, head, lines in found:
-        assert len(head) <= width
-        assert all(len(line) <= width for line in lines.splitlines())
-        table = wide[phase, tier]
-        narrow = Table(phase, tier, head, [line for line in lines.splitlines() if line[0] != " "])
-        assert narrow.names() == table.names()
-        assert narrow.under(narrow.unit) == table.under(table.unit)
-
-
 def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
     assert "resp" not in printed(run)
     for table in tables(printed(open_loop(run))):
@@ -336,27 +319,6 @@ def test_a_row_without_a_number_has_no_cpu_time(run: Run) -> None:
         if (table.phase, table.tier) == ("rand-key", "process"):
             (line,) = (line for line in table.lines if line.startswith("sqlite"))
             assert "µs" not in line and "ms" not in line
-
-
-@pytest.mark.parametrize("server", [{}, SERVED], ids=["alone", "with servers"])
-def test_a_terminal_of_usual_width_has_room_for_cpu_time_and_remarks(
-    run: Run, server: Mapping[str, int | None]
-) -> None:
-    shown = tables(printed(using(run, **server), 120))
-    for table in shown:
-        for name in ("client", "server") if server else ("cpu",):
-            assert table.column(name)[1] == shown[0].column(name)[1]
-        longest = max(len(", ".join(row.remarks())) for group in groups(run) for row in group.rows)
-        assert 120 - table.column("remarks")[0] >= min(18, longest)
-
-
-def test_a_column_of_cpu_time_that_has_no_room_is_not_explained(run: Run) -> None:
-    for server in ({}, SERVED):
-        narrow = printed(using(run, **server), 50)
-        heads = [line.split() for line in narrow.splitlines() if line.startswith("engine ")]
-        assert len(heads) == len(groups(run))
-        assert not {"cpu", "client", "server"} & {word for head in heads for word in head}
-        assert CPU not in narrow and "  client, server: CPU time" not in narrow
 
 
 def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:

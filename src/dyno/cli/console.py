@@ -6,8 +6,8 @@ import sys
 
 from rich.console import Console
 
-# Wide enough for the widest table: what is read from a file or a pipe should not be folded.
-PIPE_WIDTH = 200
+# A pipe or a file has no width: a row stays one line, which grep and awk can read.
+PIPE_WIDTH = 1_000_000
 # What a terminal has that does not tell, and the narrowest for which anything is made: it folds lines itself.
 USUAL_WIDTH, LEAST_WIDTH = 80, 40
 

@@ -38,7 +38,7 @@ def render(runs: Sequence[Run], console: Console) -> None:
     beside = any(line.beside for line in lines)
     heads = ["from", "to", *(["of"] if beside else []), *parts, "total p50", "p99", "trials"]
     words = 3 if beside else 2
-    columns = [grid.Column(head, left=at < words) for at, head in enumerate(heads)]
+    columns = [grid.Column(head, left=at < words, key=at < words) for at, head in enumerate(heads)]
     grid.render(columns, [_cells(line, parts, beside) for line in lines], console)
     console.print(Text("medians of single operations, over all trials", "dim"))
     _matrix(lines, console)

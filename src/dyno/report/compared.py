@@ -46,6 +46,8 @@ class Section:
     rows: Sequence[Sequence[str]]
     left: Sequence[str] = ("engine", "parameters", "verdict", "")
     """Columns of words."""
+    keys: Sequence[str] = ("engine", "parameters")
+    """Columns that name a row; where a table is too wide they are repeated."""
 
 
 def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
@@ -91,7 +93,7 @@ def changed(before: Run, after: Run, differences: Sequence[Difference]) -> Secti
     rows = [(d.where, d.what, _shown(d.before), _shown(d.after)) for d in differences]
     remark = f"from {_named(before)} to {_named(after)}{'' if rows else ': nothing that is recorded'}"
     heads = ("where", "what", "before", "after")
-    return Section("What differs", remark, heads, rows, left=heads)
+    return Section("What differs", remark, heads, rows, left=heads, keys=heads[:2])
 
 
 def _named(run: Run) -> str:

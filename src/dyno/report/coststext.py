@@ -21,7 +21,7 @@ def render(run: Run, found: Sequence[Cost], prices: Prices, console: Console) ->
     changing = varying(run)
     console.print()
     console.print(Text(f"Cost by {prices.file}", "bold"))
-    columns = [grid.Column(head, head in LEFT, folds=head in LEFT) for head in HEADS]
+    columns = [grid.Column(head, head in LEFT, folds=head in LEFT, key=head in LEFT) for head in HEADS]
     grid.render(columns, [_cells(cost, changing, prices.currency) for cost in found], console)
     kept = "what the store held" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
     told = (

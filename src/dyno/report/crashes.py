@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.report.evidence import outcomes, word
 from dyno.report.marked import bullets, plain
 from dyno.report.marked import table as markdown_table
 
 Row = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "declared", "traced", "killed", "cut", "recovery", "birth", "device", "verdict")
+KEYS = ("engine", "tier")
 OPTIONAL = "device"
 """A column that is left out where no row has it."""
 STYLES = {
@@ -41,15 +41,14 @@ LEGEND = (
 
 
 def render(rows: Sequence[Row], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    columns = _columns(rows)
-    for name in columns:
-        table.add_column(name, style="bold" if name == "engine" else "")
-    for row in rows:
-        cells = _cells(row)
-        verdict = Text(cells["verdict"], STYLES.get(row["verdict"], ""))
-        table.add_row(*(Text(cells[name]) for name in columns[:-1]), verdict)
-    console.print(table)
+    names = _columns(rows)
+    columns = [
+        grid.Column(name, left=True, folds=True, style="bold" if name == "engine" else "", key=name in KEYS)
+        for name in names
+    ]
+    cells = [_cells(row) for row in rows]
+    styles = {texts["verdict"]: STYLES.get(row["verdict"], "") for row, texts in zip(rows, cells, strict=True)}
+    grid.render(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
     for line in _witnesses(rows):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(LEGEND, "dim"))

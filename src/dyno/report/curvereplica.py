@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Curves, PublishedCurve
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.report.sweeps import number
 from dyno.results import Run
 from dyno.stats.metric import estimated, metric
@@ -30,16 +29,11 @@ def render(curves: Curves, run: Run, console: Console) -> None:
     console.print(Text(f"\npublished │ ours, {by.title}, in {curves.unit}", "dim"))
     for phase in dict.fromkeys(row.phase for row in curves.rows):
         columns = [row for row in curves.rows if row.phase == phase]
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column(curves.parameter, justify="right", no_wrap=True)
-        for column in columns:
-            table.add_column(column.published_as, justify="right", no_wrap=True)
-        for at, value in enumerate(curves.at):
-            cells = [_cell(column, at, value, ours, curves) for column in columns]
-            if any(cells):
-                table.add_row(number(value), *cells)
+        cells = [[_cell(column, at, value, ours, curves) for column in columns] for at, value in enumerate(curves.at)]
+        rows = [(number(value), *row) for value, row in zip(curves.at, cells, strict=True) if any(row)]
         console.print(Text(f"\n{phase}", "bold"))
-        console.print(table)
+        heads = [curves.parameter, *(column.published_as for column in columns)]
+        grid.render([grid.Column(head) for head in heads], rows, console)
 
 
 def _cell(column: PublishedCurve, at: int, value: float, ours: Mapping[Row, CellSummary], curves: Curves) -> str:

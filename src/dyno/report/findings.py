@@ -8,12 +8,11 @@ from itertools import groupby
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment
 from dyno.published.findings import ABOUT, FAILS, LESS, MORE, Claim
-from dyno.report import places, units, words
+from dyno.report import grid, places, units, words
 from dyno.report.limits import listed
 from dyno.report.table import varying
 from dyno.results import Run
@@ -43,7 +42,7 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
         for line in _said(each, names):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT), expand=False))
         if each.checks:
-            console.print(Padding(_table(each, run, names), (0, 0, 0, INDENT), expand=False))
+            _table(each, run, names, console)
     console.print()
     console.print(Text(LEGEND, "dim"))
 
@@ -72,10 +71,7 @@ def _said(found: Found, names: Names) -> Iterator[str]:
         yield f"of {len(found.checks)} ratios: {', '.join(told)}"
 
 
-def _table(found: Found, run: Run, names: Names) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for _ in range(6):
-        table.add_column()
+def _table(found: Found, run: Run, names: Names, console: Console) -> None:
     changing = _changing(run)
 
     def key(check: Check) -> tuple[object, ...]:
@@ -85,9 +81,11 @@ def _table(found: Found, run: Run, names: Names) -> Table:
         told = check.kind, check.why or "", _tiers(check)
         return found.finding.claims.index(check.claim), check.phase, check.other, *others, *told
 
-    for _, group in groupby(sorted(found.checks, key=key), key):
-        table.add_row(*_row(list(group), changing, names))
-    return table
+    rows = [_row(list(group), changing, names) for _, group in groupby(sorted(found.checks, key=key), key)]
+    # Phase, claim, parameters, verdict, figures, tiers.
+    columns = [grid.Column("", left=True, folds=True, key=at < 2) for at in range(6)]
+    marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in found.checks}
+    grid.render(columns, rows, console, marks=marks, indent=INDENT)
 
 
 def _changing(run: Run) -> list[str]:
@@ -96,16 +94,21 @@ def _changing(run: Run) -> list[str]:
     return sorted(counts, key=lambda name: counts[name])
 
 
-def _row(checks: list[Check], changing: list[str], names: Names) -> list[Text]:
+def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
     first = checks[0]
     params = {
         name: tuple(dict.fromkeys(check.cell.params[name] for check in checks if check.cell is not None))
         for name in changing
         if first.cell is not None and name not in first.claim.of_params
     }
-    texts = [first.phase, _claimed(first, names), units.params(params)]
-    doubt = Text(_tiers(first), "yellow" if first.across else "dim")
-    return [*map(Text, texts), Text(first.kind, STYLES[first.kind]), Text(_figures(checks)), doubt]
+    return [
+        first.phase,
+        _claimed(first, names),
+        units.params(params),
+        first.kind,
+        _figures(checks),
+        _tiers(first),
+    ]
 
 
 def _tiers(check: Check) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth, Predicted
 
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
@@ -35,26 +34,22 @@ def render(
     for phase in dict.fromkeys(each.phase for each in found):
         console.print()
         console.print(Text(f"{phase}: how its time grows with {parameter}", "bold"))
-        console.print(_table([each for each in found if each.phase == phase], parameter, to))
+        _table([each for each in found if each.phase == phase], parameter, to, console)
     if legend:
         console.print()
         console.print(Text(LEGEND, "dim"), soft_wrap=True)
 
 
-def _table(found: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("engine", no_wrap=True)
+def _table(found: Sequence[Growth], parameter: str, to: Mapping[float, str], console: Console) -> None:
     held = sorted({each.value for growth in found for each in growth.held_out})
     heads = [parameter, "measured", f"as {parameter} to the", LEVEL]
     for value in held:
         heads += [f"{value:g} held out", f"predicted {LEVEL}", ""]
     for name in to.values():
         heads += [f"{name}, extrapolated", LEVEL]
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    for growth in found:
-        table.add_row(growth.cell.label, *_cells(growth, held, to))
-    return table
+    columns = [grid.Column("engine", left=True), *map(grid.Column, heads)]
+    rows = [[growth.cell.label, *_cells(growth, held, to)] for growth in found]
+    grid.render(columns, [[*row, *[""] * (len(columns) - len(row))] for row in rows], console)
 
 
 def _cells(growth: Growth, held: Sequence[float], to: Mapping[float, str]) -> Iterator[str]:

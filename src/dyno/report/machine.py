@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 
 _STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
@@ -20,13 +19,9 @@ _STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
     """Prints the facts (as `dyno.host.facts.facts` gives them), the findings, and the verdict in one line."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for name, words in _rows(facts):
-        shown = ", ".join(word for word in words if word)
-        table.add_row(name, Text(shown or "unknown", style="" if shown else "dim"))
-    console.print(table)
+    rows = [(name, ", ".join(filter(None, words)) or "unknown") for name, words in _rows(facts)]
+    columns = [grid.Column("", left=True, style="bold"), grid.Column("", left=True, folds=True)]
+    grid.render(columns, rows, console, marks={"unknown": "dim"})
     console.print()
     for finding in findings:
         line = Text(f"{finding.severity:<6}", style=_STYLE[finding.severity]).append(finding.text, style="none")

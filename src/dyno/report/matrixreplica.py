@@ -4,34 +4,29 @@ the two is drawn."""
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Matrix
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats.summary import summarize
 
 
 def render(matrix: Matrix, run: Run, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for at, head in enumerate(("", *matrix.heads)):
-        table.add_column(head, justify="right" if at else "left", no_wrap=True)
-    for line in matrix.lines:
-        table.add_row(*line)
     console.print()
     console.print(Text(f"{matrix.title}, published", "bold"))
-    console.print(table)
+    grid.render(
+        [grid.Column(head, left=not at) for at, head in enumerate(("", *matrix.heads))], matrix.lines, console
+    )
     console.print()
     console.print(Text(f"{matrix.title}, here: {matrix.part} of {matrix.phase}", "bold"))
     changing = varying(run)
-    ours = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in ("engine", "parameters", "p50", "p99"):
-        ours.add_column(head, justify="right" if head.startswith("p9") or head == "p50" else "left", no_wrap=True)
+    rows = []
     for row in summarize(run):
         if row.phase == matrix.phase and row.valid and not row.cell.floor:
             told = row.latency_by_part_ns.get(matrix.part) or {}
             params = units.params({name: row.cell.params[name] for name in changing})
-            ours.add_row(row.cell.asked, params, *(units.duration(told.get(name)) for name in ("p50", "p99")))
-    console.print(ours)
+            rows.append((row.cell.asked, params, *(units.duration(told.get(name)) for name in ("p50", "p99"))))
+    keys = [grid.Column(head, left=True, key=True) for head in ("engine", "parameters")]
+    grid.render([*keys, grid.Column("p50"), grid.Column("p99")], rows, console)

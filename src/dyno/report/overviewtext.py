@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from dyno.report import grid, places, units
-from dyno.report.grid import GAP
 from dyno.report.overview import Figure, Line, Overview, overviews, rankings
 from dyno.report.table import groups
 from dyno.results import Run
@@ -59,8 +58,7 @@ def _alike(views: Sequence[Overview]) -> Iterator[list[Overview]]:
 
 
 def _table(views: Sequence[Overview], names: dict[str, str], told: bool, console: Console) -> set[str]:
-    """Prints it, in as many parts as the width wants; returns the marks that are in it. `told`: whether there are
-    blocks enough to say who leads."""
+    """Prints it and returns the marks that are in it. `told`: whether there are blocks enough to say who leads."""
     heads = [_called(line, names) for line in views[0].lines]
     units_ = [line.unit for line in views[0].lines]
     params = any(view.params for view in views)
@@ -71,15 +69,9 @@ def _table(views: Sequence[Overview], names: dict[str, str], told: bool, console
             figures = [line.figures[at] for line in view.lines]
             rows.append([engine, units.params(view.params)][: len(first)] + [_text(each, told) for each in figures])
             leading += [_text(each, told) for each in figures if told and each is not None and each.standing]
-    widths = [
-        max(map(len, column)) for column in zip([*first, *heads], [""] * len(first) + units_, *rows, strict=True)
-    ]
-    for part in _parts(widths, len(first), console.width):
-        chosen = [*range(len(first)), *part]
-        columns = [grid.Column(([*first, *heads])[at], left=at < len(first)) for at in chosen]
-        below = [(["", "", *units_] if params else ["", *units_])[at] for at in chosen]
-        lines = [below, *([row[at] for at in chosen] for row in rows)]
-        grid.render(columns, lines, console, ["dim", *[""] * len(rows)], dict.fromkeys(leading, BEST))
+    columns = [grid.Column(name, left=True, key=True) for name in first] + [grid.Column(head) for head in heads]
+    below = [*[""] * len(first), *units_]
+    grid.render(columns, [below, *rows], console, ["dim", *[""] * len(rows)], dict.fromkeys(leading, BEST))
     every = [figure for view in views for line in view.lines for figure in line.figures if figure is not None]
     return {mark for mark in MEANING if any(mark in _marks(figure, told) for figure in every)}
 
@@ -98,17 +90,3 @@ def _text(figure: Figure | None, told: bool) -> str:
 
 def _marks(figure: Figure, told: bool) -> str:
     return (DOUBTED if figure.valid and figure.doubts else "") + (LEADS if told and figure.standing else "")
-
-
-def _parts(widths: Sequence[int], first: int, room: int) -> list[list[int]]:
-    """The columns of each part of a table that is as wide as there is room for, the names in each."""
-    free = room - sum(widths[:first]) - GAP * first
-    parts: list[list[int]] = [[]]
-    used = 0
-    for at in range(first, len(widths)):
-        if parts[-1] and used + widths[at] + GAP > free:
-            parts.append([])
-            used = 0
-        parts[-1].append(at)
-        used += widths[at] + GAP
-    return parts

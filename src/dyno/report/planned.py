@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.measured import Cell
+from dyno.report import grid
 
 
 def told(trials: int, blocks: int, phases: int, seconds: float) -> str:
@@ -39,14 +38,16 @@ def render(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: s
     console.print(Text(f"{suite}: {' '.join(f'{name}={value}' for name, value in alike.items())}"))
     console.print(Text(f"phases: {', '.join(phases)}"))
     console.print()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("engine", "tier", *varying):
-        table.add_column(name)
-    for cell in cells:
-        floor = " (floor)" if cell.floor else ""
-        words = f"{cell.asked}{floor}", cell.tier_name or "", *(str(cell.params[name]) for name in varying)
-        table.add_row(*map(Text, words))
-    console.print(table)
+    rows = [
+        (
+            f"{cell.asked}{' (floor)' if cell.floor else ''}",
+            cell.tier_name or "",
+            *(str(cell.params[name]) for name in varying),
+        )
+        for cell in cells
+    ]
+    grid.render([grid.Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
+    console.print()
     console.print(Text(sentence), soft_wrap=True)
 
 

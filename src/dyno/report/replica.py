@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.published import Experiment, PublishedRow
 from dyno.report import (
     curvereplica,
     findings,
+    grid,
     growth,
     matrixreplica,
     partsreplica,
@@ -35,12 +35,8 @@ MEANS = (
 
 def listing(experiments: Iterable[Experiment], console: Console) -> None:
     """Name and source of each."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("experiment", style="bold", no_wrap=True)
-    table.add_column("published")
-    for experiment in experiments:
-        table.add_row(experiment.name, experiment.citation)
-    console.print(table)
+    columns = [grid.Column("experiment", left=True, style="bold"), grid.Column("published", left=True, folds=True)]
+    grid.render(columns, [(experiment.name, experiment.citation) for experiment in experiments], console)
 
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
@@ -79,30 +75,29 @@ def _rows(experiment: Experiment, run: Run, console: Console) -> None:
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
     smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    # Where there is little room names are broken, and no figure is.
-    table.add_column("published", overflow="fold")
-    table.add_column("mode", no_wrap=True)
-    for head in ("items", "time", "per second"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("│ ours", overflow="fold")
-    for head in ("items", *(["mean"] if means else []), "time", "per second", "[95 %]"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("remarks", style="yellow")
+    columns = [
+        grid.Column("published", left=True, folds=True, key=True),
+        grid.Column("mode", left=True, key=True),
+        *map(grid.Column, ("items", "time", "per second")),
+        grid.Column("│ ours", left=True, folds=True),
+        *map(grid.Column, ("items", *(["mean"] if means else []), "time", "per second", "[95 %]")),
+        grid.Column("remarks", left=True, folds=True, style="yellow"),
+    ]
+    lines = list[list[str]]()
     previous = None
     for row in experiment.rows:
         if previous not in (None, row.engine):
-            table.add_row("", "", "", "", "", "│")
+            lines.append([*[""] * 5, "│", *[""] * (len(columns) - 6)])
         previous = row.engine
         found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
         curve = curves.get((row.engine, row.phase))
         if found is None and row.at is not None and curve is not None:
-            table.add_row(*_published(row), *_extrapolated(row.at, curve, means))
+            lines.append([*_published(row), *_extrapolated(row.at, curve, means)])
             continue
         remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
-        table.add_row(*_published(row), *_ours(row, found, means), remarks)
+        lines.append([*_published(row), *_ours(row, found, means), remarks])
     console.print()
-    console.print(table)
+    grid.render(columns, lines, console)
     if means:
         console.print()
         console.print(Text(MEANS, "dim"))

@@ -29,10 +29,8 @@ def render(sections: Sequence[Section], console: Console) -> None:
 
 
 def _table(section: Section, widths: dict[str, int], console: Console) -> None:
-    # Words may be folded, figures not.
-    words_only = set(section.heads) <= set(section.left)
     columns = [
-        grid.Column(name, name in section.left, 0 if words_only else widths[name], folds=True)
+        grid.Column(name, name in section.left, widths[name], folds=name in section.left, key=name in section.keys)
         for name in section.heads
     ]
     grid.render(columns, section.rows, console, marks=STYLES)

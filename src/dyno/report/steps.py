@@ -25,7 +25,7 @@ def sections(found: Sequence[Step]) -> list[Section]:
         heads = ("row", "before", "after", "ratio", f"[{words.LEVEL}]", "verdict")
         at = steps[0].at
         title = f"{at.path}  {str(at.header.get('created') or '')[:16].replace('T', ' ')}".strip()
-        made.append(Section(title, "changed here", heads, rows, left=("row", "verdict")))
+        made.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
         for before in {str(step.before.path): step.before for step in steps}.values():
             made += _beside(before, at)
     return made
@@ -53,4 +53,4 @@ def _beside(before: Run, at: Run) -> list[Section]:
     told = [d for d in differences(before, at) if d.where != "plan"]
     rows = [(d.where, d.what, str(d.before), str(d.after)) for d in told[:MOST]]
     heads = ("where", "what", "before", "after")
-    return [Section("What differs", f"from {before.path}", heads, rows, left=heads)] if rows else []
+    return [Section("What differs", f"from {before.path}", heads, rows, left=heads, keys=heads[:2])] if rows else []

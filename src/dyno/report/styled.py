@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dyno.measured import Cell
 from dyno.published import Experiment, Style
 from dyno.published.findings import Contender
-from dyno.report import places, units
+from dyno.report import grid, places, units
 from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats import style as styles
@@ -26,27 +25,26 @@ def render(experiment: Experiment, style: Style, run: Run, console: Console) -> 
     names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
     contenders = {each.engine: each for each in experiment.contenders}
     rows = sorted(_rows(run, contenders), key=lambda row: _place(row, names, run, list(contenders)))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("phase", *names):
-        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    table.add_column("measured here", no_wrap=True)
-    table.add_column("published as", no_wrap=True)
-    for head in (f"best of {style.runs} means", "median", "[95 %]", "per second", "[95 %]"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("remarks", style="yellow")
+    columns = [
+        *(grid.Column(name, left=name == "phase", key=True) for name in ("phase", *names)),
+        *(grid.Column(name, left=True, key=True) for name in ("measured here", "published as")),
+        *map(grid.Column, (f"best of {style.runs} means", "median", "[95 %]", "per second", "[95 %]")),
+        grid.Column("remarks", left=True, folds=True, style="yellow"),
+    ]
+    lines = list[list[str]]()
     previous = None
     for row in rows:
         part = row.phase, *(row.cell.params[name] for name in names[:-1])
         if previous not in (None, part):
-            table.add_row()
+            lines.append([""] * len(columns))
         previous = part
         values = (units.count(v) if isinstance(v, int) else str(v) for v in map(row.cell.params.get, names))
         remarks = ", ".join(doubt.short for doubt in doubts(row, run))
         contender = contenders[row.cell.asked]
         names_of = contender.stand_in or contender.name, contender.published_as
-        table.add_row(row.phase, *values, *names_of, *_figures(row, style), remarks)
+        lines.append([row.phase, *values, *names_of, *_figures(row, style), remarks])
     console.print()
-    console.print(table)
+    grid.render(columns, lines, console)
     console.print()
     for line in _legend(rows, style, contenders):
         console.print(Text(line, "dim"), soft_wrap=True)

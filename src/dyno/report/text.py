@@ -24,7 +24,6 @@ from dyno.report import (
     words,
 )
 from dyno.report.evidence import evidence
-from dyno.report.grid import GAP
 from dyno.report.table import (
     Group,
     Row,
@@ -65,9 +64,8 @@ COLUMNS = (
     "remarks",
 )
 LEFT = ("engine", "parameters", "bar", "remarks")
-# What a narrow terminal goes without, first to last; the JSON has it all.
-DISPENSABLE = ("bar", "time", "counted", "on disk", "p50", "resp p50", "p99", "cpu", "client", "server")
-REMARKS_MIN = 18
+FOLDED = ("parameters", "remarks")
+KEYS = ("engine", "parameters")
 BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with intervals, latencies and the floor"
 
 
@@ -99,7 +97,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     changing = varying(run)
     apart = served(found)
     rows = [[_cells(row, group, changing, apart) for row in group.rows] for group in found]
-    widths = _widths([cells for group in rows for cells in group], console.width)
+    widths = _widths([cells for group in rows for cells in group])
     _header(run, console)
     for group, cells in zip(found, rows, strict=True):
         console.print()
@@ -171,18 +169,13 @@ def _bar(value: float, best: float | None) -> str:
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
-def _widths(rows: list[dict[str, str]], room: int) -> dict[str, int]:
-    """One width for a column in all tables, so that they line up; without columns that are always empty, and
-    without what `room` has no place for."""
+def _widths(rows: list[dict[str, str]]) -> dict[str, int]:
+    """One width for a column in all tables, so that they line up; without columns that are always empty."""
     widths = {}
     for column in COLUMNS:
         longest = max((len(cells.get(column, "")) for cells in rows), default=0)
         if longest:
             widths[column] = max(longest, len(_heading(column, "key")))
-    for column in DISPENSABLE:
-        if sum(min(w, REMARKS_MIN) if c == "remarks" else w for c, w in widths.items()) + GAP * len(widths) <= room:
-            break
-        widths.pop(column, None)
     return widths
 
 
@@ -196,8 +189,10 @@ def _table(group: Group, rows: list[dict[str, str]], widths: dict[str, int], con
             _heading(column, rows[0]["unit"]),
             left=column in LEFT,
             least=0 if column == "remarks" else width,
-            folds=column == "remarks",
+            folds=column in FOLDED,
             style={"bar": "cyan", "remarks": "yellow"}.get(column, ""),
+            key=column in KEYS,
+            spare=column == "bar",
         )
         for column, width in widths.items()
     ]

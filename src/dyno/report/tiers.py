@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import grid, units
 from dyno.report.marked import bullets, plain
 from dyno.report.marked import table as markdown_table
 
 Proof = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "settings", "flushes", "flushed", "writes", "written", "verdict")
+KEYS = ("engine", "tier")
 FIGURES = ("flushed", "written")
 STYLES = {"proven": "green", "broken": "bold red", "failed": "bold red", "declared, not proven": "yellow"}
 LEGEND = (
@@ -27,15 +27,19 @@ LEGEND = (
 
 
 def render(proofs: Sequence[Proof], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in COLUMNS:
-        style = "bold" if name == "engine" else ""
-        table.add_column(name, style=style, justify="right" if name in FIGURES else "left")
-    for proof in proofs:
-        verdict = Text(_verdict(proof), STYLES.get(proof["verdict"], ""))
-        cells = _cells(proof)
-        table.add_row(*(Text(cells[name]) for name in COLUMNS[:-1]), verdict)
-    console.print(table)
+    columns = [
+        grid.Column(
+            name,
+            left=name not in FIGURES,
+            folds=name not in FIGURES,
+            style="bold" if name == "engine" else "",
+            key=name in KEYS,
+        )
+        for name in COLUMNS
+    ]
+    cells = [{**_cells(proof), "verdict": _verdict(proof)} for proof in proofs]
+    styles = {_verdict(proof): STYLES.get(proof["verdict"], "") for proof in proofs}
+    grid.render(columns, [[row[name] for name in COLUMNS] for row in cells], console, marks=styles)
     console.print(Text(LEGEND, "dim"))
     for line in versions(proofs):
         console.print(Text(line, "dim"))

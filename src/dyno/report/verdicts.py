@@ -33,7 +33,7 @@ def line(check: Check, verdict: Verdict, console: Console) -> None:
     """What was guarded, and under it what was found."""
     sign, style = SIGNS[verdict.passed]
     console.print(Text.assemble((sign, style), "  ", (f"{check.name:<{NAME_WIDTH}}", "bold"), check.guards))
-    console.print(Padding(Text(verdict.text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH)))
+    console.print(Padding(Text(verdict.text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
 
 
 def summary(verdicts: Sequence[Verdict], console: Console) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dyno.report import units
+from dyno.report import grid, units
 
 WIDTH = 50
 """Columns of the whole time."""
@@ -21,11 +20,12 @@ def render(record: Mapping[str, Any], console: Console) -> None:
     begun = 0.0
     for hop in record["hops"]:
         console.print(Text(_headline(hop), style="bold"), soft_wrap=True)
-        table = _table()
+        rows = []
         for name, seconds in hop["stages"].items():
-            table.add_row(f"  {name}", _time(seconds), _bar(begun, seconds, total))
+            rows.append((name, _time(seconds), _bar(begun, seconds, total)))
             begun += seconds or 0.0
-        console.print(table)
+        columns = [grid.Column("", left=True), grid.Column(""), grid.Column("", left=True, spare=True)]
+        grid.render(columns, rows, console, indent=2)
     words = [f"total {_time(total)}"]
     if record["redirect_count"]:
         words.append(f"{record['redirect_count']} redirects {_time(record['redirect_time'])}")
@@ -41,25 +41,13 @@ def summarised(record: Mapping[str, Any], console: Console) -> None:
     """Many requests: percentiles of each stage."""
     told = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
     console.print(Text(f"{record['url']}: {record['count']:,} requests; {told or 'no response'}", style="bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     names = ("min", "p50", "p90", "p99", "max")
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for stage, found in [*record["stages"].items(), ("total", record["total_time"])]:
-        table.add_row(stage, *(_time(found and found[name]) for name in names))
-    console.print(table)
+    stages = [*record["stages"].items(), ("total", record["total_time"])]
+    rows = [(stage, *(_time(found and found[name]) for name in names)) for stage, found in stages]
+    grid.render([grid.Column("", left=True), *map(grid.Column, names)], rows, console)
     for error, times in record["errors"].items():
         console.print(Text(f"error: {times:,} × {error}", style="bold red"), soft_wrap=True)
     _doubts(record, console)
-
-
-def _table() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    return table
 
 
 def _headline(hop: Mapping[str, Any]) -> str:

@@ -43,8 +43,8 @@ class Wide:
     heads: tuple[str, ...]
     words: frozenset[str]
     """Heads of columns that are no figures."""
-    dispensable: tuple[str, ...]
-    """Heads of what a narrow page goes without, first to last."""
+    keys: frozenset[str]
+    """Heads of columns that tell one line from another."""
     lines: tuple[Line, ...]
     floor: str
     """What null engines reached; empty where there are none."""
@@ -56,8 +56,8 @@ class _Column:
     head: str
     text: Callable[[Mapping[str, Row], Cell], str]
     word: bool = False
-    last: int = 0
-    """How long it is held to on a narrow page: 0 for ever, and else the less the longer."""
+    key: bool = False
+    """Whether it tells one line from another."""
 
 
 def phases(run: Run) -> list[str]:
@@ -108,12 +108,11 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         # Beside the tables by phase, these have them.
         remarks = () if beside(run) else tuple(_remarks(shown))
         lines.append(Line(cell, tuple(texts[at][place] for at in kept), valid, remarks))
-    spare = sorted((at for at in kept if columns[at].last), key=lambda at: -columns[at].last)
     return Wide(
         tier,
         tuple(columns[at].head for at in kept),
         frozenset(columns[at].head for at in kept if columns[at].word),
-        tuple(columns[at].head for at in spare),
+        frozenset(columns[at].head for at in kept if columns[at].key),
         tuple(lines),
         _floor([rows.get(id(cell), {}) for cell in mine if cell.floor], of),
         (run.header.get("layout") or {}).get("title", ""),
@@ -124,13 +123,13 @@ def _leading(run: Run) -> list[_Column]:
     """What tells cells apart beside the layout's own columns: the engine, and further parameters, where they vary."""
     named = {column["name"] for column in _columns(run) if column["of"] == "param"}
     several = len({cell.label for cell in run.cells if not cell.floor}) > 1
-    found = [_Column("engine", lambda _, cell: cell.label, word=True)] if several else []
+    found = [_Column("engine", lambda _, cell: cell.label, word=True, key=True)] if several else []
     return found + [_param(run, name, name) for name in varying(run) if name not in named]
 
 
 def _param(run: Run, head: str, name: str) -> _Column:
     word = any(isinstance(cell.params.get(name), str) for cell in run.cells)
-    return _Column(head, lambda _, cell: str(cell.params.get(name, units.UNKNOWN)), word)
+    return _Column(head, lambda _, cell: str(cell.params.get(name, units.UNKNOWN)), word, key=True)
 
 
 def _asked(run: Run) -> Iterable[_Column]:
@@ -141,22 +140,20 @@ def _asked(run: Run) -> Iterable[_Column]:
         if of == "param":
             yield _param(run, head, name)
         elif of == "fact":
-            kind = column.get("kind", "text")
-            # Before the figures of a table stands what it is about: that is held to. Facts beside tables are not.
-            yield _fact(head, name, kind, 1 + at if kind == "ns" or beside(run) else 0)
+            yield _fact(head, name, column.get("kind", "text"))
         elif of in RATES:
             yield _Column(head, _rate(name, of))
             following = asked[at + 1] if at + 1 < len(asked) else {}
             # Tables by phase have the intervals.
             if not beside(run) and not (following.get("of") in RATES and following.get("name") == name):
-                yield _Column(f"{INTERVAL} {name}", _reach(name), last=100 + at)
+                yield _Column(f"{INTERVAL} {name}", _reach(name))
 
 
-def _fact(head: str, name: str, kind: str, last: int) -> _Column:
+def _fact(head: str, name: str, kind: str) -> _Column:
     def text(rows: Mapping[str, Row], cell: Cell) -> str:
         return _written(fact(rows, name), kind)
 
-    return _Column(head, text, word=kind == "text", last=last)
+    return _Column(head, text, word=kind == "text")
 
 
 def fact(rows: Mapping[str, Row], name: str) -> Fact:

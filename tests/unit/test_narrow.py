@@ -1,0 +1,256 @@
+"""On a narrow terminal every command prints each word and figure that it prints in a pipe, and no line is cut.
+
+Only decoration (bars) may be missing. Output is compared as words, so that folding and repeating are allowed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
+from rich.console import Console
+from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
+
+from dyno import published
+from dyno.cli import dyno
+from dyno.cli.console import PIPE_WIDTH
+from dyno.http.record import STAGES
+from dyno.measured import Sample
+from dyno.report import crashes, grid, machine, planned, replica, tiers, waterfall
+from dyno.results import Run
+
+WIDTHS = (40, 80, 120)
+QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
+NOISY = (1.0, 1.3, 0.8, 1.2, 0.9, 1.1)
+HEADS = {"p50", "p99", "[95", "[99"}
+BAR = re.compile(r"[█▏▎▍▌▋▊▉]+")
+PHASES = ("insert-blind-indices", "read-random-key")
+ENGINES = {"postgresql-thin": (1.0, QUIET), "lmdb": (1.5, NOISY), "memory-of-python": (3.35, QUIET)}
+SIZES = (100, 2_000, 30_000, 400_000)
+
+
+# A list has no line of heads: what names its paragraphs needs none.
+OF_KEYS = {
+    "engine",
+    "parameters",
+    "tier",
+    "suite",
+    "experiment",
+    "published",
+    "phase",
+    "row",
+    "mode",
+    "where",
+    "what",
+    "value_size",
+}
+
+
+def missing(wide: str, narrow: str) -> list[str]:
+    """Each figure as often as it stands there, each other word once. Longer words may be broken: the last tests here
+    look at their characters."""
+    wide, narrow = (BAR.sub("", re.sub(r"\x1b\[[0-9;]*m", "", text)) for text in (wide, narrow))
+    there = Counter(word.rstrip(":") for word in narrow.split())
+    wanted = Counter(word.rstrip(":") for word in wide.split())
+    return [
+        word
+        for word, count in wanted.items()
+        if there[word] < (count if re.search(r"\d", word) and word not in HEADS else 1)
+        and len(word) <= grid.LONGEST_WORD
+        and word not in {*OF_KEYS, "value_size"}
+    ]
+
+
+def a_run(factor: float) -> Run:
+    """Three engines by four sizes with all that a row can have: latencies, CPU time and remarks."""
+    rows = [
+        (
+            a_cell(name, records=10_000, value_size=size),
+            {phase: [1e6 * factor * rate * each for each in noise] for phase in PHASES},
+        )
+        for name, (rate, noise) in ENGINES.items()
+        for size in SIZES
+    ]
+    run = of_rates(*rows, phases=list(PHASES), created=f"2026-01-0{1 + int(factor)}T10:00:00+00:00")
+
+    def full(_: str, sample: Sample) -> Sample:
+        client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
+        return replace(sample, histogram=recorded(1_234_567, 9_876_543), client=client, temperature="lukewarm")
+
+    return changed(run, full)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("narrow")
+    for name, factor in (("a", 0.5), ("b", 1.3)):
+        written(a_run(factor), home / f"{name}.json")
+    for at in range(8):
+        run = reads(**{"a-rather-long-name": [1e6 * (1 + (at > 3)) * each for each in QUIET]})
+        written(replace(run, header={**run.header, "created": f"2026-01-0{at + 1}"}), home / f"h{at}.json")
+    header = {"dyno_crash": 1}
+    (home / "empty.json").write_text(json.dumps(header))
+    return home
+
+
+def printed(home: Path, monkeypatch: pytest.MonkeyPatch, width: int | None, *arguments: str) -> str:
+    monkeypatch.chdir(home)
+    environment = {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": str(width)} if width else {"FORCE_COLOR": None}
+    ended = CliRunner().invoke(dyno, list(arguments), env=environment, standalone_mode=False)
+    assert ended.exception is None, ended.exception
+    return ended.output
+
+
+COMMANDS = (
+    "compare a.json",
+    "compare a.json --baseline lmdb --metric p50",
+    "compare a.json b.json",
+    "check b.json --against a.json",
+    "history " + " ".join(f"h{at}.json" for at in range(8)),
+    "show a.json",
+    "show a.json --all",
+    "extrapolate a.json --to value_size=1_000_000 --hold-out 400_000",
+    "list",
+    "list suites",
+    "list engines",
+    "replicate",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_at_any_width_what_it_prints_in_a_pipe(
+    home: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    piped = printed(home, monkeypatch, None, *command.split())
+    assert "\x1b" not in piped
+    for width in WIDTHS:
+        narrow = printed(home, monkeypatch, width, *command.split())
+        assert not missing(piped, narrow), width
+
+
+def in_width(draw: Callable[[Console], None], width: int) -> str:
+    out = io.StringIO()
+    draw(Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+CRASHED: dict[str, Any] = {
+    "engine": "a-long-engine-name",
+    "tier": "power",
+    "settings": {"synchronous": "full", "journal": True},
+    "traced": "proven",
+    "killed": {"count": 100, "outcomes": {"ok": 98, "lost": 2}, "lost": 3},
+    "cut": {"count": 1_000, "outcomes": {"ok": 1_000}, "lost": 0},
+    "model": "ext4",
+    "recovery": {"count": 200, "outcomes": {"ok": 200}, "lost": 0},
+    "birth": {"count": 10, "outcomes": {"ok": 10}, "lost": 0},
+    "device": None,
+    "verdict": "broken",
+    "why": "acknowledged commits were lost after SIGKILL",
+    "version": "1.0",
+}
+ON_DEVICE = {**CRASHED, "device": CRASHED["cut"], "system": "xfs"}
+PROVEN: dict[str, Any] = {
+    "engine": "a-long-engine-name",
+    "tier": "power",
+    "settings": {"synchronous": "full"},
+    "version": "1.0",
+    "flushes": {"fdatasync": 100, "fsync": 2},
+    "flushed": 99,
+    "writes": {"pwrite64": 300},
+    "written": 100,
+    "commits": 100,
+    "verdict": "broken",
+    "why": "one commit was acknowledged before it was flushed",
+}
+FACTS: dict[str, Any] = {
+    "cpu": {"model": "AMD EPYC 9B14 96-Core Processor", "mhz": 2_600, "logical_cores": 2, "available_cores": 2},
+    "filesystem": {
+        "mount_point": "/var/a/rather/long/path/to/a/mount/point",
+        "type": "ext4",
+        "options": ["rw", "a=b"],
+    },
+}
+SECONDS = dict.fromkeys(STAGES, 0.01)
+REQUEST: dict[str, Any] = {
+    "hops": [
+        {
+            "method": "GET",
+            "url": "http://localhost/",
+            "http_code": 200,
+            "http_version": "1.1",
+            "primary_ip": "127.0.0.1",
+            "primary_port": 80,
+            "reused": False,
+            "stages": SECONDS,
+        }
+    ],
+    "total_time": 0.07,
+    "redirect_count": 0,
+    "redirect_time": 0.0,
+    "size_download": 1_234,
+    "speed_download": 17_628,
+    "error": None,
+    "doubts": [],
+}
+
+
+def replicated(console: Console) -> None:
+    """A published experiment without a run of its own: the published side has all its figures."""
+    for name in published.names():
+        replica.render(published.experiment(name), a_run(1), console)
+
+
+TABLES: dict[str, Callable[[Console], None]] = {
+    "crash": lambda console: crashes.render(
+        [CRASHED, {**CRASHED, "device": CRASHED["cut"], "system": "xfs"}], console
+    ),
+    "selftest --tiers": lambda console: tiers.render([PROVEN], console),
+    "doctor": lambda console: machine.render(FACTS, [], console),
+    "http": lambda console: waterfall.render(REQUEST, console),
+    "run --dry-run": lambda console: planned.render("records", PHASES, a_run(1).cells, "That is all.", console),
+    "replicate NAME": replicated,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_at_any_width_what_it_has_in_a_pipe(name: str) -> None:
+    piped = in_width(TABLES[name], PIPE_WIDTH)
+    for width in WIDTHS:
+        assert not missing(piped, in_width(TABLES[name], width)), width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_of_a_table_is_wider_than_the_terminal(width: int) -> None:
+    draw = random.Random(width)
+    said = ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据", "x" * 50, ""]
+    for _ in range(60):
+        columns = [
+            grid.Column(f"head {at}", left=draw.random() < 0.5, folds=draw.random() < 0.5, key=at < 2)
+            for at in range(7)
+        ]
+        rows = [[" ".join(draw.choices(said, k=draw.randint(0, 4))) for _ in columns] for _ in range(5)]
+        text = in_width(lambda console, c=columns, r=rows: grid.render(c, r, console, indent=4), width)  # type: ignore[misc]
+        assert max(map(cell_len, text.splitlines())) <= width
+        assert not (Counter("".join("".join(row) for row in rows)) - Counter(text) - Counter(" "))
+
+
+def test_a_bar_is_dropped_before_anything_is_folded() -> None:
+    columns = [grid.Column("engine", left=True), grid.Column("op/s"), grid.Column("", left=True, spare=True)]
+    rows = [("lmdb", "1,234,567", "█" * 30)]
+    assert "█" in in_width(lambda console: grid.render(columns, rows, console), 60)
+    assert in_width(lambda console: grid.render(columns, rows, console), 40).split() == [
+        "engine",
+        "op/s",
+        *rows[0][:2],
+    ]
