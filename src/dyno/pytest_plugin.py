@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -22,21 +23,46 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MOST_BYTES = 64 << 20
 """Of a baseline."""
-KEY = pytest.StashKey["Session"]()
+DEFAULTS = {"save": None, "baseline": None, "margin": "10%", "metric": "time", "samples": 10, "seconds": 0.1}
+MOST_SAMPLES = 10_000
+MOST_SECONDS = 3_600
+SESSION = pytest.StashKey["Session"]()
+MEASURED = pytest.StashKey["list[Measurement]"]()
+
+
+class Measurement(NamedTuple):
+    """One call of the fixture, as plain data: a worker of pytest-xdist sends it to the controller as JSON."""
+
+    name: str
+    time_ns: list[float]
+    cpu_ns: list[float]
+    line: str
+    """What the summary prints."""
+
+
+class Baseline(NamedTuple):
+    path: Path
+    tests: dict[str, dict[str, list[float]]]
+    origin: dict[str, str | None]
+    """Where it was measured, as `_origin` returns it; None for what an older file does not have."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dyno", "measuring with Dyno")
-    group.addoption("--dyno-save", metavar="FILE", help="write what was measured, to be a later run's baseline")
-    group.addoption("--dyno-baseline", metavar="FILE", help="fail tests that became slower than in FILE")
-    group.addoption("--dyno-margin", metavar="PERCENT", default="10%", help="how much slower; default: 10%%")
-    group.addoption("--dyno-metric", choices=("time", "cpu"), default="time", help="what is judged; default: time")
-    group.addoption("--dyno-samples", type=int, metavar="N", default=10, help="samples of a callable; default: 10")
-    group.addoption("--dyno-seconds", type=float, metavar="S", default=0.1, help="of a sample; default: 0.1")
+
+    def add(name: str, text: str, **declared: Any) -> None:
+        group.addoption(f"--dyno-{name}", default=DEFAULTS[name], help=text, **declared)
+
+    add("save", "write what was measured, to be a later run's baseline", metavar="FILE")
+    add("baseline", "fail tests that became slower than in FILE", metavar="FILE")
+    add("margin", "how much slower; default: 10%%", metavar="PERCENT")
+    add("metric", "what is judged; default: time", choices=("time", "cpu"))
+    add("samples", "samples of a callable; default: 10", type=int, metavar="N")
+    add("seconds", "of a sample; default: 0.1", type=float, metavar="S")
 
 
 class Session:
-    """What the tests of a session measured, and what their baseline says."""
+    """The options of a session, checked, and the names measured so far in this process."""
 
     def __init__(self, config: pytest.Config) -> None:
         from dyno.settings import percent
@@ -45,26 +71,24 @@ class Session:
         self.metric, self.samples, self.seconds = (
             option(f"--dyno-{name}") for name in ("metric", "samples", "seconds")
         )
-        if self.samples < 3 or self.seconds <= 0:
-            raise pytest.UsageError("--dyno-samples wants 3 or more, and --dyno-seconds more than 0")
+        if not 3 <= self.samples <= MOST_SAMPLES:
+            raise pytest.UsageError(
+                f"--dyno-samples: expected a whole number from 3 to {MOST_SAMPLES}, got {self.samples}"
+            )
+        if not 0 < self.seconds <= MOST_SECONDS:
+            raise pytest.UsageError(
+                f"--dyno-seconds: expected more than 0 and at most {MOST_SECONDS}, got {self.seconds}"
+            )
         try:
             self.margin = percent(option("--dyno-margin"))
         except ValueError as error:
             raise pytest.UsageError(f"--dyno-margin {option('--dyno-margin')}: {error}") from None
         named = option("--dyno-baseline")
         self.before = None if named is None else _read(Path(named))
-        self.found: dict[str, Measured] = {}
-        self.lines: list[str] = []
-
-    def save(self, path: Path) -> None:
-        tests = {
-            name: {"time_ns": list(found.time_ns), "cpu_ns": list(found.cpu_ns)} for name, found in self.found.items()
-        }
-        about = {"schema": SCHEMA, "dyno": __version__, "python": platform.python_version()}
-        path.write_text(json.dumps({**about, "machine": platform.node(), "tests": tests}, indent=1) + "\n")
+        self.names: set[str] = set()
 
 
-def _read(path: Path) -> dict[str, dict[str, list[float]]]:
+def _read(path: Path) -> Baseline:
     from dyno.model import UsageError
     from dyno.reading import text
 
@@ -75,7 +99,7 @@ def _read(path: Path) -> dict[str, dict[str, list[float]]]:
         tests: dict[str, dict[str, list[float]]] = whole["tests"]
         if not all(map(_times, (test[kind] for test in tests.values() for kind in ("time_ns", "cpu_ns")))):
             raise ValueError("it has times that are not over zero")
-        return tests
+        return Baseline(path, tests, {name: whole.get(name) for name in _origin()})
     except UsageError as error:
         raise pytest.UsageError(f"--dyno-baseline: {error}") from None
     except RecursionError:
@@ -88,10 +112,29 @@ def _times(found: object) -> bool:
     return isinstance(found, list) and bool(found) and all(0 < value < math.inf for value in found)
 
 
+def _origin() -> dict[str, str | None]:
+    return {"machine": platform.node(), "python": platform.python_version(), "dyno": __version__}
+
+
+def _check_writable(path: Path) -> None:
+    """Raises pytest.UsageError if the baseline can't be written there."""
+    if path.is_dir():
+        raise pytest.UsageError(f"--dyno-save {path}: it is a directory; expected the name of a file")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--dyno-save {path}: the directory {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise pytest.UsageError(f"--dyno-save {path}: no permission to write")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    # Asked for what can't be done: before any test has run.
-    if config.getoption("--dyno-baseline") or config.getoption("--dyno-save"):
-        config.stash[KEY] = Session(config)
+    given = {name: config.getoption(f"--dyno-{name}") for name in DEFAULTS}
+    # Before any test runs, so that no measurement is lost to a mistyped option.
+    if given["save"] is not None:
+        _check_writable(Path(given["save"]))
+    if given != DEFAULTS:
+        config.stash[SESSION] = Session(config)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Collector(config))
 
 
 @pytest.fixture
@@ -100,9 +143,9 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
     and returns what was found: `time` and `cpu` of an operation with intervals, `latency_ns`. With `--dyno-baseline`
     it fails the test where that is slower by more than the margin. Without arguments the function takes none."""
     config = request.config
-    if KEY not in config.stash:
-        config.stash[KEY] = Session(config)
-    session = config.stash[KEY]
+    if SESSION not in config.stash:
+        config.stash[SESSION] = Session(config)
+    session = config.stash[SESSION]
 
     def bench(
         function: Callable[..., Any],
@@ -111,48 +154,118 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
         name: str = "",
     ) -> Measured:
         from dyno.library.function import measured
+        from dyno.model import UsageError
 
         named = f"{request.node.nodeid}[{name}]" if name else str(request.node.nodeid)
-        if named in session.found:
+        if named in session.names:
             raise ValueError(f"{named} was measured already: name the second one, name=...")
-        call = function if arguments is not None else lambda _: function()
-        found = measured(
-            call, arguments if arguments is not None else [None], session.samples, session.seconds, check
-        )
-        session.found[named] = found
-        _judge(session, named, found)
+        refusal = None
+        try:
+            found = measured(function, arguments, session.samples, session.seconds, check)
+        except UsageError as error:
+            refusal = str(error)
+        # Outside of the handler, so that pytest prints one line and not two errors.
+        if refusal is not None:
+            pytest.fail(f"{named}: {refusal}", pytrace=False)
+        session.names.add(named)
+        line, failure = _judge(session, named, found)
+        measurement = Measurement(named, list(found.time_ns), list(found.cpu_ns), line)
+        request.node.stash.setdefault(MEASURED, []).append(measurement)
+        if failure is not None:
+            pytest.fail(failure, pytrace=False)
         return found
 
     return bench
 
 
-def _judge(session: Session, name: str, found: Measured) -> None:
+def _judge(session: Session, name: str, found: Measured) -> tuple[str, str | None]:
+    """The line for the summary; and the reason to fail the test, None if it passes."""
     from dyno.library.function import judged
     from dyno.report import units
 
     value = found.time if session.metric == "time" else found.cpu
     figure = f"{units.duration(value.median)} {session.metric} [95 %: {units.duration(value.low)} – "
     figure += f"{units.duration(value.high)}]"
-    before = None if session.before is None else session.before.get(name)
+    before = None if session.before is None else session.before.tests.get(name)
     if before is None:
-        session.lines.append(f"{name}: {figure}{'' if session.before is None else ', not in the baseline'}")
-        return
+        return f"{name}: {figure}{'' if session.before is None else ', not in the baseline'}", None
     gate = judged(found.values(session.metric), before[f"{session.metric}_ns"], session.margin)
-    session.lines.append(f"{name}: {figure}, {gate.text}")
-    if not gate.passed:
-        pytest.fail(f"{name} is slower than the baseline allows ({session.margin:.0%}): {gate.text}", pytrace=False)
+    slower = f"{name} is slower than the baseline allows ({session.margin:.0%}): {gate.text}"
+    return f"{name}: {figure}, {gate.text}", None if gate.passed else slower
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    made, path = session.config.stash.get(KEY, None), session.config.getoption("--dyno-save")
-    # A worker of xdist's has a part only.
-    if made is not None and path and not hasattr(session.config, "workerinput"):
-        made.save(Path(path))
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Attaches the measurements to the test's report, which pytest-xdist sends from a worker to the controller."""
+    outcome = yield
+    if measurements := item.stash.get(MEASURED, None):
+        outcome.get_result().dyno = [measurement._asdict() for measurement in measurements]
+        measurements.clear()
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    made = config.stash.get(KEY, None)
-    if made is not None and made.lines:
-        terminalreporter.section("dyno")
-        for line in made.lines:
-            terminalreporter.line(line)
+class Collector:
+    """Collects the measurements of all tests, of workers too; saves them and prints the summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._found: dict[str, Measurement] = {}
+        self._workers: set[str] = set()
+        self._notes: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for data in getattr(report, "dyno", ()):
+            self._found[data["name"]] = Measurement(**data)
+            if worker := getattr(report, "worker_id", None):
+                self._workers.add(worker)
+
+    # Before the summary is printed, which is the terminal reporter's own part of this hook.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._config.getoption("--dyno-save") is None or self._config.option.collectonly:
+            return
+        path = Path(self._config.getoption("--dyno-save"))
+        if session.exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            self._notes.append(f"{path} was not written: the run was interrupted")
+        elif not self._found:
+            self._notes.append(f"{path} was not written: no test measured anything")
+        else:
+            try:
+                self._save(path)
+                return
+            except OSError as error:
+                self._notes.append(f"{path} was not written: {error.strerror}")
+        if session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _save(self, path: Path) -> None:
+        from dyno.host.replace import replace
+
+        tests = {name: {"time_ns": each.time_ns, "cpu_ns": each.cpu_ns} for name, each in self._found.items()}
+        whole = {"schema": SCHEMA, **_origin(), "tests": tests}
+        replace(path.resolve(), (json.dumps(whole, indent=1) + "\n").encode())
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        lines = [*(each.line for each in self._found.values()), *self._notes]
+        if len(self._workers) > 1:
+            lines.append(
+                f"{len(self._workers)} workers measured at the same time, which makes times longer and noisier"
+            )
+        session = self._config.stash.get(SESSION, None)
+        if session is not None and session.before is not None:
+            lines += _remarks(session.before, set(self._found))
+        if lines:
+            terminalreporter.section("dyno")
+            for line in lines:
+                terminalreporter.line(line)
+
+
+def _remarks(before: Baseline, found: set[str]) -> list[str]:
+    """Why the comparison with the baseline says less than it seems to."""
+    lines = [
+        f"{before.path} was measured with {name} {then}, and this is {name} {now}"
+        for name, now in _origin().items()
+        if (then := before.origin[name]) is not None and then != now
+    ]
+    if not before.tests:
+        lines.append(f"{before.path} has no tests: nothing is compared")
+    return [*lines, *(f"{name}: in the baseline, not measured now" for name in before.tests if name not in found)]

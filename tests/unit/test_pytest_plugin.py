@@ -34,7 +34,7 @@ def project(shell: Shell) -> Any:
 
     def run(text: str, *words: object) -> Ended:
         (shell.home / "test_mine.py").write_text(text)
-        plugin = ("-p", "dyno.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
+        plugin = ("-p", "dyno.pytest_plugin", "-p", "no:cacheprovider")
         return shell.sh(sys.executable, "-m", "pytest", "-q", *plugin, *QUICK, *words)
 
     return run
@@ -82,6 +82,79 @@ def test_a_new_test_is_said_to_be_new_and_passes(project: Any, shell: Shell) -> 
     assert ended.status == 0 and "not in the baseline" in ended.out
 
 
+TWO = "def test_a(dyno_bench): dyno_bench(dict)\ndef test_b(dyno_bench): dyno_bench(list)\n"
+
+
+def saved(shell: Shell) -> set[str]:
+    return set(json.loads((shell.home / "base.json").read_text())["tests"])
+
+
+def test_measurements_of_xdist_workers_are_saved_printed_and_judged(project: Any, shell: Shell) -> None:
+    ended = project(TWO, "-n", "2", "--dyno-save", "base.json")
+    assert ended.status == 0, ended.out
+    assert saved(shell) == {"test_mine.py::test_a", "test_mine.py::test_b"}
+    assert "test_b: " in ended.out and "95 %" in ended.out
+    base = json.loads((shell.home / "base.json").read_text())
+    for found in base["tests"].values():
+        found.update({kind: [value / 1e6 for value in found[kind]] for kind in ("time_ns", "cpu_ns")})
+    (shell.home / "fast.json").write_text(json.dumps(base))
+    failed = project(TWO, "-n", "2", "--dyno-baseline", "fast.json")
+    assert failed.status == 1 and failed.out.count("slower than the baseline allows") >= 2
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_a_run_that_measured_nothing_leaves_the_baseline_and_fails(
+    project: Any, shell: Shell, words: tuple[str, ...]
+) -> None:
+    assert project(TWO, "--dyno-save", "base.json").status == 0
+    before = (shell.home / "base.json").read_bytes()
+    ended = project("def test_it(): pass\n", "--dyno-save", "base.json", *words)
+    assert ended.status == 1 and "base.json was not written: no test measured anything" in ended.out
+    interrupted = project(TWO + "def test_c(): raise KeyboardInterrupt\n", "--dyno-save", "base.json")
+    assert interrupted.status == 2 and "base.json was not written" in interrupted.out
+    assert (shell.home / "base.json").read_bytes() == before
+
+
+def test_another_origin_and_vanished_tests_are_mentioned(project: Any, shell: Shell) -> None:
+    assert project(TWO, "--dyno-save", "base.json").status == 0
+    alike = project(TWO, "--dyno-baseline", "base.json", "--dyno-margin", "100%")
+    assert "measured with" not in alike.out and "not measured now" not in alike.out
+    base = json.loads((shell.home / "base.json").read_text())
+    (shell.home / "base.json").write_text(json.dumps({**base, "machine": "elsewhere", "python": "3.9.1"}))
+    ended = project(TWO, "--dyno-baseline", "base.json", "-k", "test_a", "--dyno-margin", "100%")
+    assert "with machine elsewhere" in ended.out and "with python 3.9.1" in ended.out
+    assert "test_b: in the baseline, not measured now" in ended.out
+
+
+UNFINISHED = """
+import asyncio
+async def declared(): await asyncio.sleep(0.01)
+def returned(): return declared()
+class Instance:
+    async def __call__(self): pass
+async def stream(): yield 1
+def generator(): yield 1
+def expression(): return (each for each in [1])
+def test_declared(dyno_bench): dyno_bench(declared)
+def test_returned(dyno_bench): dyno_bench(returned)
+def test_instance(dyno_bench): dyno_bench(Instance())
+def test_stream(dyno_bench): dyno_bench(stream)
+def test_generator(dyno_bench): dyno_bench(generator)
+def test_expression(dyno_bench): dyno_bench(expression)
+"""
+
+
+def test_a_call_that_runs_nothing_is_refused_in_one_line(project: Any) -> None:
+    ended = project(UNFINISHED, "-W", "error")
+    assert ended.status == 1 and "6 failed" in ended.out
+    for name in ("declared", "returned", "instance"):
+        assert f"test_mine.py::test_{name}: a call only creates a coroutine" in ended.out
+    assert "test_stream: a call only creates an async generator" in ended.out
+    for name in ("generator", "expression"):
+        assert f"test_mine.py::test_{name}: a call only creates a generator" in ended.out
+    assert "Error" not in ended.out and "never awaited" not in ended.out + ended.err
+
+
 PIPE = "a pipe"
 
 
@@ -103,7 +176,15 @@ PIPE = "a pipe"
         ("\udcff", (), "not written by --dyno-save"),
         (PIPE, (), "base.json: it is a pipe, not a file"),
         ('{"schema": 1, "tests": {}}', ("--dyno-margin", "wide"), "--dyno-margin wide"),
-        ('{"schema": 1, "tests": {}}', ("--dyno-samples", "1"), "--dyno-samples wants 3 or more"),
+        ('{"schema": 1, "tests": {}}', ("--dyno-samples", "1"), "--dyno-samples: expected a whole number from 3"),
+        (
+            '{"schema": 1, "tests": {}}',
+            ("--dyno-samples", 2**63 - 1),
+            "--dyno-samples: expected a whole number from 3",
+        ),
+        ('{"schema": 1, "tests": {}}', ("--dyno-seconds", "nan"), "--dyno-seconds: expected more than 0"),
+        ('{"schema": 1, "tests": {}}', ("--dyno-save", "missing/b.json"), "the directory missing does not exist"),
+        ('{"schema": 1, "tests": {}}', ("--dyno-save", ""), "it is a directory"),
     ],
 )
 def test_what_is_no_baseline_is_said_before_any_test_runs(

@@ -6,8 +6,9 @@ all of them, and is in no interval.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import process_time_ns
@@ -16,7 +17,7 @@ from typing import Any
 from dyno.histogram import Recorder, percentiles
 from dyno.measure.loops import pick
 from dyno.measure.measure import measure
-from dyno.model import Wrong
+from dyno.model import UsageError, Wrong
 from dyno.pace import Pace
 from dyno.report import words
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
@@ -27,6 +28,12 @@ from dyno.suite import Failure, Operations
 SLICE = 1_000
 """Operations of a slice, as far as there are fewer arguments: their answers are kept while it lasts."""
 METRICS = ("time", "cpu")
+UNFINISHED = "a call only creates {kind}, and runs none of its code; measure a function that runs it, such as {how}"
+RUNNERS = {
+    "a coroutine": "lambda: asyncio.run(work())",
+    "an async generator": "lambda: asyncio.run(consume())",
+    "a generator": "lambda: list(work())",
+}
 
 
 @dataclass(frozen=True)
@@ -70,22 +77,28 @@ class Gate:
 
 
 def measured(
-    function: Callable[[Any], Any],
-    arguments: Sequence[Any],
+    function: Callable[..., Any],
+    arguments: Sequence[Any] | None,
     samples: int,
     seconds: float,
     check: Callable[[Any, Any], bool] | None = None,
 ) -> Measured:
     """`function` is called with each of the arguments in turn, and again from the first, for `seconds` in each
-    sample.
+    sample. If `arguments` is None, it is called without an argument.
 
     `check`: given an argument and the answer, whether that is right; outside the timed region. Raises AssertionError
-    for a wrong answer and for an error of the function's, and ValueError without arguments.
+    for a wrong answer and for an error of the function's, ValueError without arguments, and UsageError for an async
+    function or a generator, of which a call runs nothing.
     """
-    if not len(arguments):
+    if arguments is not None and not len(arguments):
         raise ValueError("there are no arguments to call it with")
-    part = list(arguments) * math.ceil(SLICE / len(arguments))
-    slices = [Operations(lambda _: (function,), part, partial(_checked, part, check))]
+    if kind := _unfinished_by(function):
+        raise _unfinished(kind)
+    call = (lambda _: function()) if arguments is None else function
+    given = [None] if arguments is None else list(arguments)
+    part = given * math.ceil(SLICE / len(given))
+    created: list[str] = []
+    slices = [Operations(lambda _: (call,), part, partial(_checked, part, check, created))]
     pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
     times, cpu, operations = [], [], 0
     # The first is not counted: it warms up.
@@ -93,6 +106,8 @@ def measured(
         begun = _Moment()
         tally = measure(lambda _: iter(slices), pace, begun)
         spent = process_time_ns() - begun.ns - sum(tally.paused)
+        if created:
+            raise _unfinished(created[0])
         if tally.void is not None:
             raise AssertionError(tally.void)
         if number:
@@ -112,7 +127,38 @@ class _Moment:
         self.ns = process_time_ns()
 
 
-def _checked(part: Sequence[Any], check: Callable[[Any, Any], bool] | None, answers: Sequence[Any]) -> int:
+def _unfinished_by(function: Callable[..., Any]) -> str | None:
+    """What a call of the function creates in place of running it, by its declaration; None if it runs."""
+    for call in (function, type(function).__call__):
+        if inspect.iscoroutinefunction(call):
+            return "a coroutine"
+        if inspect.isasyncgenfunction(call):
+            return "an async generator"
+        if inspect.isgeneratorfunction(call):
+            return "a generator"
+    return None
+
+
+def _unfinished_answer(answer: Any) -> str | None:
+    """The same by an answer. A coroutine is closed, so that the interpreter does not warn of it."""
+    if isinstance(answer, Coroutine):
+        answer.close()
+        return "a coroutine"
+    if isinstance(answer, AsyncGenerator):
+        return "an async generator"
+    return "a generator" if isinstance(answer, Generator) else None
+
+
+def _unfinished(kind: str) -> UsageError:
+    return UsageError(UNFINISHED.format(kind=kind, how=RUNNERS[kind]))
+
+
+def _checked(
+    part: Sequence[Any], check: Callable[[Any, Any], bool] | None, created: list[str], answers: Sequence[Any]
+) -> int:
+    if kinds := list(filter(None, map(_unfinished_answer, answers))):
+        created.append(kinds[0])
+        raise Wrong("the answers are unfinished")
     for argument, answer in zip(part, answers, strict=False):
         if isinstance(answer, Failure):
             raise Wrong(f"the measured call of {argument!r} raised {answer.error}")
