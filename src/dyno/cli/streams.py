@@ -14,8 +14,10 @@ import os
 import select
 import sys
 import unicodedata
+from contextlib import suppress
 from typing import Any, TextIO
 
+UTF8_LOCALES = ("C.UTF-8", "en_US.UTF-8")
 ALIKE = {
     **dict.fromkeys("–—−‐‑‒―─━", "-"),
     **dict.fromkeys("│┃▏▎", "|"),
@@ -92,6 +94,17 @@ def prepare() -> None:
         _hold(descriptor)
     sys.stdout = _stream(1, sys.stdout)
     sys.stderr = _stream(2, sys.stderr)
+    _decode_files_as_utf8()
+
+
+def _decode_files_as_utf8() -> None:
+    """Makes UTF-8 the default encoding of files and pipes: under LC_ALL=POSIX it is ASCII, which Dyno's
+    own files and the output of programs are not. The streams keep the encoding of the terminal."""
+    if codecs.lookup(locale.getpreferredencoding(False)).name != "utf-8":
+        for name in UTF8_LOCALES:
+            with suppress(locale.Error):
+                locale.setlocale(locale.LC_CTYPE, name)
+                return
 
 
 def _hold(descriptor: int) -> None:

@@ -40,9 +40,10 @@ def adopt_orphans() -> None:
 
 
 def environment() -> dict[str, str]:
-    """For an interpreter that is started in another directory: no path is relative to this one."""
+    """For an interpreter that is started in another directory: no path is relative to this one, and text is UTF-8
+    whatever the locale."""
     paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def running(pid: int) -> bool:

@@ -157,7 +157,7 @@ def experiment(name: str) -> Experiment:
     """Raises UsageError, with the nearest name, for one that is not there."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
-    return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text()))
+    return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")))
 
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
