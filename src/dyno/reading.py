@@ -45,17 +45,6 @@ def text(path: Path, most: int) -> str:
         return file.read(most).decode()
 
 
-def begins(path: Path, opening: bytes) -> bool:
-    """Whether it is a regular file that begins so. False for what can't be read."""
-    try:
-        if path.is_file():
-            with path.open("rb") as file:
-                return file.read(len(opening)) == opening
-    except OSError:
-        pass
-    return False
-
-
 def _kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return os.strerror(errno.EISDIR)

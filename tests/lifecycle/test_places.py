@@ -5,6 +5,7 @@ Each is one line that says what is wrong, and nothing that was measured is lost.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -103,6 +104,11 @@ def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_
     for a, b in pairs:
         if not wider.search(a):
             assert [m.start() for m in re.finditer(r"\S+", a)] == [m.start() for m in re.finditer(r"\S+", b)]
+
+
+@pytest.mark.parametrize("words", [("replicate",), ("list",)], ids=" ".join)
+def test_in_an_ascii_locale_files_are_read_as_utf8(shell: Shell, words: tuple[str, ...]) -> None:
+    assert said(shell, words, ENCODINGS[-1]).isascii()
 
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=str)
@@ -359,10 +365,42 @@ def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(sh
         (shell.home / "new.json").unlink()
         (shell.home / "open").touch()
         _, err = run.communicate(timeout=PATIENCE)
-    assert (run.returncode, err) == (2, "dyno: new.json: No such file or directory; nothing was measured\n")
+    assert run.returncode == 1
+    assert is_one_line(err) and "new.json: removed, moved or replaced during the run" in err
+    assert "nothing was measured" not in err
     assert not (shell.home / "new.json").exists()
     assert shell.strays() == []
     assert shell.left() == []
+
+
+@pytest.mark.parametrize("how", ["--resume", "--overwrite"])
+def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
+    words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json")
+    # The first run replaces a file, so that the lock has to be on the new one.
+    (shell.home / "new.json").write_bytes(shell.file.read_bytes())
+    with shell.started(*words, "--overwrite") as run:
+        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
+        assert_one_line(shell.dyno(*words, how), "new.json: another dyno is writing to it")
+        assert shell.dyno("show", "new.json").status in (0, 3)
+        (shell.home / "open").touch()
+        run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0
+    cells = [json.loads(line)["cell"] for line in (shell.home / "new.json").read_text().splitlines()[1:]]
+    assert len(cells) == len(set(cells))
+    # The lock ended with the process.
+    assert shell.dyno(*words, "--resume").status == 0
+
+
+def test_a_file_that_took_the_place_of_the_run_file_is_left_alone(shell: Shell, ran: bytes) -> None:
+    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
+    with shell.started("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json") as run:
+        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
+        shell.file.replace(shell.home / "new.json")
+        (shell.home / "open").touch()
+        _, err = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1 and "replaced during the run" in err
+    assert (shell.home / "new.json").read_bytes() == ran
 
 
 @pytest.mark.parametrize("more", [(), ("--overwrite",)])

@@ -444,6 +444,19 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
         ended = shell.dyno("show", NEW, "-o", shell.file)
         assert ended.status == 2 and "that is a run file" in ended.err and is_one_line(ended.err)
         assert shell.file.read_bytes() == file.read_bytes()
+    header, *trials = NEW.read_text().splitlines(keepends=True)
+    data = json.loads(header)
+    spaced = (
+        json.dumps(data) + "\n" + "".join(trials),
+        "  \t" + header,
+        json.dumps({"schema": data.pop("schema"), **data}) + "\n",
+        json.dumps(json.loads(header), indent=2) + "\n",
+    )
+    for text in spaced:
+        shell.file.write_text(text)
+        ended = shell.dyno("show", NEW, "--json", "-o", shell.file)
+        assert ended.status == 2 and "that is a run file" in ended.err
+        assert shell.file.read_text() == text
 
 
 def test_a_file_is_replaced_whole(shell: Shell) -> None:

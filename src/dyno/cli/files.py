@@ -35,8 +35,11 @@ def check(path: str) -> None:
     kind = _kind(path)
     if kind in (stat.S_IFDIR, stat.S_IFBLK, stat.S_IFSOCK):
         raise UsageError(f"can't write {path}: it is {KINDS[kind]}")
-    if opening(path, len(results.OPENING)) == results.OPENING:
-        raise UsageError(f"-o {path}: that is a run file, which is not replaced by what is shown of one")
+    try:
+        if results.is_run_file(Path(path)):
+            raise UsageError(f"-o {path}: that is a run file, which is not replaced by what is shown of one")
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}") from None
     if kind is None and not _real(path).parent.is_dir():
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 

@@ -201,6 +201,9 @@ def carry_out(
         if kept := _kept(file):
             print(kept, file=sys.stderr)
         raise
+    except results.RunFileLost as error:
+        print(f"dyno: the run stopped: {trouble(error)}; what it measured is not kept there", file=sys.stderr)
+        raise click.exceptions.Exit(FAILED) from None
     except OSError as error:
         if kept := _kept(file):
             print(f"dyno: the run stopped: {trouble(error)}; {kept}", file=sys.stderr)

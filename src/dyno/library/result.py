@@ -71,6 +71,8 @@ class Picture:
         file = Path(path)
         if file.suffix.lower() not in FORMS:
             raise UsageError(f"{file}: a chart wants a name in {' or '.join(FORMS)}")
+        if results.is_run_file(file):
+            raise UsageError(f"{file}: that is a run file, which is not replaced by a chart")
         file.write_bytes(self.svg.encode() if file.suffix.lower() == ".svg" else draw.png(self.svg, scale))
         return file
 

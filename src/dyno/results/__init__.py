@@ -8,8 +8,10 @@ off before the file is appended to. Docs: docs/run-file.md.
 from __future__ import annotations
 
 from dyno.results.header import MOST_CELLS as MOST_CELLS
-from dyno.results.parse import OPENING as OPENING
+from dyno.results.lock import Lock as Lock
+from dyno.results.lock import RunFileLost as RunFileLost
 from dyno.results.parse import damaged as damaged
+from dyno.results.parse import is_run_file as is_run_file
 from dyno.results.parse import lines as lines
 from dyno.results.parse import parsed as parsed
 from dyno.results.read import READABLE as READABLE

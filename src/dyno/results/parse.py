@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from dyno.reading import MIB, opened
 from dyno.values import MOST_HISTOGRAM, MOST_TEXT
 
 OPENING = b'{"kind":"run"'
+"""How Dyno begins a run file."""
+_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"kind"\s*:\s*"run"')
+_BEGINNING_BYTES = 1 << 16
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
 """Of a run file, and of a line of it."""
 SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
@@ -32,6 +36,25 @@ DIGITS = 20
 """Of a whole number: more than 64 bits have."""
 
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
+
+
+def is_run_file(path: Path) -> bool:
+    """Returns whether a regular file begins like a run file, whatever its white space and the order of its keys.
+    Raises OSError."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        if _BEGINNING.match(file.read(_BEGINNING_BYTES)):
+            return True
+        file.seek(0)
+        line = file.readline(MOST_LINE)
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        first = parsed(line)
+    except ValueError:
+        return False
+    return isinstance(first, dict) and first.get("kind") == "run"
 
 
 def lines(path: Path) -> Iterator[bytes]:

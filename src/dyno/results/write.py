@@ -12,17 +12,24 @@ from typing import Any, BinaryIO
 
 from dyno.measured import Cell, Sample, plain
 from dyno.model import UsageError
-from dyno.reading import MIB, begins
+from dyno.reading import MIB
 from dyno.results import read
-from dyno.results.parse import MOST_LINE, OPENING, parsed
+from dyno.results.lock import Lock
+from dyno.results.parse import MOST_LINE, is_run_file, parsed
 from dyno.results.read import SCHEMA
 from dyno.results.run import Attempt
 
 BLOCK = 1 << 16
 
 
-def create(path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False) -> None:
-    """Writes a new run file with no trials. Raises UsageError if it is there and may not be replaced."""
+def create(
+    path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
+) -> None:
+    """Writes a new run file with no trials, which `lock` then holds. Raises UsageError if it is there and may not be
+    replaced, or another process is writing to it."""
+    if lock is None:
+        with Lock() as lock:
+            return create(path, header, cells, replace, lock)
     line = _encoded(path, {"kind": "run", "schema": SCHEMA, **header, "cells": list(cells)})
     try:
         read.begun(parsed(line))
@@ -31,13 +38,14 @@ def create(path: Path, header: Mapping[str, Any], cells: Collection[Cell], repla
     try:
         if replace:
             _check_replaced(path)
+            lock.take(path)
             # The old one is there until the new one is.
             part = path.with_name(f".dyno-{os.getpid()}.part")
             part.unlink(missing_ok=True)
-            _begin(part, line)
+            _begin(part, line, lock)
             part.replace(path)
         else:
-            _begin(path, line)
+            _begin(path, line, lock)
     except FileExistsError:
         hint = "--resume continues it, --overwrite replaces it, -o names another"
         raise UsageError(f"{path} exists: {hint}") from None
@@ -56,10 +64,12 @@ def kept(cells: Collection[Cell]) -> tuple[Cell, ...]:
     return found
 
 
-def _begin(path: Path, line: bytes) -> None:
-    """A new file with that line; none, if it can't be written."""
+def _begin(path: Path, line: bytes, lock: Lock) -> None:
+    """A new file with that line, locked; none, if it can't be written."""
     with path.open("xb") as file:
         try:
+            # Before it has its final name, so that nobody else can lock it first.
+            lock.add(path, os.dup(file.fileno()))
             _write(file, line)
         except OSError:
             path.unlink(missing_ok=True)
@@ -68,7 +78,7 @@ def _begin(path: Path, line: bytes) -> None:
 
 def _check_replaced(path: Path) -> None:
     """What is not a run file, be it one that was killed in its first line, is refused by its reading."""
-    if path.exists() and not begins(path, OPENING):
+    if path.exists() and not is_run_file(path):
         read.load(path)
 
 

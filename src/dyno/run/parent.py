@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,21 +90,27 @@ def execute(
         _held(plan) as plan,
         work.directory(root, observer.left) as place,
         Nurseries(plan.suite, place.path) as nurseries,
+        results.Lock() as lock,
     ):
         _check_confinement(plan, place.path)
         _check_awake(plan, place.path)
         fresh = not (resume and path.exists())
-        attempts = _open(plan, path, place.path, resume, overwrite)
+        attempts = _open(plan, path, place.path, resume, overwrite, lock)
         observer.begin(plan, attempts)
         worked, floors = 0, Floors(plan, path, judge.unsure)
-        with _awake(plan) as still, _nothing_for_nothing(path if fresh else None, attempts):
+        with (
+            _awake(plan) as still,
+            _nothing_for_nothing(path if fresh else None, attempts, lock),
+            _run_file_kept(path, lock),
+        ):
             observer.found(results.load(path).header["host"])
+            keep = partial(_kept, path, lock)
             means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still)
             for number in numbers(plan, path, observer, judge.wanting):
                 before = len(attempts)
                 nurseries.renew()
                 for trial in floors.trials(number, attempts):
-                    _until_settled(plan, trial, path, place, means, observer, attempts)
+                    _until_settled(plan, trial, keep, place, means, observer, attempts)
                 worked += len(attempts) > before
                 if worked == most:
                     break
@@ -111,7 +118,7 @@ def execute(
 
 
 @contextmanager
-def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt]) -> Iterator[None]:
+def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
     """A run file that was made for trials of which none has ended is removed where the block is left by an
     exception."""
     try:
@@ -119,7 +126,19 @@ def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt]) -> Iter
     except BaseException:
         if path is not None and not attempts:
             with suppress(OSError):
+                lock.check(path)
                 path.unlink()
+        raise
+
+
+@contextmanager
+def _run_file_kept(path: Path, lock: results.Lock) -> Iterator[None]:
+    """If the block fails and the run file is no longer there, says so in place of what failed because of it. Raises
+    RunFileLost."""
+    try:
+        yield
+    except (OSError, UsageError):
+        lock.check(path)
         raise
 
 
@@ -170,11 +189,12 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
         raise UsageError(f"the cores can't be kept awake: {error}") from None
 
 
-def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool) -> list[Attempt]:
-    """The attempts that are already in the file, which is made if it is not there."""
+def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
+    """The attempts that are already in the file, which is created if it is missing. `lock` then holds it."""
     if not (resume and path.exists()):
-        results.create(path, _header(plan, home), list(plan.cells), replace=overwrite)
+        results.create(path, _header(plan, home), list(plan.cells), replace=overwrite, lock=lock)
         return []
+    lock.take(path)
     run = results.load(path)
     if why := _difference(plan, run):
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
@@ -208,7 +228,7 @@ def _difference(plan: Plan, run: Run) -> str | None:
 def _until_settled(
     plan: Plan,
     trial: Trial,
-    path: Path,
+    keep: Callable[[Attempt], Attempt],
     place: work.Place,
     means: Means,
     observer: Observer,
@@ -228,7 +248,7 @@ def _until_settled(
         attempt = run_trial(plan, cell, trial, number, home, means, observer.phase)
         # What was measured while a core slept is not kept.
         means.still_awake()
-        attempt = _kept(path, attempt)
+        attempt = keep(attempt)
         attempts.append(attempt)
         means.datasets.ended(attempt)
         observer.ended(cell, attempt)
@@ -236,8 +256,9 @@ def _until_settled(
             return
 
 
-def _kept(path: Path, attempt: Attempt) -> Attempt:
-    """Adds it to the run file; in its place, that it can't be kept, where that is so."""
+def _kept(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
+    """Adds it to the run file; in its place, that it can't be kept, where that is so. Raises RunFileLost."""
+    lock.check(path)
     try:
         results.append(path, attempt)
     except UsageError as error:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any
 
 from dyno import results
 from dyno.model import UsageError
-from dyno.reading import begins
 from dyno.report import units
 from dyno.report.charts import theme
 from dyno.report.jsontext import compact
@@ -20,7 +20,7 @@ from dyno.report.site import chart
 from dyno.report.site.catalogue import Entry, entry
 from dyno.report.site.data import Collection
 from dyno.report.site.find import Found, Names
-from dyno.results import OPENING, Run
+from dyno.results import Run
 
 LIBRARY = "library.js"
 # By page: what its program is made of, after what all have. In the order of their use.
@@ -49,8 +49,9 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None], url: str =
         except UsageError as error:
             if file.named:
                 raise
-            if begins(file.path, OPENING):
-                passed_over(str(error))
+            with suppress(OSError):
+                if results.is_run_file(file.path):
+                    passed_over(str(error))
             continue
         entries.append(made)
         yield from pages

@@ -1,0 +1,77 @@
+"""Keeps two processes from writing one run file at the same time, which would do every trial twice.
+
+The lock is on the file itself: nothing is left beside it, and the kernel releases it when the process ends, by
+whatever way.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from dyno.model import UsageError
+
+
+class RunFileLost(OSError):
+    """The run file was removed, moved or replaced while its run was going on."""
+
+
+class Lock:
+    """Exclusive use of a run file, until `close` or the end of the process. A context manager."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def take(self, path: Path) -> None:
+        """Locks the file. If it is missing or can't be read, does nothing. Raises UsageError if another process has
+        it locked."""
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            except OSError:
+                return
+            self.add(path, descriptor)
+            if self._is_at(path):
+                return
+            # It was replaced between opening and locking: the lock is on a file that no longer has a name.
+            os.close(self._descriptors.pop())
+
+    def add(self, path: Path, descriptor: int) -> None:
+        """Locks the open file, which is or will be at `path`, and takes over its descriptor. Raises UsageError if
+        another process has it locked."""
+        # A file system without locks (OSError other than BlockingIOError) is used without one.
+        try:
+            with suppress(OSError):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise UsageError(
+                        f"{path}: another dyno is writing to it; wait until it ends, or name another file with -o"
+                    ) from None
+        except UsageError:
+            os.close(descriptor)
+            raise
+        self._descriptors.append(descriptor)
+
+    def check(self, path: Path) -> None:
+        """Raises RunFileLost if the locked file is no longer at `path`."""
+        if self._descriptors and not self._is_at(path):
+            raise RunFileLost(errno.ENOENT, "removed, moved or replaced during the run", str(path))
+
+    def _is_at(self, path: Path) -> bool:
+        with suppress(OSError):
+            return os.path.samestat(os.fstat(self._descriptors[-1]), path.stat())
+        return False
