@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from needed import require
 from shell import Shell, is_one_line
 
 from dyno import registry
+from dyno.servers import nginx
 
 STAGES = {"lookup", "tcp", "tls", "send", "wait", "transfer"}
 
@@ -121,6 +123,46 @@ def test_one_body_that_is_another_voids(shell: Shell, other: bytes) -> None:
         run(shell, *site(server), "-p", "inflight=4", "--phases", "fresh")
     (row,) = rows(shell)
     assert not row["valid"] and "void" in row["why"]
+
+
+def test_connections_that_the_server_closes_are_not_kept(shell: Shell, plain: Scripted) -> None:
+    run(shell, *site(plain), "-p", "inflight=4")
+    kept, fresh = rows(shell)
+    assert (kept["phase"], kept["valid"], fresh["valid"]) == ("kept", False, True)
+    assert "void: not kept" in kept["why"] and "300 of 300" in kept["why"]
+
+
+@pytest.mark.parametrize("bodies", ["same", "any"])
+def test_a_server_that_can_not_be_reached_is_refused_with_the_remedy(shell: Shell, bodies: str) -> None:
+    with scripted() as gone:
+        pass
+    run(shell, *site(gone), "-p", "inflight=4", "-p", f"bodies={bodies}")
+    assert {row["phase"] for row in rows(shell)} == {"kept", "fresh"}
+    for row in rows(shell):
+        assert row["why"].startswith("refused") and f"{gone.url}/page" in row["why"]
+        assert "check the host and the port" in row["why"]
+
+
+def test_a_certificate_that_is_not_trusted_is_refused_with_the_remedy(shell: Shell, place: Path) -> None:
+    with closing(nginx.Nginx(place, tls=True, workers=1)) as serving:
+        serving.start()
+        (serving.root / "page").write_text("hello")
+        run(shell, "-e", f"website:url={serving.address.url}/page", "--phases", "fresh", "-p", "inflight=1")
+    (row,) = rows(shell)
+    assert row["why"].startswith("refused") and "insecure=yes" in row["why"] and "SSL_CERT_FILE" in row["why"]
+
+
+def test_a_reference_request_that_is_answered_with_an_error_is_refused(shell: Shell) -> None:
+    """Conformance makes six requests; the next one is for the reference."""
+    turns = itertools.count(1)
+
+    def turn(peer: socket.socket) -> None:
+        peer.sendall(response(b"", "404 Not Found") if next(turns) > 6 else response(b"hello"))
+
+    with scripted(page=turn) as server:
+        run(shell, *site(server), "-p", "inflight=1", "--phases", "fresh")
+    (row,) = rows(shell)
+    assert row["why"].startswith("refused in fresh") and "HTTP 404" in row["why"]
 
 
 def test_runs_of_two_places_are_one_table(shell: Shell) -> None:

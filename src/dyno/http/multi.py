@@ -40,7 +40,11 @@ class Response(NamedTuple):
 
 
 class RequestFailed(Exception):
-    """libcurl's own line, and its number."""
+    """libcurl's message and error number."""
+
+    def __init__(self, why: str, number: int) -> None:
+        super().__init__(f"{why} (curl {number})")
+        self.number = number
 
 
 class StatusError(Exception):
@@ -182,7 +186,7 @@ class Way:
                 found.append((handle.place, self._response(handle)))
                 self._multi.remove_handle(handle)
             for handle, number, why in bad:
-                found.append((handle.place, RequestFailed(f"{why or 'failed'} (curl {number})")))
+                found.append((handle.place, RequestFailed(why or "failed", number)))
                 handle.pieces.clear()
                 self._multi.remove_handle(handle)
         self._running -= len(found)

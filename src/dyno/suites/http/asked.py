@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from dyno.answers import same, shorten
-from dyno.http.multi import DIGEST, Response
-from dyno.model import Wrong
+from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
+from dyno.model import Refused, Wrong
+from dyno.passwords import concealed
 from dyno.suites.http.port import Asking, Target
 
 PATIENCE_NS = 120_000_000_000
+REMEDIES = {
+    5: "check the name of the proxy",
+    6: "check the name of the host",
+    7: "check the host and the port, and whether the server is running",
+    28: "raise the parameter patience, or check the host and the port",
+    35: "check whether the port speaks TLS",
+    60: "set SSL_CERT_FILE to a file with its certificate, or accept any certificate with the option insecure=yes",
+}
+"""What to do when there is no connection, by libcurl's error number."""
 
 
 def every(asking: Asking, places: int, urls: Sequence[str]) -> list[Any]:
@@ -31,19 +41,29 @@ def every(asking: Asking, places: int, urls: Sequence[str]) -> list[Any]:
     return answers
 
 
-def digest_of(answer: Any) -> bytes:
-    """Of the body of a response. Raises Wrong for a request that failed."""
+def connected(target: Target, answer: Any) -> None:
+    """Raises Refused, with the remedy, if the request had no connection to the server."""
+    if type(answer) is RequestFailed and answer.number in REMEDIES:
+        raise Refused(f"{concealed(target.url)}: {answer}: {REMEDIES[answer.number]}")
+
+
+def digest_of(target: Target, answer: Any) -> bytes:
+    """Digest of the body of a response. Raises Refused if the request had no connection or was answered with an error
+    status, and Wrong if it failed in another way."""
+    connected(target, answer)
+    if type(answer) is StatusError:
+        raise Refused(f"{concealed(target.url)}: {answer}: only responses with a status under 400 are measured")
     if type(answer) is not Response:
-        raise Wrong(f"a request failed: {shorten(answer)}")
+        raise Wrong(f"{concealed(target.url)}: a request failed: {shorten(answer)}")
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 
 def judge(target: Target, answer: Any) -> int:
-    """How many bodies were compared with what they must be. Raises Wrong where one is another, and for a request that
-    failed."""
-    digest = digest_of(answer)
+    """How many bodies were compared with what they must be. Raises Wrong if one differs, and if the request failed as
+    `digest_of` does."""
+    digest = digest_of(target, answer)
     if target.size is not None and not same(answer.size, target.size):
-        raise Wrong(f"{target.url}: {answer.size} bytes came, of {target.size}")
+        raise Wrong(f"{concealed(target.url)}: {answer.size} bytes came, of {target.size}")
     if target.digest is not None and not same(digest, target.digest):
-        raise Wrong(f"{target.url}: a body that is another")
+        raise Wrong(f"{concealed(target.url)}: a body that is another")
     return int(target.digest is not None)

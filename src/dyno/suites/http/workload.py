@@ -11,16 +11,18 @@ from typing import Any
 from dyno.engine import Engine
 from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
-from dyno.model import Fact, Phase
+from dyno.model import Fact, Phase, Wrong
 from dyno.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import dataset
-from dyno.suites.http.asked import digest_of, every, judge
+from dyno.suites.http.asked import connected, digest_of, every, judge
 from dyno.suites.http.conformance import CHECKS, Check
-from dyno.suites.http.params import FRESH
+from dyno.suites.http.params import FRESH, KEPT
 from dyno.suites.http.port import Asking, How, Requests, Target
 
 SLICE = 500
+NEW_CONNECTIONS = 0.05
+"""Largest share of requests on a new connection in the phase kept. Apache closes a connection after 100 requests."""
 
 
 class HttpWorkload(OnStore):
@@ -36,7 +38,7 @@ class HttpWorkload(OnStore):
         self._secure = False
         self._asking: Asking | None = None
         self._fresh = False
-        self._codes, self._connections = Counter[int](), 0
+        self._codes, self._connections, self._responses = Counter[int](), 0, 0
 
     def checks(self) -> Mapping[str, Check]:
         return CHECKS
@@ -57,7 +59,7 @@ class HttpWorkload(OnStore):
             self._bodies = [] if self._job.spec.floor else dataset.bodies(self._job.seed, self._files, self._body)
         self.begin()
         self._fresh = phase.name == FRESH
-        self._codes, self._connections = Counter(), 0
+        self._codes, self._connections, self._responses = Counter(), 0, 0
 
     @contextmanager
     def connect(self) -> Iterator[Asking]:
@@ -76,17 +78,20 @@ class HttpWorkload(OnStore):
                 self._codes = Counter(asking.codes) - before
 
     def _look(self, port: Requests) -> None:
-        """What a user's own addresses answer now is what they must answer later."""
+        """Requests each of a user's URLs once: its later responses must have the same body. Raises Refused if a
+        server can't be reached."""
         unknown = [target for target in self._targets if target.digest is None]
-        if not unknown or self._job.params["bodies"] == "any":
+        if not unknown:
             return
         with closing(port.asking(1, True)) as asking:
             answers = every(asking, 1, [target.url for target in unknown])
-        found = {
-            target.url: target._replace(size=answer.size, digest=digest_of(answer))
-            for target, answer in zip(unknown, answers, strict=True)
-        }
-        self._targets = [found.get(target.url, target) for target in self._targets]
+        known = dict[str, Target]()
+        for target, answer in zip(unknown, answers, strict=True):
+            connected(target, answer)
+            if self._job.params["bodies"] == "same":
+                digest = digest_of(target, answer)
+                known[target.url] = target._replace(size=answer.size, digest=digest)
+        self._targets = [known.get(target.url, target) for target in self._targets]
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         for start in range(0, self._requests, SLICE):
@@ -107,12 +112,22 @@ class HttpWorkload(OnStore):
     def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
         """In ns; of what was on a connection that was there before, it has fewer."""
         found: dict[str, list[int]] = {name: [] for name in STAGES}
+        self._responses += len(answers)
         for answer in answers:
             self._connections += answer.connects
             for name, us in stages(Moments(*answer.moments), self._secure, answer.connects > 0).items():
                 if us is not None:
                     found[name].append(us * 1_000)
         return {name: spans for name, spans in found.items() if spans}
+
+    def verify(self, phase: Phase) -> int:
+        new, all = self._connections, self._responses
+        if phase.name == KEPT and new > NEW_CONNECTIONS * all:
+            raise Wrong(
+                f"not kept: the server closed connections, so {new:,} of {all:,} requests were on a new one; "
+                f"the phase {FRESH} measures those"
+            )
+        return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         codes = {f"status_{code}": times for code, times in sorted(self._codes.items())}
