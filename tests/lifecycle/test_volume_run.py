@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,9 +193,61 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
 
 
 def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_path: Path) -> None:
-    with looped(image(tmp_path / "image", MIB)) as device:
+    file = image(tmp_path / "image", MIB)
+    before = digest(file)
+    with looped(file) as device:
         ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
     assert ended.status == 3 and "-p area=1m" in ended.out, ended.out + ended.err
+    assert digest(file) == before, "it was written to"
+
+
+def test_nothing_beyond_a_small_area_is_written(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "image"
+    file.write_bytes(b"\xa7" * MIB)
+    with looped(file) as device:
+        ended = shell.dyno(*words(area="64k"), "-e", f"fio:destroy={device}", "--phases", "rand-write")
+    assert ended.status == 0, ended.out + ended.err
+    assert file.read_bytes()[64 << 10 :] == b"\xa7" * (MIB - (64 << 10))
+
+
+# -- what the kernel or the file system refuses ---------------------------------------------------------------
+
+WITHOUT_IO_URING = """#!{python}
+import ctypes, os, struct, sys
+
+# Load the system call's number; io_uring_setup (425 on every architecture) fails with EPERM, all else is allowed.
+RULES = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
+rules = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in RULES))
+program = struct.pack("HxxxxxxP", len(RULES), ctypes.addressof(rules))
+libc = ctypes.CDLL(None)
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0):
+    sys.exit("no seccomp here")
+os.execv("{fio}", ["fio", *sys.argv[1:]])
+"""
+
+
+def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: Shell, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    wrapper = programs / "fio"
+    wrapper.write_text(WITHOUT_IO_URING.format(python=sys.executable, fio=shutil.which("fio")))
+    wrapper.chmod(0o755)
+    shell.given["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    ended = shell.dyno(*RUN, "-e", "fio:ioengine=io_uring,fio", "--phases", "rand-read")
+    assert ended.status == 1, ended.out + ended.err
+    told = why(shell, "fio:ioengine=io_uring")["rand-read"]
+    assert told.startswith("refused") and "ioengine=libaio" in told and "Operation not permitted" in told, told
+    assert not why(shell, "fio")
+
+
+def test_a_file_system_without_direct_io_is_refused_with_what_to_set(shell: Shell, tmp_path: Path) -> None:
+    with mounted("none", tmp_path / "ram", "-t", "ramfs") as ram:
+        ended = shell.dyno(*RUN, "-e", "fio,fio:direct=no", "--phases", "rand-read", "--work", ram)
+    assert ended.status == 1, ended.out + ended.err
+    told = why(shell, "fio")["rand-read"]
+    assert told.startswith("refused") and "direct=no" in told, told
+    assert not why(shell, "fio:direct=no")
 
 
 # -- volumes that fail ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -110,6 +111,12 @@ def done(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: En
     if watch.last is None:
         raise Failed(f"fio ended with status {process.returncode}: {' '.join(watch.said) or 'nothing was said'}")
     return _report(watch.last, watch, io, tool, words)
+
+
+def error_number(said: str) -> int | None:
+    """The errno in what fio said as it failed: "fio: pid=7, err=22/file:filesetup.c:805, func=open(volume), …"."""
+    match = re.search(r"\berr=\s*(\d+)", said)
+    return None if match is None else int(match[1])
 
 
 class _Watch:

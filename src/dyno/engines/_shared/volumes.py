@@ -111,10 +111,16 @@ class Volume:
     def place(self) -> Path:
         return self._engine.home if self._engine.descriptor is None else self._engine.path()
 
+    def fits(self, size: int) -> None:
+        descriptor = self._engine.descriptor
+        if descriptor is not None and (room := blockdevice.size_bytes(descriptor)) < size:
+            area = f"{room // 2**20}m" if room >= 2**20 else str(room)
+            raise Refused(f"the device has {room:,} bytes, and area is {size:,}: say -p area={area}, or less")
+
     def fresh(self, size: int) -> str:
         engine = self._engine
         if engine.descriptor is not None:
-            self._fits(engine.descriptor, size)
+            self.fits(size)
             return FRESH if blockdevice.discard(engine.descriptor, size) else NOT_FRESH
         if engine.ioengine == NULL:
             return "nothing is there"
@@ -128,7 +134,7 @@ class Volume:
         if engine.ioengine == NULL:
             return
         if engine.descriptor is not None:
-            self._fits(engine.descriptor, size)
+            self.fits(size)
         elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
         # Once and flushed, in large requests: by what any file system and device takes.
@@ -141,8 +147,30 @@ class Volume:
         engine = self._engine
         if engine.descriptor is None:
             self.fresh(size)
-        words = _untimed(self._command(IO("randwrite", 4096, size)))
-        return self._tool([*words, "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"])
+        words = _untimed(self._command(IO("randwrite", min(4096, size), size)))
+        said = self._tool([*words, "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"])
+        if said is None or "verify:" in said:
+            return said
+        number = fiorun.error_number(said)
+        if number == errno.EILSEQ:
+            return said
+        if why := self._refusal(said):
+            raise Refused(why)
+        raise OSError(number or errno.EIO, f"can't be written and read back: {said}")
+
+    def _refusal(self, said: str) -> str | None:
+        """Why fio could not begin, and what to set; None where that is not the reason."""
+        ioengine = self._engine.ioengine
+        if "does not support O_DIRECT" in said:
+            return "this file system refuses O_DIRECT: set direct=no, or choose another one with --work"
+        if "func=io_queue_init" in said or "failed to load engine" in said:
+            allow = " (or allow it: sysctl kernel.io_uring_disabled=0, and the container's seccomp profile)"
+            reason = os.strerror(fiorun.error_number(said) or errno.ENOSYS)
+            return (
+                f"ioengine={ioengine} is refused by the kernel ({reason}): set"
+                f" ioengine={'libaio' if ioengine == 'io_uring' else 'sync'}{allow if ioengine == 'io_uring' else ''}"
+            )
+        return None
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
         engine = self._engine
@@ -182,13 +210,6 @@ class Volume:
         )
         said = [line for line in told.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
         return None if told.returncode == 0 else " ".join([*said, f"(status {told.returncode})"])
-
-    @staticmethod
-    def _fits(descriptor: int, size: int) -> None:
-        if (room := blockdevice.size_bytes(descriptor)) < size:
-            raise Refused(
-                f"the device has {room:,} bytes, and area is {size:,}: say -p area={room // 2**20}m, or less"
-            )
 
 
 def _untimed(words: list[str]) -> list[str]:

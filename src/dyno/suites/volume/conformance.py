@@ -34,10 +34,10 @@ def whole(report: Report, io: IO) -> int:
     return compared
 
 
-def integrity(opened: Opened, tier: Tier | None) -> None:
+def integrity(opened: Opened, tier: Tier | None, size: int = SIZE) -> None:
     """What is written is read back, by the tool's own checksums."""
     with opened("integrity") as volume:
-        if (wrong := volume.verify(SIZE)) is not None:
+        if (wrong := volume.verify(size)) is not None:
             raise Wrong(f"what was written was not read back: {wrong}")
 
 

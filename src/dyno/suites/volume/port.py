@@ -56,6 +56,9 @@ class Volume(Protocol):
     def place(self) -> Path:
         """On the device whose traffic it makes, or that device."""
 
+    def fits(self, size: int) -> None:
+        """Raises Refused where the device is smaller. Writes nothing."""
+
     def fresh(self, size: int) -> str:
         """Makes that many bytes of it such as were never written. How, in words."""
 
@@ -63,7 +66,8 @@ class Volume(Protocol):
         """Writes them all, once, and flushes them. Raises OSError where that can't be done."""
 
     def verify(self, size: int) -> str | None:
-        """Writes them and reads them back; what was read wrong, or None."""
+        """Writes them and reads them back; what was read wrong, or None. Raises Refused where the kernel or the file
+        system refuses the way of asking, and OSError for any other failure."""
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
         """Does it for that long, or until it is enough; with a round, its series is by that."""

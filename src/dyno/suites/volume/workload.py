@@ -14,6 +14,7 @@ from dyno.model import Absent, Fact, Phase, Refused
 from dyno.suite import Job, Report, Reported, Work, Workload
 from dyno.suites._shared.conformance import brief
 from dyno.suites.volume import conformance, steady
+from dyno.suites.volume.conformance import BRIEF, SIZE
 from dyno.suites.volume.params import COPIES, FLUSH, PATTERNS, SINGLE, UNWRITTEN, WARM_UP
 from dyno.suites.volume.port import IO, Volume
 
@@ -42,7 +43,10 @@ class VolumeWorkload(Workload):
 
     def conformance(self) -> None:
         if not self._job.spec.floor:
-            brief(conformance.BRIEF, lambda name: self.connect(), self._job.tier)
+            with self.connect() as volume:
+                volume.fits(self._area)
+            checks = {name: partial(check, size=min(SIZE, self._area)) for name, check in BRIEF.items()}
+            brief(checks, lambda name: self.connect(), self._job.tier)
 
     @contextmanager
     def connect(self) -> Iterator[Volume]:
