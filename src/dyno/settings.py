@@ -36,6 +36,8 @@ class Setting(NamedTuple):
     hold: Callable[[str], AbstractContextManager[str]] | None = None
     """Called in the parent with a value that is not empty: what a run holds for itself from before its first trial to
     its end, such as a device. Gives what the trials get in place of the value. Raises UsageError."""
+    phases: tuple[str, ...] = ()
+    """Of a suite's parameter: the phases whose work depends on it; empty: all."""
 
     def read(self, text: Any, owner: str) -> Value:
         """The value of `text`, which may also be a value from a plan file. Raises UsageError."""

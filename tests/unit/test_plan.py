@@ -310,6 +310,18 @@ def test_a_phase_may_be_asked_for_by_the_name_that_needs_no_explaining() -> None
         make(phases=["get-col"])
 
 
+def test_a_parameter_that_no_requested_phase_uses_is_an_error_that_names_those_that_do() -> None:
+    with pytest.raises(UsageError, match=r"distribution has no effect on rand-key; it is used by update, mixed"):
+        make(phases=["get"], params={"distribution": ["zipfian"]})
+    assert make(phases=["get", "mixed"], params={"distribution": ["zipfian"]}).phases == ("rand-key", "mixed")
+    # The values of a preset are nobody's request.
+    assert make(preset="full", phases=["mixed"]).phases == ("mixed",)
+    for suite in registry.suites():
+        names = {phase.name for phase in suite.phases}
+        for setting in suite.params:
+            assert set(setting.phases) < names, (suite.name, setting.name)
+
+
 def test_the_usual_run_goes_on_until_it_can_tell_for_who_says_nothing_of_samples_or_times() -> None:
     usual = make()
     assert (usual.until, usual.within, usual.least, usual.samples) == (0.1, 60, 3, 6)

@@ -44,7 +44,10 @@ def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> No
         asked = planfile.parse(experiment.sized(preset), experiment.name)
         assert asked.preset in suite.presets and (preset is None or asked.preset == preset)
         assert set(asked.phases) <= {phase.name for phase in suite.phases}
-        assert set(asked.params) <= {setting.name for setting in suite.params}
+        settings = {setting.name: setting for setting in suite.params}
+        for name in asked.params:
+            used_by = settings[name].phases
+            assert not (used_by and asked.phases) or set(used_by) & set(asked.phases), name
     assert set(experiment.sizes) <= set(suite.presets)
 
 

@@ -161,6 +161,7 @@ def make(asked: Asked) -> Plan:
     combinations = list(_combinations(suite, preset, asked))
     rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, preset, asked.phases)
+    _check_used(suite, asked.params, phases)
     until, within = _ending(asked, preset)
     if len(rows) * len(combinations) > MOST_CELLS:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
@@ -250,6 +251,16 @@ def _phases(suite: Suite, preset: Preset, asked: Sequence[str]) -> tuple[str, ..
             raise UsageError(unknown(f"suite {suite.name}: phase", name, known))
     wanted = {known[name] for name in asked} or set(preset.phases)
     return tuple(phase.name for phase in suite.phases if (phase.name in wanted if wanted else phase.by_default))
+
+
+def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -> None:
+    """Raises UsageError for a given parameter that none of the phases uses: the run would seem to have varied it."""
+    for setting in suite.params:
+        if setting.name in given and setting.phases and not set(setting.phases) & set(phases):
+            raise UsageError(
+                f"suite {suite.name}: parameter {setting.name} has no effect on {', '.join(phases)};"
+                f" it is used by {', '.join(setting.phases)}"
+            )
 
 
 def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[str, Value]]:

@@ -8,14 +8,34 @@ from dyno.suites.arrays.port import NUMERIC
 
 PUBLISHED_ROWS = 1_430_394
 
+_HOT = ("read-sum-hot", "read-sum-pandas-hot")
+
 PARAMS = (
     Setting("rows", integer(1, 2**32), PUBLISHED_ROWS, "rows of the table, 175 bytes each"),
-    Setting("column", choice(*NUMERIC), "quantity", "the column that is summed up"),
-    Setting("repeats", integer(1, 100_000), 5, "sums of a hot phase, and of read-column-stats"),
-    Setting("slices", integer(1, 1_000_000), 200, "slices that are read"),
-    Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice"),
-    Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows"),
-    Setting("updates", integer(1, 1_000_000), 50, "slices that are updated, each in a transaction"),
+    Setting(
+        "column",
+        choice(*NUMERIC),
+        "quantity",
+        "the column that is summed up",
+        phases=("read-sum-cold", "read-sum-pandas-cold", *_HOT),
+    ),
+    Setting(
+        "repeats",
+        integer(1, 100_000),
+        5,
+        "sums of a hot phase, and of read-column-stats",
+        phases=(*_HOT, "read-column-stats"),
+    ),
+    Setting("slices", integer(1, 1_000_000), 200, "slices that are read", phases=("read-slice",)),
+    Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice", phases=("read-slice", "update-slice")),
+    Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows", phases=("append",)),
+    Setting(
+        "updates",
+        integer(1, 1_000_000),
+        50,
+        "slices that are updated, each in a transaction",
+        phases=("update-slice",),
+    ),
 )
 
 PRESETS = {

@@ -11,8 +11,8 @@ PARAMS = (
     Setting("packer", packers.parse, "zlib", f"{', '.join(packers.KINDS)}; a level, where it has some: zlib:9"),
     Setting("batch", integer(1, 100_000), 1, "records in a batch, which is compressed and stored as one entry"),
     Setting("records", integer(1), 777, "records in the collection, of about 1.5 kB each"),
-    Setting("gets", integer(1), 4_000, "lookups of the phase gets"),
-    Setting("iterations", integer(1), 20, "iterations of the phase iterate"),
+    Setting("gets", integer(1), 4_000, "lookups of the phase gets", phases=("gets",)),
+    Setting("iterations", integer(1), 20, "iterations of the phase iterate", phases=("iterate",)),
 )
 
 PACKERS = tuple(packers.KINDS)

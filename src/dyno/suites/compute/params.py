@@ -15,9 +15,13 @@ SINGLE, DOUBLE = "float32", "float64"
 PARAMS = (
     Setting("size", integer(1, 10**10), 10_000, "numbers; rows of sum2d"),
     Setting("dtype", choice(SINGLE, DOUBLE), SINGLE, "their type"),
-    Setting("columns", integer(1, 100), 3, "columns of sum2d"),
+    Setting("columns", integer(1, 100), 3, "columns of sum2d", phases=("sum2d",)),
     Setting(
-        "repeats", integer(1, 100_000), 100, "operations of a phase, at the most: of many numbers there are fewer"
+        "repeats",
+        integer(1, 100_000),
+        100,
+        "operations of a phase, at the most: of many numbers there are fewer",
+        phases=("avg", "max", "sin", "sum", "sum2d", "corr"),
     ),
 )
 

@@ -9,14 +9,16 @@ from dyno.suites.objects.dataset import HEAD_BYTES
 
 CONTAINERS = ("mapping", "btree")
 
+BLOBS = ("blob-write", "blob-read")
+
 PARAMS = (
     Setting("objects", integer(1, 1_000_000), 1_000, "objects of a transaction"),
     Setting("object_size", integer(HEAD_BYTES, 1 << 20), 128, "bytes that an object holds"),
     Setting("transactions", integer(1, 100_000), 10, "transactions of a phase, of each client"),
     Setting("container", choice(*CONTAINERS), CONTAINERS[0], "what holds the objects: PersistentMapping, or IOBTree"),
     Setting("min_objects", integer(0), 0, "objects that are in the database beside those, at least"),
-    Setting("blobs", integer(1, 1_000), 1, "blobs of a transaction"),
-    Setting("blob_size", integer(HEAD_BYTES, 1 << 30), 1 << 20, "bytes of a blob"),
+    Setting("blobs", integer(1, 1_000), 1, "blobs of a transaction", phases=BLOBS),
+    Setting("blob_size", integer(HEAD_BYTES, 1 << 30), 1 << 20, "bytes of a blob", phases=BLOBS),
 )
 
 PRESETS = {

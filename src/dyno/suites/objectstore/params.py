@@ -11,17 +11,28 @@ MOST_BYTES = 1 << 28
 """That a phase moves, where that is more than a few requests."""
 FEW = 8
 TENTHS = 10
+PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
+MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
+# A burst has as many requests, all at once, as `burst` says.
+NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
+
 PARAMS = (
     Setting("size", integer(1, 1_000_000_000), 1_000, "bytes of an object"),
-    Setting("inflight", integer(1, MOST_UNDER_WAY), 1, "requests under way at once, all from one process"),
+    Setting(
+        "inflight",
+        integer(1, MOST_UNDER_WAY),
+        1,
+        "requests under way at once, all from one process",
+        phases=NOT_BURST,
+    ),
     Setting("objects", integer(1, 10_000_000), 200, "objects in the bucket: those of `size`, and others of 1 kB"),
     Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are asked for"),
     Setting("prefixes", integer(1, 10_000), 1, "prefixes over which the objects are spread"),
-    Setting("requests", integer(1), 500, "requests of a phase"),
-    Setting("range", integer(1, 100), 10, "percent of an object that range-get asks for"),
-    Setting("part", integer(1, 1_000_000_000), 5 << 20, "bytes of a part of multipart-put"),
-    Setting("burst", integer(1, MOST_UNDER_WAY), 50, "requests of a burst, all at once"),
-    Setting("silence", integer(0, 3_600), 1, "seconds without a request before a burst"),
+    Setting("requests", integer(1), 500, "requests of a phase", phases=NOT_BURST),
+    Setting("range", integer(1, 100), 10, "percent of an object that range-get asks for", phases=(RANGE,)),
+    Setting("part", integer(1, 1_000_000_000), 5 << 20, "bytes of a part of multipart-put", phases=(MULTIPART,)),
+    Setting("burst", integer(1, MOST_UNDER_WAY), 50, "requests of a burst, all at once", phases=(BURST,)),
+    Setting("silence", integer(0, 3_600), 1, "seconds without a request before a burst", phases=(BURST,)),
     Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
 )
 
@@ -57,8 +68,6 @@ PRESETS = {
     ),
 }
 
-PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
-MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
 PARTS = ("first-byte", "body")
 TENTH = tuple(f"tenth-{at + 1}" for at in range(TENTHS))
 _READ = "every body, by its size and digest"

@@ -7,16 +7,20 @@ from typing import NamedTuple
 from dyno.model import Phase, Preset
 from dyno.settings import Setting, choice, integer
 
+_SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold", "write-only", "read-write")
+_PGBENCH = ("select-only", "tpcb-like")
+
 PARAMS = (
-    Setting("tables", integer(1, 10_000), 1, "of sysbench"),
-    Setting("table_size", integer(100), 10_000, "rows in each of them"),
+    Setting("tables", integer(1, 10_000), 1, "of sysbench", phases=_SYSBENCH),
+    Setting("table_size", integer(100), 10_000, "rows in each of them", phases=_SYSBENCH),
     Setting(
         "distribution",
         choice("special", "uniform", "gaussian", "pareto"),
         "special",
         "of the rows that are asked for; special: most are from one in a hundred",
+        phases=_SYSBENCH,
     ),
-    Setting("bank_scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts"),
+    Setting("bank_scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts", phases=_PGBENCH),
 )
 
 PRESETS = {

@@ -59,20 +59,39 @@ def _or_all(text: str) -> Value:
         raise ValueError("wants a whole number from 1 up, or all") from None
 
 
+INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")
+READS = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold")
+NOT_MIXED = (*INSERTS, *READS, "update", "delete")
+# By the distribution of `mix` too, where none is named.
+DRAWN = ("update", "mixed")
+
 PARAMS = (
     Setting("records", integer(1), 235_886, "records in the collection"),
     Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
     Setting("encoder", choice("msgpack", "json", "raw"), "msgpack", "how a key-value engine's records become bytes"),
-    Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1"),
-    Setting("batch", integer(1, 10_000), 1, "keys that an operation of rand-key asks for at once"),
-    Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20"),
+    Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1", phases=NOT_MIXED),
+    Setting(
+        "batch",
+        integer(1, 10_000),
+        1,
+        "keys that an operation of rand-key asks for at once",
+        phases=("rand-key", "rand-key-cold"),
+    ),
+    Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20", phases=DRAWN),
     Setting(
         "distribution",
         choice("mix", "uniform", "zipfian", "latest"),
         "mix",
         "keys of update and mixed; mix takes what the mix has",
+        phases=DRAWN,
     ),
-    Setting("operations", _or_all, "all", "operations of update, delete and mixed; all is one per record"),
+    Setting(
+        "operations",
+        _or_all,
+        "all",
+        "operations of update, delete and mixed; all is one per record",
+        phases=(*DRAWN, "delete"),
+    ),
 )
 
 PRESETS = {

@@ -28,32 +28,104 @@ def _scans(text: str) -> Value:
     return int(str(choice(*map(str, PERIODS))(text)))
 
 
+_READS = ("extract-one", "extract-window", "extract-all", "latest", "downsample")
+_HOT = tuple(f"{name}-hot" for name in _READS)
+_STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
+"""The phases on an archive of samples that are made up or read; `live` has a store and variables of its own."""
+
 PARAMS = (
-    Setting("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
-    Setting("per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour"),
-    Setting("half_hours", integer(1, 1_000_000), 1, "half-hours of data: 336 are a week, 1440 a month of 30 days"),
-    Setting("batch", integer(1, 10_000_000), 10_000, "samples of a batch, about: whole scans of all variables"),
-    Setting("late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late"),
-    Setting("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
     Setting(
-        "corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive a second time with another value"
+        "variables",
+        integer(1, 1_000_000),
+        VARIABLES,
+        "process variables, in groups of 1, 10, 100 and the rest",
+        phases=_STORED,
     ),
-    Setting("archive", archive, "", "PB files of an EPICS Archiver Appliance in place of samples that are made up"),
     Setting(
-        "reads", integer(1, 100_000), 10, "variables that a hot phase reads, each whole, by window or by minutes"
+        "per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour", phases=_STORED
     ),
-    Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds"),
+    Setting(
+        "half_hours",
+        integer(1, 1_000_000),
+        1,
+        "half-hours of data: 336 are a week, 1440 a month of 30 days",
+        phases=_STORED,
+    ),
+    Setting(
+        "batch",
+        integer(1, 10_000_000),
+        10_000,
+        "samples of a batch, about: whole scans of all variables",
+        phases=_STORED,
+    ),
+    Setting(
+        "late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late", phases=_STORED
+    ),
+    Setting(
+        "resent_ppm",
+        integer(0, MILLION),
+        200,
+        "samples of a million that arrive a second time, as they were",
+        phases=_STORED,
+    ),
+    Setting(
+        "corrected_ppm",
+        integer(0, MILLION),
+        0,
+        "samples of a million that arrive a second time with another value",
+        phases=_STORED,
+    ),
+    Setting(
+        "archive",
+        archive,
+        "",
+        "PB files of an EPICS Archiver Appliance in place of samples that are made up",
+        phases=_STORED,
+    ),
+    Setting(
+        "reads",
+        integer(1, 100_000),
+        10,
+        "variables that a hot phase reads, each whole, by window or by minutes",
+        phases=_HOT,
+    ),
+    Setting(
+        "window_s",
+        integer(1, 86_400),
+        300,
+        "length of a window in seconds",
+        phases=("extract-window-cold", "extract-window-hot"),
+    ),
     Setting(
         "kill_percent",
         integer(0, 99),
         0,
         "batches of 100 after which a node of a cluster is killed in insert; 0: none",
+        phases=("insert",),
     ),
-    Setting("live_variables", integer(1, 100_000), 1_000, "process variables of live, which an IOC serves"),
-    Setting("live_hz", _scans, 10, "changes of each in a second: 1, 2, 5 or 10"),
-    Setting("live_s", integer(1, 3_600), 10, "seconds of live"),
-    Setting("live_period_ms", integer(1, 60_000), 100, "milliseconds between two batches of live, at least"),
-    Setting("watched", integer(1, 100_000), 10, "batches whose way from acknowledged to visible is measured"),
+    Setting(
+        "live_variables",
+        integer(1, 100_000),
+        1_000,
+        "process variables of live, which an IOC serves",
+        phases=("live",),
+    ),
+    Setting("live_hz", _scans, 10, "changes of each in a second: 1, 2, 5 or 10", phases=("live",)),
+    Setting("live_s", integer(1, 3_600), 10, "seconds of live", phases=("live",)),
+    Setting(
+        "live_period_ms",
+        integer(1, 60_000),
+        100,
+        "milliseconds between two batches of live, at least",
+        phases=("live",),
+    ),
+    Setting(
+        "watched",
+        integer(1, 100_000),
+        10,
+        "batches whose way from acknowledged to visible is measured",
+        phases=("visible",),
+    ),
 )
 
 PRESETS = {

@@ -29,8 +29,8 @@ PARAMS = (
     Setting("block_size", sectors, 4 * KIB, "bytes of a request: 4k, 1m"),
     Setting("depth", integer(1, 4096), 1, "requests in flight of each job"),
     Setting("jobs", integer(1, 256), 1, "processes that do the same at the same time"),
-    Setting("mix", integer(1, 99), 70, "of the mixed phases: reads, in percent"),
-    Setting("warm", integer(1, 86_400), 10, "seconds of the phase warm-up at most"),
+    Setting("mix", integer(1, 99), 70, "of the mixed phases: reads, in percent", phases=("seq-mixed", "rand-mixed")),
+    Setting("warm", integer(1, 86_400), 10, "seconds of the phase warm-up at most", phases=("warm-up",)),
 )
 
 PRESETS = {
