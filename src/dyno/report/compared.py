@@ -219,7 +219,8 @@ def markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
     """Tables for a README, an issue or a pull request."""
     parts = []
     for section in sections:
-        parts.append(f"**{section.title.replace('  ', ', ')}**" + (f", {section.remark}" if section.remark else ""))
+        title = marked.plain(section.title.replace("  ", ", "))
+        parts.append(f"**{title}**" + (f", {marked.plain(section.remark)}" if section.remark else ""))
         if section.rows:
             columns = dict(zip(section.heads, zip(*section.rows, strict=True), strict=True))
             parts.append(marked.table(columns, section.left))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -279,14 +280,30 @@ def as_json(table: Table, run: Run) -> Iterator[str]:
     return jsontext.pieces({**about(run), table.name: iter(table.rows)})
 
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What makes a spreadsheet take a text for a formula (OWASP, "CSV Injection")."""
+
+
+def _inert(value: Any) -> Any:
+    """A text that a spreadsheet would evaluate, with an apostrophe before it; a number stays one."""
+    live = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if live else value
+
+
 def as_csv(table: Table) -> str:
-    """Codes joined by a semicolon; unknown is empty."""
+    """Codes joined by a semicolon; unknown is empty. Text that a spreadsheet would evaluate has an apostrophe before
+    it."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, table.columns, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(_inert, table.columns))
     for row in table.rows:
-        lists = {name: ";".join(row[name]) for name, kind in table.columns.items() if kind == CODES}
-        writer.writerow({**row, **lists})
+        # Each code, as some spreadsheets part cells at semicolons.
+        cells = (
+            ";".join(map(_inert, row[name])) if kind == CODES else _inert(row[name])
+            for name, kind in table.columns.items()
+        )
+        writer.writerow(cells)
     return out.getvalue()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dyno.report import heading, places, units, wide, words
 from dyno.report.evidence import evidence
-from dyno.report.marked import bullets, plain, table
+from dyno.report.marked import bullets, code, plain, table
 from dyno.report.table import (
     Group,
     absent,
@@ -47,14 +47,14 @@ def _own(found: wide.Wide) -> str:
     columns = {head: [line.cells[at] for line in found.lines] for at, head in enumerate(found.heads)}
     columns[wide.REMARKS] = [", ".join(line.remarks) for line in found.lines]
     below = f"\n\n{plain(found.floor)}" if found.floor else ""
-    heads = [f"**{head}**\n\n" for head in (found.title, places.tier(found.tier)) if head]
+    heads = [f"**{plain(head)}**\n\n" for head in (found.title, places.tier(found.tier)) if head]
     above = "".join(heads)
     return f"{above}{table(columns, {*found.words, wide.REMARKS})}{below}"
 
 
 def _heading(run: Run) -> str:
     facts = [
-        f"asked: `{heading.fixed(run)}`; {heading.length(run)}; seed {run.plan['seed']}",
+        f"asked: {code(heading.fixed(run))}; {heading.length(run)}; seed {run.plan['seed']}",
         f"machine: {plain(heading.machine(run))}",
     ]
     if memory := heading.peaks(run):
@@ -62,7 +62,7 @@ def _heading(run: Run) -> str:
     if (made := heading.maker(run)) is not None:
         facts.append(f"measured: {plain(made)}")
     engines = plain(", ".join(heading.engines(run)))
-    return f"**{run.plan['suite']}**: {engines}. {heading.trials(run)}.\n\n{bullets(facts)}"
+    return f"**{plain(run.plan['suite'])}**: {engines}. {heading.trials(run)}.\n\n{bullets(facts)}"
 
 
 def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[str]:
@@ -80,7 +80,7 @@ def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[s
 
 
 def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
-    title = places.named(f"**{group.place}**", places.tier(group.tier))
+    title = places.named(f"**{plain(group.place)}**", places.tier(group.tier))
     return f"{title}\n\n{table(*columns(group, changing, apart))}"
 
 

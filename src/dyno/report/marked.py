@@ -22,7 +22,16 @@ def bullets(lines: Iterable[str]) -> str:
 
 def plain(text: str) -> str:
     """On one line, and with nothing in it that Markdown would take for more than text."""
-    return re.sub(r"[*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
+    return re.sub(r"[\\*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
+
+
+def code(text: str) -> str:
+    """As code, on one line: no backquote in it can end it."""
+    line = re.sub(r"[ \t\r\n]+", " ", text)
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    # Code that begins or ends with a backquote is set off by blanks, which are not shown.
+    padded = f" {line} " if longest else line
+    return f"{'`' * (longest + 1)}{padded}{'`' * (longest + 1)}"
 
 
 def _unbroken(cell: str) -> str:

@@ -31,7 +31,7 @@ def spec(
                 "axis": {"title": title, "labelExpr": write("datum.value"), "tickCount": units.TICKS},
             },
             "color": {"field": "engine", "type": "nominal", "scale": theme.colours(engines), "legend": None},
-            "tooltip": [{"field": "row", "title": "engine"}, *tooltip],
+            "tooltip": units.tooltip([{"field": "row", "title": "engine"}, *tooltip]),
             "description": {"field": "spoken"},
         },
     }
@@ -46,7 +46,7 @@ def spec(
             *clipping.outermost(f"datum.floor ? null : {value}"),
             *clipping.cut(),
             line("figure"),
-            units.spoken("datum.row", "datum.figure", f"'{title}'"),
+            units.spoken("datum.row", "datum.figure", units.literal(title)),
         ],
         **rows(bar),
     }

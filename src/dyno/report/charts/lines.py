@@ -101,7 +101,7 @@ def spec(
                 **at,
                 **look,
                 "description": {"field": "spoken"},
-                "tooltip": [{"field": name, "title": title} for name, title in tips.items()],
+                "tooltip": units.tooltip({"field": name, "title": title} for name, title in tips.items()),
             },
         }
     )
@@ -156,14 +156,10 @@ def _texts(x: Side, y: Side, line: str, point: str) -> list[dict[str, str]]:
         if side.interval:
             reach = f"{side.write(f'datum.{name}_low')} + ' – ' + {side.write(f'datum.{name}_high')}"
             made.append({"calculate": units.either(f"datum.{name}_low", reach), "as": f"{name} reach"})
-    said = ["datum.engine", *(["datum.line"] if line else []), *([f"'{point} ' + datum.point"] if point else [])]
-    said += [f"{_quoted(side.title)} + ' ' + datum['{name} text']" for name, side in (("x", x), ("y", y))]
+    said = ["datum.engine", *(["datum.line"] if line else [])]
+    said += [f"{units.literal(f'{point} ')} + datum.point"] if point else []
+    said += [f"{units.literal(side.title)} + ' ' + datum['{name} text']" for name, side in (("x", x), ("y", y))]
     return [*made, units.spoken(*said)]
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _by_engine(engines: Sequence[str]) -> dict[str, Any]:

@@ -5,6 +5,9 @@ Each takes an expression of a number and gives one of its text.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+
 DIGITS = "'.3~r'"
 TICKS = 5
 FROM_ZERO = {"zero": True, "nice": TICKS}
@@ -52,6 +55,17 @@ def number(value: str) -> str:
 def ratio(value: str) -> str:
     """'× 0.5'."""
     return f"('× ' + format({value}, {DIGITS}))"
+
+
+def literal(text: str) -> str:
+    """A text as a literal of a Vega expression. Text from a run file gets into an expression by this alone."""
+    return json.dumps(text)
+
+
+def tooltip(fields: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The encoding of a tooltip, from its fields with their titles. Vega-Lite makes an expression of the titles, in
+    which it escapes quotation marks and not backslashes."""
+    return [{**field, "title": field["title"].replace("\\", "\\\\")} for field in fields]
 
 
 def spoken(*parts: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -55,7 +56,12 @@ def _labels(row: CellSummary) -> dict[str, str]:
     known["unit"] = row.unit
     if row.reported_by:
         known["reported_by"] = row.reported_by
-    return {**known, **{f"param_{name}": str(value) for name, value in cell.params.items()}}
+    return {**known, **{_label(f"param_{name}"): str(value) for name, value in cell.params.items()}}
+
+
+def _label(name: str) -> str:
+    """A label's name, which has no other characters."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
 def _gauges(row: CellSummary) -> dict[str, Any]:

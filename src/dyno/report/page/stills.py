@@ -78,13 +78,19 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
     if not parts:
         made["autosize"] = {"type": "fit-x", "contains": "padding"}
     drawn: str = vl_convert.vega_to_svg(made)
+    # Tags alone: the texts between them are names of the run's, with versions in them.
+    return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), drawn)
+
+
+def _tag(tag: str, prefix: str) -> str:
+    """A tag of a drawing as the page has it."""
     for colour, variable in COLOURS.items():
-        drawn = drawn.replace(f'"{colour}"', f'"{variable}"')
+        tag = tag.replace(f'"{colour}"', f'"{variable}"')
     # It is hidden from screen readers: the element around it says what it shows.
-    drawn = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", drawn)
-    drawn = re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", drawn)
+    tag = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", tag)
+    tag = re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", tag)
     # Several stand in one page, and each numbers what it refers to from the beginning.
-    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{chart.file}-", drawn)
+    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", tag)
 
 
 def _narrowed(spec: Any, engines: set[str]) -> None:

@@ -47,11 +47,17 @@ function sorted(records, column, sort) {
   });
 }
 
+/** A text that a spreadsheet would evaluate, with an apostrophe before it: `_inert` in report/export.py. */
+function inert(text) {
+  const live = /^[=+\-@\t\r\n＝＋－＠]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+  return live ? `'${text}` : text;
+}
+
 /** The figures as CSV, as they are: not rounded, without units. */
 function asCsv(chart, records) {
   const quoted = (value) => {
-    const text = filled(value) ? String(value) : "";
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const text = filled(value) ? inert(String(value)) : "";
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const params = [...new Set(records.flatMap((record) => Object.keys(record.params)))];
   const keys = [...new Set(["phase", "tier", ...chart.columns.map((column) => column.key)])];

@@ -1,0 +1,120 @@
+"""Guards that text from a run file is never a formula, an expression, markup or a label, wherever it gets to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import markdown_it
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from shell import TESTS, Shell
+
+from dyno.report.formats import FORMATS
+
+WHOLE = TESTS / "data" / "run-schema-2.json"
+
+
+def rewritten(target: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> Path:
+    """A run file with another content."""
+    header, *trials = map(json.loads, WHOLE.read_text().splitlines())
+    change(header, trials)
+    lines = (json.dumps(line, separators=(",", ":")) for line in (header, *trials))
+    target.write_text("".join(f"{line}\n" for line in lines))
+    return target
+
+
+@pytest.mark.parametrize("live", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "＝1+1", '=HYPERLINK("http://x")'])
+def test_no_cell_of_a_csv_is_a_formula(live: str, shell: Shell) -> None:
+    def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+        header["cells"][0]["engine"] = live
+        for at, cell in enumerate(header["cells"]):
+            cell["params"]["mix"] = live if at else -5
+        for trial in trials:
+            trial |= {"version": live, "facts": {}}
+            trial["caveats"] = [{"code": live, "text": "x"}, {"code": "b", "text": "x"}]
+            for sample in trial["samples"]:
+                sample["facts"] = {"delta": -7, live: live}
+
+    run = rewritten(shell.file, change)
+    for flags in ((), ("--samples",)):
+        written = shell.dyno("show", run, "--csv", *flags)
+        assert written.status == 0, written.err
+        head, *rows = csv.reader(io.StringIO(written.out))
+        cells = [part for row in (head, *rows) for cell in row for part in (cell, *cell.split(";"))]
+        assert not [cell for cell in cells if cell[:1] in tuple("=+@＝") or cell.startswith("-1+")]
+        assert f"'{live}" in cells, "and it is still there"
+        # Numbers are numbers, those below zero too.
+        values = {row[head.index("fact_delta")] for row in rows} - {""}
+        assert set(map(float, values)) == {-7.0}
+        assert "-5" in {row[head.index("param_mix")] for row in rows}
+
+
+NASTY = ["a'b", 'a\\"b`${x}', "</script>\\'|b\\"]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_no_text_of_a_run_file_is_code(text: str, shell: Shell) -> None:
+    """Wherever a chart, a page or a format of another tool puts it."""
+
+    def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+        axis = {"of": "param", "name": text, "title": text}
+        curve = {"name": f"x{text}", "title": text, "reading": text, "x": axis, "line": text, "point": text}
+        header["charts"] = [{**curve, "y": {"of": "metric", "name": "throughput"}}]
+        header["plan"]["suite"] = text
+        for at, cell in enumerate(header["cells"]):
+            cell["suite"], cell["params"][text] = text, at % 2
+            cell["engine"] = cell["engine"] + text
+        for trial in trials:
+            trial["version"] = text
+            trial["caveats"] = [{"code": text, "text": text}]
+            for sample in trial["samples"]:
+                sample["unit"], sample["facts"] = text, {text: 1}
+
+    run = rewritten(shell.file, change)
+    for words in (
+        ("show", run),
+        ("show", run, "--all"),
+        ("show", run, "--markdown"),
+        ("plot", run, "-o", "charts/"),
+        ("plot", run, "--chart", f"sweep:{text}", "-o", "sweep.svg"),
+        ("report", run, "-o", "r.html"),
+        ("site", run, "-o", "site"),
+        *(("export", run, "--format", name, "-o", f"out.{name}") for name in FORMATS),
+    ):
+        ended = shell.dyno(*words)
+        assert ended.status == 0, (words, ended.err)
+    pictures = [*(shell.home / "charts").iterdir(), shell.home / "sweep.svg"]
+    said = ["".join(ElementTree.parse(path).getroot().itertext()) for path in pictures]
+    # As it is, and not as an expression or an escape makes it.
+    assert any(f"{text}/s" in each for each in said)
+    ElementTree.parse(shell.home / "out.junit")
+    families = list(text_string_to_metric_families((shell.home / "out.openmetrics").read_text()))
+    assert {sample.labels["unit"] for family in families for sample in family.samples} == {text}
+
+
+@pytest.mark.parametrize(
+    "text", ["\\[a](http://x)", "\\<img src=x>", "**a**", "`a` [b](http://x)", "a``b <i>", "# a", "a\\|b"]
+)
+def test_no_text_is_markdown(text: str, shell: Shell) -> None:
+    def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+        header["plan"]["suite"] = text
+        for cell in header["cells"]:
+            cell["suite"], cell["engine"], cell["params"]["mix"] = text, f"{text} {cell['engine']}", text
+
+    run = rewritten(shell.file, change)
+    for words in (("show", run, "--markdown"), ("compare", run, "--markdown")):
+        ended = shell.dyno(*words)
+        assert ended.status == 0, ended.err
+        html = markdown_it.MarkdownIt("gfm-like", {"linkify": False}).render(ended.out)
+        found = set(re.findall(r"<(\w+)", html))
+        assert not found & {"a", "img", "i"}, html
+        plain = re.sub(r"<[^>]+>", "", html)
+        assert unescape(plain).replace("\u00a0", " ").count(text) > 1
