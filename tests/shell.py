@@ -153,6 +153,15 @@ class Shell:
                         found.append(int(entry.name))
         return found
 
+    def workers(self) -> list[int]:
+        """Processes that carry out a trial: each is the first of a session, in its trial's directory."""
+        found = []
+        for pid in self.alive():
+            with contextlib.suppress(OSError):
+                if os.getsid(pid) == pid and Path(f"/proc/{pid}/cwd").readlink().name.startswith("trial-"):
+                    found.append(pid)
+        return found
+
     def strays(self) -> list[int]:
         """Processes that are there and stay: the kernel is given some time to take away what was killed."""
         wait_for(lambda: not self.alive(), seconds=5)

@@ -195,6 +195,9 @@ class EngineSpec:
     None for an engine without one, and from the call where these options want none."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
+    removal: Callable[[str, Mapping[str, Value]], str] | None = None
+    """Called with the name of a store on a user's own server, and all options: the command with which the user
+    removes a store that Dyno could not remove. It is shown, and not run; the password of `url` is hidden."""
     log: tuple[str, ...] = ()
     """Patterns of the files that have what a commit wrote when it is acknowledged, in the directory of a proof of its
     tiers ('*/wal/*'), for an engine that goes on with others in the background: the proof is by these alone."""

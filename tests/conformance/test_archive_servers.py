@@ -7,6 +7,8 @@ They are reached by a port, which others need not do: what all servers have in c
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +21,7 @@ import psutil
 import pytest
 from needed import require
 from serving import job, served
-from shell import Shell
+from shell import Shell, wait_for
 
 from dyno import registry
 from dyno.engines import clickhouse, influxdb, questdb, victoriametrics
@@ -185,6 +187,22 @@ def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) 
     assert running.server.address.password not in said + shell.file.read_text()  # type: ignore[union-attr]
     assert held(running) == WHOLE
     assert stores(engine, server) == left
+
+
+def test_a_trial_that_is_killed_leaves_nothing_on_it(running: Job, shell: Shell) -> None:
+    engine, server = running.spec.name, running.server
+    left = stores(engine, server)
+    row = f"{engine}:url={url(running)}{'+replication=1' if engine == 'cassandra' else ''}"
+    # More than is over before it is looked for.
+    words = ("-p", "variables=200", "-p", "per_half_hour=2000", "--phases", "insert", "--samples", 1, "--retries", 0)
+    with shell.started("run", "series", "-e", row, *words, "-o", shell.file) as run:
+        assert wait_for(lambda: stores(engine, server) - left)
+        for pid in shell.workers():
+            os.kill(pid, signal.SIGKILL)
+        out, err = run.communicate()
+    assert "SIGKILL" in out
+    assert stores(engine, server) == left
+    assert "stays on" not in out + err
 
 
 def stores(engine: str, server: Any) -> set[str]:

@@ -18,6 +18,7 @@ import pytest
 import serving
 from needed import require
 from serving import opened, served
+from shell import Shell, small
 from stores import Store
 
 from dyno import registry
@@ -349,6 +350,30 @@ def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable
     with opened(asked):
         assert sorted(mine.client().keys("dyno_*:k")) == sorted([f"{name}:k".encode(), f"{left}x:k".encode()])
         assert mine.client().smembers(STORES) == {name.encode(), namespace.of(asked.home).encode()}
+
+
+def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], shell: Shell) -> None:
+    """Of a server that has no memory left."""
+    mine = users("--maxmemory", "4mb")
+    mine.client().set("mine", "1")
+    asked = small(samples=1, retries=0, phases="insert", param_records=100_000)
+    row = f"redis:url={mine.url()}"
+    ended = shell.dyno("run", "records", "-e", row, "--tier", "volatile", *asked, "-o", shell.file)
+    assert "maxmemory" in ended.out, ended
+    assert mine.client().keys("*") == [b"mine"]
+    assert "stays on" not in ended.out + ended.err
+
+
+def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], place: Path, shell: Shell) -> None:
+    mine, spec = users(), registry.engine("redis")
+    name = namespace.of(place)
+    keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
+    mine.client().mset({**keys, "mine": "1"})
+    mine.client().sadd(STORES, name)
+    assert spec.removal is not None
+    command = spec.removal(name, spec.resolve({"url": mine.url()}))
+    assert shell.sh("bash", "-c", command).status == 0
+    assert mine.client().keys("*") == [b"mine"]
 
 
 def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:

@@ -7,6 +7,7 @@ PostgreSQL, as it is what most machines have. What each server does of its own i
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -333,6 +334,67 @@ def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: 
     assert schemas(url) != []
     assert shell.dyno(*words, *small(samples=1), "-o", shell.home / "again.json").status == 0
     assert schemas(url) == []
+
+
+def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str) -> None:
+    with shell.started(
+        *("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0),
+        *("--timeout", 5, "-o", shell.file),
+    ) as run:
+        assert wait_for(lambda: schemas(url)), "the trial has a store"
+        out, err = run.communicate()
+    assert "timeout" in out
+    assert schemas(url) == []
+    assert "stays on" not in out + err
+
+
+@pytest.mark.parametrize("to", ["worker", "run"])
+def test_a_trial_that_is_killed_or_interrupted_leaves_nothing_on_it(shell: Shell, url: str, to: str) -> None:
+    words = ("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0)
+    with shell.started(*words, "-o", shell.file) as run:
+        assert wait_for(lambda: schemas(url))
+        if to == "run":
+            os.kill(run.pid, signal.SIGINT)
+        else:
+            assert wait_for(shell.workers)
+            for pid in shell.workers():
+                os.kill(pid, signal.SIGKILL)
+        out, err = run.communicate()
+    assert schemas(url) == []
+    assert "stays on" not in out + err
+    assert to == "run" or "SIGKILL" in out
+
+
+def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell: Shell, url: str) -> None:
+    """Here since somebody else uses it."""
+    import psycopg
+
+    words = ("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0)
+    with (
+        shell.started(*words, "--timeout", 5, "-o", shell.file) as run,
+        psycopg.connect(url, autocommit=True) as other,
+    ):
+        assert wait_for(lambda: schemas(url))
+        other.execute("ALTER ROLE u SET statement_timeout = '200ms'")
+        (name,) = schemas(url)
+        assert wait_for(lambda: other.execute("SELECT to_regclass(%s)", (f"{name}.records",)).fetchone() != (None,))
+        with other.transaction():
+            other.execute(f"SELECT count(*) FROM {name}.records")
+            _, err = run.communicate()
+        other.execute("ALTER ROLE u RESET statement_timeout")
+    command = re.search("psql .* CASCADE'", err)
+    assert command is not None and name in command[0] and SECRET not in err, err
+    (attempt,) = shell.attempts("postgresql")
+    assert command[0] in attempt["why"] and "statement timeout" in attempt["why"]
+    # The user knows the password that is hidden in it.
+    assert shell.sh("bash", "-c", command[0].replace("***", SECRET)).status == 0
+    assert schemas(url) == []
+
+
+def test_a_server_that_refuses_the_connection_has_no_store_that_stays(shell: Shell, url: str) -> None:
+    wrong = url.replace(SECRET, "wr0ng-Secret")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={wrong}", *small(samples=1), "-o", shell.file)
+    assert "stays on" not in ended.out + ended.err
 
 
 def test_its_address_is_read_before_anything_is_started() -> None:

@@ -5,6 +5,7 @@ ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inser
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,14 @@ class Series:
         self._client.disconnect()
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    at = loopback.of_url(str(options[URL]), PORT, ("clickhouses",))
+    words = [f"--host={at.host}", f"--port={at.port}", f"--user={at.user or 'default'}", "--password"]
+    return shlex.join(
+        ["clickhouse-client", *words, *(["--secure"] if at.secure else []), "-q", f"DROP DATABASE {name}"]
+    )
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     client = _connect(server)
     try:
@@ -216,6 +225,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    removal=removal,
     seldom=Seldom("merge of all parts", Click.merge),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",

@@ -115,6 +115,7 @@ ENGINE = EngineSpec(
     server=serve,
     seldom=Seldom("checkpoint of the log", Ferret.checkpoint),
     remove=lambda home, options, server: mongo.remove(home, server),
+    removal=mongo.removal,
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,

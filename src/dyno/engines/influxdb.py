@@ -7,6 +7,7 @@ protocol", "Querying data using the HTTP API" and "Frequently asked questions" (
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -231,6 +232,12 @@ def _samples(found: Any) -> Samples:
     return samples.samples([()] * 4 if found is None else _columns(found, *OF_ONE))
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    at = loopback.of_url(str(options[URL]), PORT)
+    words = ["-host", at.host, "-port", str(at.port), *(["-ssl"] if at.secure else []), "-username", at.user]
+    return shlex.join(["influx", *words, "-password", "", "-execute", f"DROP DATABASE {name}"])
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with closing(_connect(server)) as client:
         client.drop_database(namespace.of(home))
@@ -257,6 +264,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    removal=removal,
     upkeep=Influx.upkeep,
     # Some seconds each.
     seldom=Seldom("its log written to its files", Influx.upkeep, every=30),

@@ -26,6 +26,7 @@ ENGINE = EngineSpec(
     server=innodb.server(MARIADB),
     refuse=innodb.refuse,
     remove=innodb.remove,
+    removal=innodb.removal,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
     starting=lambda options: NODE_SECONDS * (int(str(options["nodes"])) - 1),

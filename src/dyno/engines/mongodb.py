@@ -141,6 +141,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=lambda home, options, server: mongo.remove(home, server),
+    removal=mongo.removal,
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,

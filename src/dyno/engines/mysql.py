@@ -22,6 +22,7 @@ ENGINE = EngineSpec(
     server=innodb.server(MYSQL),
     refuse=innodb.refuse,
     remove=innodb.remove,
+    removal=innodb.removal,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
     needs=innodb.needs(MYSQL),

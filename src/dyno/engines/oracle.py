@@ -81,6 +81,11 @@ def tables(home: Path) -> Mapping[str, str]:
     return {kind: f"{namespace.of(home)}_{kind}" for kind in KINDS}
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    """By statements: SQL*Plus takes none on its command line."""
+    return "; ".join(f"DROP TABLE {name}_{kind} PURGE" for kind in KINDS)
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     connection = connect(server.url)
     with connection.cursor() as cursor:
@@ -166,6 +171,7 @@ ENGINE = EngineSpec(
     options=(foreign.setting("oracle"),),
     server=lambda home, tier, options, clients: Foreign(str(options[URL])),
     remove=remove,
+    removal=removal,
     needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
     by_default=False,
     untested="no Oracle server could be had where Dyno is made: nobody has run a statement of it",

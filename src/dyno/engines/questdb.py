@@ -6,6 +6,7 @@ QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability an
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -235,6 +236,11 @@ class Series:
         self._connection.close()
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    at = loopback.of_url(str(options[URL]), HTTP_PORT)
+    return shlex.join(["curl", "-G", f"{at.url}/exec", "--data-urlencode", f"query=DROP TABLE {name}"])
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with closing(_connect(server)) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
@@ -258,6 +264,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    removal=removal,
     seldom=Seldom("partitions squashed, and old files removed", Quest.squash),
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
     log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),

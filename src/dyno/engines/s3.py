@@ -8,6 +8,7 @@ and touches nothing else.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +84,14 @@ class Store(s3.Store):
         yield Caveat("yours", "is your own store: how it keeps what it acknowledges is not known here")
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    own = s3.name_of(name)
+    words = ["rm", "--recursive", f"s3://{options['bucket']}/{own}/"] if options["bucket"] else ["rb", "--force"]
+    flags = {"--endpoint-url": options[URL], "--profile": options["profile"]}
+    given = [word for flag, value in flags.items() if value for word in (flag, str(value))]
+    return shlex.join(["aws", "s3", *words, *([] if options["bucket"] else [f"s3://{own}"]), *given])
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     store = Store(home, None, options, server)
     try:
@@ -108,6 +117,7 @@ ENGINE = EngineSpec(
     ),
     server=serve,
     remove=remove,
+    removal=removal,
     needs=needs,
     clients="one",
     by_default=False,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -255,6 +256,11 @@ def _drop(api: Api, name: str) -> None:
     api.ask("/api/v1/admin/tsdb/delete_series", {"match[]": f'{{{STORE}="{name}"}}'})
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    path = f"{loopback.of_url(str(options[URL]), PORT).url}/api/v1/admin/tsdb/delete_series"
+    return shlex.join(["curl", path, "--data-urlencode", f'match[]={{{STORE}="{name}"}}'])
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with closing(Api(server)) as api:
         _drop(api, namespace.of(home))
@@ -288,6 +294,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    removal=removal,
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",
     by_default=False,

@@ -32,6 +32,9 @@ from dyno.measure.teller import Teller
 from dyno.measured import plain
 from dyno.model import Absent, Refused, Tier, Wrong
 from dyno.pace import Pace
+from dyno.passwords import concealed
+from dyno.servers import namespace
+from dyno.servers.foreign import URL
 from dyno.suite import Job, Suite, Workload
 
 SERVER = "server"
@@ -66,7 +69,7 @@ def _told(descriptor: int) -> None:
         job = json.loads(sys.stdin.readline())
         spent = Spent()
         try:
-            used = _trial(job, pipe, spent)
+            used = _remove_stores(job, pipe) if job.get("remove") else _trial(job, pipe, spent)
         except Wrong as wrong:
             _end(pipe, "wrong", said(wrong), spent)
         except Refused as refused:
@@ -116,19 +119,7 @@ def _server(job: Job) -> dict[str, int | None] | None:
 def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, Any]:
     """Carries the job out; returns what was used."""
     suite = registry.suite(message["suite"])
-    spec = registry.through(suite, registry.engine(message["engine"]))
-    assert spec is not None
-    options = spec.resolve(message["options"])
-    job = Job(
-        spec=spec.chosen(options),
-        home=Path(message["home"]),
-        tier=None if message["tier"] is None else Tier(message["tier"]),
-        options=options,
-        params=message["params"],
-        seed=message["seed"],
-        clients=message["clients"],
-        sealed=Path(message["sealed"]),
-    )
+    job = _job(message, suite)
     spent.on("start")
     with _served(job, pipe, spent) as job, _closed(suite.workload(job)) as workload:
         spent.on("dataset")
@@ -139,6 +130,44 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
         server = _server(job)
         used = _used(server)
     return used if server else _used()
+
+
+def _job(message: Mapping[str, Any], suite: Suite) -> Job:
+    spec = registry.through(suite, registry.engine(message["engine"]))
+    assert spec is not None
+    options = spec.resolve(message["options"])
+    return Job(
+        spec=spec.chosen(options),
+        home=Path(message["home"]),
+        tier=None if message["tier"] is None else Tier(message["tier"]),
+        options=options,
+        params=message["params"],
+        seed=message["seed"],
+        clients=message["clients"],
+        sealed=Path(message["sealed"]),
+    )
+
+
+def _remove_stores(message: Mapping[str, Any], pipe: Teller) -> dict[str, Any]:
+    """Removes what an earlier worker of this trial left on a user's own server, and reports what it could not remove;
+    returns what was used."""
+    job = _job(message, registry.suite(message["suite"]))
+    spec, start = job.spec, job.spec.server
+    server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
+    if server and not server.own and spec.remove is not None:
+        shown = {**job.options, URL: concealed(str(job.options[URL]))}
+        homes = namespace.stores(job.home)
+        for name in homes:
+            pipe.tell("store", name=name, command="" if spec.removal is None else spec.removal(name, shown))
+        for name, home in homes.items():
+            try:
+                replace(job, server=server).remove(home)
+            except Exception as error:
+                # Raised where there is no connection to be had.
+                pipe.tell("kept", name=name, why=said(error), unreachable=isinstance(error, Refused))
+            else:
+                pipe.tell("removed", name=name)
+    return _used()
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def execute(
         ):
             observer.found(results.load(path).header["host"])
             keep = partial(_kept, path, lock)
-            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still)
+            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still, observer.left)
             for number in numbers(plan, path, observer, judge.wanting):
                 before = len(attempts)
                 nurseries.renew()

@@ -25,6 +25,7 @@ from dyno.pipe import new_key
 from dyno.results import Attempt
 from dyno.run.dataset import Datasets
 from dyno.run.hearing import Askew, Garbled, Hearing
+from dyno.run.leftovers import remove_stores
 from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
@@ -50,6 +51,8 @@ class Means:
     datasets: Datasets
     still_awake: Callable[[], None] = lambda: None
     """Raises where cores that are to be kept awake no longer were."""
+    tell: Callable[[str], object] = lambda line: None
+    """Called with a line about each thing that could not be removed."""
 
 
 def run_trial(
@@ -66,6 +69,8 @@ def run_trial(
     story, printed, peak_bytes = Story(on_phase, begin, plan.secrets), None, 0
     before = strain.counters()
     output = home.with_suffix(OUTPUT)
+    job: dict[str, Any] = {}
+    left: list[str] = []
     try:
         home.mkdir()
         job = _job(plan, cell, home, means.datasets.of(trial.cell))
@@ -78,14 +83,21 @@ def run_trial(
         # Also where an engine has taken the run's own directory away.
         story.lost(error)
     finally:
-        _cleared(home, output)
+        try:
+            if job:
+                refused, executable = story.outcome == "refused", plan.interpreter(cell)
+                left = remove_stores(job, refused, executable, means.nurseries, plan.secrets)
+            for line in left:
+                means.tell(line)
+        finally:
+            _cleared(home, output)
     duration = monotonic_ns() - begin
     return Attempt(
         cell=trial.cell,
         block=trial.block,
         attempt=number,
         outcome=story.outcome or "error",
-        why=story.why,
+        why="; ".join(filter(None, (story.why, *left))) or None,
         phase=None if story.outcome == "ok" else story.phase,
         samples=tuple(story.samples),
         started=started.isoformat(timespec="milliseconds"),

@@ -5,12 +5,16 @@ What a server is started with stands in its own file; what is stored, in the sui
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dyno.model import Value
 from dyno.passwords import concealed
 from dyno.servers import foreign, namespace
+from dyno.servers.foreign import URL
 
 PATIENCE_MS = 5_000
 """How long the client looks for a server that answers. Its default is 30 s."""
@@ -65,6 +69,11 @@ def bson_code() -> str:
     import bson
 
     return "C" if bson.has_c() else "Python"
+
+
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    """See `dyno.engine.EngineSpec.removal`."""
+    return shlex.join(["mongosh", str(options[URL]), "--eval", f"db.getSiblingDB('{name}').dropDatabase()"])
 
 
 def remove(home: Path, server: Any) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from platform import node
 
+from dyno.host import below
 from dyno.host.process import running
 
 FILE = "namespace"
@@ -23,6 +24,12 @@ def of(home: Path) -> str:
     if not file.exists():
         file.write_text(f"dyno_{_machine()}_{os.getpid()}_{os.urandom(4).hex()}")
     return file.read_text()
+
+
+def stores(folder: Path) -> dict[str, Path]:
+    """The homes of the stores in a directory and below, by their names. A file that was cut short names none."""
+    found = {path.read_text(): path.parent for path in below.files(folder) if path.name == FILE}
+    return {name: home for name, home in found.items() if _NAME.fullmatch(name)}
 
 
 def abandoned(names: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ What a suite stores may not be put here: that is `mysqltable`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -237,6 +238,14 @@ def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
 
 def _cluster(options: Mapping[str, Value]) -> str | None:
     return galera.missing() if _nodes(options) > 1 else None
+
+
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    """Either server's client has the name and the flags of MySQL's."""
+    at = mysqlclient.address_of(str(options[URL]))
+    flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
+    words = [f"{flag}={at[name]}" for name, flag in flags.items() if name in at]
+    return shlex.join(["mysql", *words, "--password", "-e", f"DROP DATABASE {name}"])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:

@@ -5,11 +5,13 @@ What a suite keeps under those keys may not be put here.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, library
@@ -50,6 +52,7 @@ STORES = "dyno_stores"
 SHORT = 8
 """How much of its name a store needs on a server of Dyno's own: what of it was drawn at random."""
 BATCH, REWRITE_SECONDS = 1_000, 60.0
+PORT = 6_379
 
 
 class Keyspace:
@@ -173,6 +176,19 @@ def _unlink(client: Any, prefix: bytes) -> None:
             client.unlink(*keys)
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    """By redis-cli, which is also Valkey's. Its own `-u` can't log in with a password alone."""
+    at = urlsplit(str(options[URL]))
+    asked = dict(parse_qsl(at.query))
+    where = ["-s", at.path] if at.scheme == "unix" else ["-h", at.hostname or "localhost", "-p", str(at.port or PORT)]
+    database = asked.get("db") or (at.path.strip("/") if at.scheme != "unix" else "")
+    more = [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
+    cli = shlex.join(["redis-cli", *where, *more, *(["--tls"] if at.scheme == "rediss" else [])])
+    password = f"export REDISCLI_AUTH={shlex.quote(unquote(at.password))}; " if at.password else ""
+    scan = f"{cli} --scan --pattern '{name}:*' | xargs -r -d '\\n' {cli} UNLINK"
+    return f"{password}{scan}; {cli} SREM {STORES} {name}"
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with library(server) as client:
         if server.own:
@@ -234,6 +250,7 @@ def declared(
         refuse=_refused,
         server=serve,
         remove=remove,
+        removal=removal,
         needs=lambda options: None if options[URL] else program.missing(chosen.given(options)),
         clients="processes",
         in_memory=True,

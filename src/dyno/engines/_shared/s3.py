@@ -70,7 +70,7 @@ class Store:
 
     def __init__(self, home: Path, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
-        self._name = namespace.of(home).replace("_", "-")
+        self._name = name_of(namespace.of(home))
         self.client, self.at = _connected(self._name, options, server)
         # Before boto3's own, which would ask again in the region that is told, and say nothing of it.
         self.client.meta.events.register_first("needs-retry.s3", self._of_its_region)
@@ -199,8 +199,13 @@ class Store:
         return boto if self.options["client"] == "boto3" else f"{curl.pycurl().version.split()[1]}, {boto}"
 
 
+def name_of(store: str) -> str:
+    """The store's name as a name of a bucket."""
+    return store.replace("_", "-")
+
+
 def _abandoned(names: Iterable[str]) -> list[str]:
-    return [name.replace("_", "-") for name in namespace.abandoned(each.replace("-", "_") for each in names)]
+    return [name_of(name) for name in namespace.abandoned(each.replace("-", "_") for each in names)]
 
 
 def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -124,6 +125,11 @@ class Cass:
 
 def _addresses(server: Any) -> list[loopback.Address]:
     return list(server.addresses) if server.own else [loopback.of_url(server.url, PORT, ())]
+
+
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    at = loopback.of_url(str(options[URL]), PORT, ())
+    return shlex.join(["cqlsh", at.host, str(at.port), "-u", at.user, "-e", f"DROP KEYSPACE {name}"])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:

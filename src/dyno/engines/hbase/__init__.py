@@ -7,7 +7,7 @@ Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
-from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, remove, serve
+from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, removal, remove, serve
 from dyno.model import Tier
 from dyno.servers import foreign, given
 from dyno.servers.foreign import URL
@@ -35,6 +35,7 @@ ENGINE = EngineSpec(
     refuse=given.refused,
     server=serve,
     remove=remove,
+    removal=removal,
     starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * (1 + int(str(options["nodes"]))),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",

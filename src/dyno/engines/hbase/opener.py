@@ -95,6 +95,11 @@ def _address(server: Any) -> loopback.Address:
     return server.address if server.own else loopback.of_url(server.url, PORT, ())
 
 
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    """By a node of the cluster: the gateway of the address has no shell."""
+    return f"""echo "disable '{name}'; drop '{name}'" | hbase shell"""
+
+
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with closing(connected(_address(server))) as connection:
         if namespace.of(home).encode() in connection.tables():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,10 @@ def _refuse(tier: Tier, found: Mapping[str, str]) -> None:
     for name in wanted:
         if found[name] == "off":
             raise Refused(f"the server has {name}={found[name]}, so that it can't give tier {tier.value}")
+
+
+def removal(name: str, options: Mapping[str, Value]) -> str:
+    return shlex.join(["psql", str(options[URL]), "-c", f"DROP SCHEMA {name} CASCADE"])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
