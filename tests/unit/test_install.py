@@ -97,6 +97,29 @@ def test_an_interrupt_leaves_nothing_half_made(shell: Shell, cache: Path, tmp_pa
     assert list((cache / "programs").iterdir()) == []
 
 
+# Python runs it as `-m pip`, and imports it to see whether it is there.
+PIP = """
+import pathlib, subprocess, time
+if __name__ == "__main__":
+    subprocess.Popen(["sleep", "1000"])
+    pathlib.Path("started").touch()
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_pip_and_what_it_started_end_with_the_command(shell: Shell, tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "stand-in").mkdir()
+    (tmp_path / "stand-in" / "pip.py").write_text(PIP)
+    shell.plugins = [tmp_path / "stand-in"]
+    with shell.started("install", "lmdb") as process:
+        assert wait_for((shell.home / "started").exists)
+        process.send_signal(number)
+        process.communicate(timeout=100)
+        assert wait_for(lambda: not shell.strays())
+    assert process.returncode == (-number if number is signal.SIGKILL else 130)
+
+
 # -- what is declared -------------------------------------------------------------------------------------------
 
 

@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Words = Sequence[str | Path]
 GRACE_SECONDS = 30.0
+MOST_FILES = 1 << 20
+"""Open files that Linux allows a process by default: fs.nr_open."""
 
 
 class NotHad(Exception):
@@ -24,27 +26,63 @@ def run(
 ) -> str:
     """What the tool printed. Raises NotHad, with its last word, where it fails; `name`: what it is called then.
 
-    It has a session of its own: whatever interrupts this ends it and all that it started.
+    It has a session of its own. An interrupt of this process ends the tool and all that it started, and so does
+    SIGKILL.
     """
-    process = subprocess.Popen(
-        words,
-        cwd=cwd,
-        env=None if environment is None else {**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate()
-    except BaseException:
-        _end(process)
-        raise
+    with _lifeline() as guard:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if environment is None else {**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=guard,
+        )
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
     if process.returncode:
         raise NotHad(f"{name or Path(words[0]).name} failed: {last_word(err) or last_word(out) or 'it said nothing'}")
     return out
+
+
+@contextmanager
+def _lifeline() -> Iterator[Callable[[], None]]:
+    """Yields a function for a new process to call before its `exec`. Its process group is killed at the end of the
+    block, or when this process dies, whatever it dies of.
+
+    The group has a guard, a process that waits for the end of a pipe whose other end only this process has. The
+    kernel's PR_SET_PDEATHSIG would kill the tool alone, and not what it started.
+    """
+    ours, theirs = os.pipe()
+
+    def guard() -> None:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            return
+        # Forked twice, so that it isn't a child of the tool.
+        if os.fork():
+            os._exit(0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        # It must not keep the tool's output or the other end of the pipe open.
+        os.closerange(0, ours)
+        os.closerange(ours + 1, MOST_FILES)
+        os.read(ours, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    try:
+        yield guard
+    finally:
+        os.close(theirs)
+        os.close(ours)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
