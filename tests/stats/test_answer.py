@@ -7,13 +7,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
+from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 
 from dyno.measured import Sample
 from dyno.model import Tier
+from dyno.report import words
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
-from dyno.stats.compare import pairs, tables
+from dyno.stats.compare import across, pairs, tables
 
 
 def both(**rates: tuple[Rates, Rates]) -> Run:
@@ -28,6 +29,58 @@ def only(run: Run) -> Answer:
 
 def others(found: Answer) -> dict[str, str]:
     return {cell.asked: verdict.kind for cell, verdict in found.others}
+
+
+# -- across tiers --------------------------------------------------------------------------------------------
+
+
+def of_tiers(*rows: tuple[str, Tier, int], size: int | None = 4_096, **about: object) -> Run:
+    """A hot phase `read` and a phase `fill` that writes, of engines at tiers of their own."""
+    cells = ((a_cell(name, tier), {"fill": (rate,) * 3, "read": (rate,) * 3}) for name, tier, rate in rows)
+    run = changed(of_rates(*cells), lambda _, sample: replace(sample, bytes_on_disk=size))
+    return declared(heated(run, read="hot"), **{"temperature": "hot", "writes": False, **about})
+
+
+def test_reads_of_stored_files_are_compared_across_tiers_with_a_caveat() -> None:
+    run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400))
+    first, *rest = answers(run)
+    assert (first.best.asked, others(first), first.phases) == ("zarr", {"hdf5": "slower"}, ("read",))
+    assert (first.tiers, first.tier) == ((Tier.VOLATILE, Tier.PROCESS), None)
+    # What writes is compared at no other tier, and each is alone there.
+    assert [(found.best.asked, found.phases, found.others) for found in rest] == [
+        ("hdf5", ("fill",), ()),
+        ("zarr", ("fill",), ()),
+    ]
+    told = words.answers(run)[0]
+    assert "zarr (process), hdf5 (volatile)" in told and "tiers differ" in told
+
+
+@pytest.mark.parametrize("about", [{"writes": True}, {"temperature": "none"}])
+def test_only_phases_that_read_what_was_stored_are_compared_across_tiers(about: dict[str, object]) -> None:
+    run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), **about)
+    assert across(run) == [] and all(not found.others for found in answers(run))
+
+
+def test_an_engine_without_files_is_not_compared_across_tiers() -> None:
+    assert across(of_tiers(("memory", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), size=None)) == []
+
+
+def test_an_engine_of_several_tiers_is_compared_once_at_its_most_durable() -> None:
+    rows = (("lmdb", Tier.POWER, 100), ("lmdb", Tier.PROCESS, 200), ("hdf5", Tier.VOLATILE, 300))
+    (table,) = across(of_tiers(*rows))
+    assert [(row.cell.asked, row.cell.tier) for row, _ in table.rows] == [
+        ("hdf5", Tier.VOLATILE),
+        ("lmdb", Tier.POWER),
+    ]
+
+
+def test_tiers_at_which_engines_can_be_compared_have_their_answer_first() -> None:
+    rows = (("a", Tier.PROCESS, 100), ("b", Tier.PROCESS, 200), ("c", Tier.VOLATILE, 300))
+    found = answers(of_tiers(*rows))
+    assert [each.tiers for each in found if "read" in each.phases] == [
+        (Tier.PROCESS,),
+        (Tier.VOLATILE, Tier.PROCESS),
+    ]
 
 
 def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:

@@ -54,6 +54,8 @@ class Comparison:
     """Of 'unclear': about so many more samples would tell."""
     text: str
     """The verdict in words."""
+    baseline_tier: str | None
+    """Another than `tier` where reads are compared across tiers."""
 
 
 @dataclass(frozen=True)
@@ -192,11 +194,11 @@ def check(
 
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
-    found = one.tables(run, by)
+    found = [*one.tables(run, by), *one.across(run, by)]
 
     def row(c: one.Comparison) -> Comparison:
         place = c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked
-        return Comparison(*place, c.baseline.asked, *_verdict(c.verdict))
+        return Comparison(*place, c.baseline.asked, *(*_verdict(c.verdict), c.baseline.tier_name))
 
     how = f"{compared.WITHIN} {compared.equal(margin)}"
     return Comparisons(
@@ -227,7 +229,7 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
 def _change(found: two.Change, before: Run) -> tuple[Any, ...]:
     cell = found.after.cell
     place = found.after.phase, cell.tier_name, dict(cell.params), found.metric.name, cell.asked
-    return *place, str(before.path), *_verdict(found.verdict)
+    return *place, str(before.path), *_verdict(found.verdict), found.before.cell.tier_name
 
 
 def _verdict(found: Verdict) -> tuple[Any, ...]:

@@ -57,15 +57,21 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
     for table in found:
         if comparisons := against(table, baseline, margin):
             params = units.params({name: table.params[name] for name in changing})
-            base = comparisons[0].baseline.label
+            mixed = len(table.tiers) > 1
+
+            def named(cell: Cell, mixed: bool = mixed) -> str:
+                return places.engine(cell.label, cell.tier) if mixed else cell.label
+
+            base = named(comparisons[0].baseline)
             which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}{_warm(table)}"
+            which += f"; the tiers differ: {places.ACROSS}" if mixed else ""
             heads = ("engine", "ratio", f"[{LEVEL}]", "blocks", "verdict")
             rows = [
-                (c.engine.label, *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
+                (named(c.engine), *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
                 for c in comparisons
             ]
             tool = _tool(table.reported_by)
-            title = places.named(table.phase, places.tier(table.tier), params, tool, between="  ")
+            title = places.named(table.phase, places.tiers(table.tiers), params, tool, between="  ")
             sections.append(Section(title, which, heads, rows))
     return sections
 
@@ -245,7 +251,7 @@ def _head(margin: float) -> dict[str, Any]:
 
 def _comparison(found: Comparison) -> dict[str, Any]:
     row = _row_data(found.phase, found.engine, found.metric, found.reported_by)
-    return {**row, "baseline": found.baseline.asked, **_verdict(found)}
+    return {**row, "baseline": found.baseline.asked, "baseline_tier": found.baseline.tier_name, **_verdict(found)}
 
 
 def _row_data(phase: str, cell: Cell, metric: Metric, reported_by: str | None) -> dict[str, Any]:

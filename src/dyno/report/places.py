@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dyno.model import Tier
+from dyno.report import limits
 
 
 def tier(found: Tier | str | None) -> str:
     """'tier power'; nothing where there is none."""
     return f"tier {found.value if isinstance(found, Tier) else found}" if found else ""
+
+
+ACROSS = "reads of stored files do not depend on durability"
+"""The caveat of a comparison across tiers."""
+
+
+def tiers(found: Sequence[Tier | None]) -> str:
+    """'tier power', 'across tiers volatile and process'; nothing where there is none."""
+    if len(found) < 2:
+        return tier(found[0]) if found else ""
+    return f"across tiers {limits.listed([each.value for each in found if each is not None])}"
 
 
 def meaning(found: Tier | None) -> str:

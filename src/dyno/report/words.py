@@ -117,7 +117,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     for at, found in enumerate(called(run, names)):
         empty = not (found.others or found.left_out or found.set_aside or found.warm)
         # Of one that is alone whatever the parameters, it is said once.
-        told.setdefault((found.tier, found.best.label, found.phases) if empty else at, []).append(found)
+        told.setdefault((found.tiers, found.best.label, found.phases) if empty else at, []).append(found)
     return [_answer(same[0], changing) if len(same) == 1 else _alone(same) for same in told.values()]
 
 
@@ -159,16 +159,26 @@ def _alone(found: Sequence[Answer]) -> str:
 
 
 def _answer(found: Answer, changing: Sequence[str]) -> str:
-    parts = [f"{_where(found, changing)}{_best(found)}.", *_others(found), *_exceptions(found)]
+    parts = [f"{_where(found, changing)}{_best(found)}.", *_others(found), *_exceptions(found), *_across(found)]
     return " ".join(parts)
+
+
+def _across(found: Answer) -> list[str]:
+    """The caveat of a comparison across tiers."""
+    if len(found.tiers) < 2:
+        return []
+    cells = [found.best, *(cell for cell, _ in found.others)]
+    named = ", ".join(places.engine(cell.label, cell.tier) for cell in cells)
+    return [f"The tiers differ: {named}; {places.ACROSS}."]
 
 
 def _where(found: Answer, changing: Sequence[str]) -> str:
     """'At tier power with records=10, ': nothing where there is no tier and no parameter varies."""
     params = units.params({name: found.params[name] for name in changing})
-    tier = places.tier(found.tier)
+    tier = places.tiers(found.tiers)
+    at_tier = f"at {tier}" if tier and len(found.tiers) == 1 else tier
     tool = f"as reported by {found.reported_by}" if found.reported_by else ""
-    where = places.named(tier and f"at {tier}", params and f"with {params}", tool, between=" ")
+    where = places.named(at_tier, params and f"with {params}", tool, between=" ")
     return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 

@@ -2,7 +2,8 @@
 at a tier.
 
 Together means the geometric mean over phases, each with the same weight, of the speeds of one block. What was read
-hot, what was read cold and what was neither are never put in one mean. An engine that lacks a phase which others have
+hot, what was read cold and what was neither are never put in one mean. Reads of stored files have an answer across
+tiers, too. An engine that lacks a phase which others have
 is left out by name: a mean over fewer phases is no match. A cold phase that was not proven to be cold for one of them
 is set aside for all, unless no other is left.
 """
@@ -10,25 +11,29 @@ is set aside for all, unless no other is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
 from dyno.measured import Cell
-from dyno.model import Tier
+from dyno.model import TIERS, Tier
 from dyno.results import Run
-from dyno.stats.compare import Comparison, Table, against, paired, tables
+from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.kept import kept
 from dyno.stats.metric import Metric
 from dyno.stats.verdict import MARGIN, Verdict
+
+ACROSS = "across"
+"""In place of a tier: several."""
 
 
 @dataclass(frozen=True)
 class Answer:
     """Of one tier, one value of each parameter and one temperature."""
 
-    tier: Tier | None
+    tiers: tuple[Tier | None, ...]
+    """Several, where reads are compared across tiers."""
     params: Mapping[str, object]
     metric: Metric
     temperature: str
@@ -49,22 +54,52 @@ class Answer:
     warm: tuple[Cell, ...]
     """Where no phase was cold for all: those that were not cold in one of the phases over which it speaks."""
 
+    @property
+    def tier(self) -> Tier | None:
+        """None across tiers, too."""
+        return self.tiers[0] if len(self.tiers) == 1 else None
+
+    def within(self, other: Answer) -> bool:
+        """Whether the other one speaks over all its phases, of its best too."""
+        same = (self.params, self.metric, self.temperature, self.reported_by)
+        cells = [other.best, *(cell for cell, _ in other.others)]
+        return (
+            same == (other.params, other.metric, other.temperature, other.reported_by)
+            and set(self.phases) <= set(other.phases)
+            and self.best in cells
+        )
+
 
 def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
     """One for each tier and combination of parameters, and for each metric and temperature among their phases; those
-    of the run's first cells first, then of the plan's first phases. Without those that have no valid row."""
+    of the run's first cells first, then of the plan's first phases. Without those that have no valid row. Answers
+    across tiers follow, or come first where at no tier two engines could be compared."""
     return list(_answers(run, margin))
 
 
 @kept
 def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
-    found = tables(run)
+    told, reads = _told(run, tables(run), margin), _told(run, across(run), margin)
+    if not reads:
+        return tuple(told)
+    # An engine that is alone at its tier is compared with the others across tiers.
+    told = [found for found in told if found.others or not any(map(found.within, reads))]
+    compares = any(found.others for found in told)
+    return tuple([*told, *reads] if compares else [*reads, *told])
+
+
+def _told(run: Run, found: list[Table], margin: float) -> list[Answer]:
     ranked = (cell for cell in run.cells if not cell.floor)
-    combinations = {place: at for at, place in enumerate(dict.fromkeys(map(_place, ranked)))}
+    combinations: dict[tuple[object, str], int] = {}
+    for cell in ranked:
+        for place in (_place(cell), (ACROSS, cell.combination)):
+            combinations.setdefault(place, len(combinations))
     temperatures = list(dict.fromkeys(table.temperature for table in found))
 
     def combination(table: Table) -> tuple[int, str]:
-        return combinations[_place(table.rows[0][0].cell)], table.reported_by or ""
+        cell = table.rows[0][0].cell
+        place = _place(cell) if len(table.tiers) == 1 else (ACROSS, cell.combination)
+        return combinations[place], table.reported_by or ""
 
     def kind(table: Table) -> tuple[str, int]:
         return table.metric.name, temperatures.index(table.temperature)
@@ -72,10 +107,10 @@ def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
     found.sort(key=lambda table: (combination(table), *kind(table)))
     told = list[Answer]()
     for _, group in groupby(found, key=combination):
-        place = list(group)
-        cells = {cell.asked: cell for table in place for cell in _cells(table)}
-        told += [_answer(list(alike), cells, margin) for _, alike in groupby(place, key=kind)]
-    return tuple(told)
+        here = list(group)
+        cells = {cell.asked: cell for table in here for cell in _cells(table)}
+        told += [_answer(list(alike), cells, margin) for _, alike in groupby(here, key=kind)]
+    return told
 
 
 def _place(cell: Cell) -> tuple[Tier | None, str]:
@@ -106,7 +141,7 @@ def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) ->
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.asked: cell for table in phases for cell in table.warm}
     return Answer(
-        tier=found[0].tier,
+        tiers=_tiers(phases),
         params=found[0].params,
         metric=found[0].metric,
         temperature=found[0].temperature,
@@ -119,6 +154,10 @@ def _answer(found: Sequence[Table], cells: Mapping[str, Cell], margin: float) ->
         set_aside=tuple(table for table in found if table.warm) if proven else (),
         warm=tuple(warm.values()),
     )
+
+
+def _tiers(phases: Collection[Table]) -> tuple[Tier | None, ...]:
+    return tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index))
 
 
 def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str, dict[str, Verdict]]:

@@ -3,6 +3,8 @@
 Only rows of one phase, one tier and the same parameters are put into a ratio, and what an outside tool reported into
 none with what Dyno timed itself, or another tool. Null engines are in none, nor is a row
 of a cold phase that was not proven to have been cold: what came from memory is no match for what came from a device.
+
+Reads of stored files are compared across tiers as well, in tables of their own: no flush is in a read.
 """
 
 from __future__ import annotations
@@ -55,6 +57,11 @@ class Table:
         return self.rows[0][0].cell.tier
 
     @property
+    def tiers(self) -> tuple[Tier | None, ...]:
+        """Several in a table of `across`."""
+        return tuple(sorted({row.cell.tier for row, _ in self.rows}, key=TIERS.index))
+
+    @property
     def reported_by(self) -> str | None:
         """The outside tool that measured them; None for what Dyno timed itself. The two are in no ratio."""
         return self.rows[0][0].reported_by
@@ -90,6 +97,29 @@ def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
     rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
     grouped = (list(found) for _, found in groupby(rows, key=place))
     return tuple(table for found in grouped if (table := _table(found, by)).rows)
+
+
+def across(run: Run, by: Metric | None = None) -> list[Table]:
+    """Every phase and combination of parameters whose rows read stored files and are at several tiers: a table with a
+    row for each engine, at its most durable tier."""
+    return list(_across(run, by))
+
+
+@kept
+def _across(run: Run, by: Metric | None) -> tuple[Table, ...]:
+    places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
+    for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):
+        if row.valid and not row.cell.floor and _reads_files(row):
+            place = row.phase, row.cell.combination, row.reported_by
+            places.setdefault(place, {})[row.cell.asked] = row
+    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
+    found = (_table(list(places[place].values()), by) for place in sorted(places, key=lambda place: order[place[0]]))
+    return tuple(table for table in found if len(table.tiers) > 1)
+
+
+def _reads_files(row: CellSummary) -> bool:
+    """Whether nothing but reading is measured, of files that were complete before."""
+    return not row.about.writes and row.about.temperature != "none" and row.bytes_on_disk is not None
 
 
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:

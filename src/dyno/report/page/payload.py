@@ -71,7 +71,7 @@ def of_run(
 def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, Any]:
     """Where the page begins: at the place of the first answer, in a phase that has latencies if one has."""
     found = answer.answers(run)
-    tier, params = (found[0].tier, found[0].params) if found else (run.cells[0].tier, run.cells[0].params)
+    tier, params = (found[0].best.tier, found[0].params) if found else (run.cells[0].tier, run.cells[0].params)
     first = {row.summary.phase: row.place for row in reversed(rows) if not found or row.tool == found[0].reported_by}
     phases = [first[phase] for phase in found[0].phases] if found else list(first.values())
     timed = {row.place for row in rows if row.summary.latency_ns["p50"] is not None}
