@@ -15,6 +15,7 @@ from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
 from noise import CONTAMINATED, SLOWED, Noise
 from scipy import stats
 
+from dyno.report import words
 from dyno.results import Run
 from dyno.stats.between import between
 from dyno.stats.gate import gate
@@ -84,6 +85,39 @@ def test_a_latency_may_be_longer_by_the_margin() -> None:
 
     # 52 % longer is a speed of 66 %: slower than a margin of 50 % allows, though not half as fast.
     assert [state(ns, 0.5) for ns in (14_800_000, 15_200_000)] == ["fine", "slower"]
+
+
+def test_the_words_and_the_interval_say_what_the_gate_decided() -> None:
+    """Few trials, wide intervals and several rows: a verdict at another level would contradict the state."""
+    states_ = set()
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        shape = int(random.integers(1, 6)), int(random.integers(3, 6))
+        noise = random.choice([0.02, 0.3])
+        before = (1e6 * np.exp(noise * random.standard_normal(shape))).round().tolist()
+        slowed = random.uniform(0.2, 1.1, (shape[0], 1))
+        after = (1e6 * slowed * np.exp(noise * random.standard_normal(shape))).round().tolist()
+        for judged in gate(between(of(before), of(after)), MARGIN):
+            verdict, said = judged.verdict, words.gated(judged.verdict)
+            states_.add(judged.state)
+            assert verdict.low is not None and verdict.high is not None
+            if judged.state == "slower":
+                assert said.startswith("slower by") and "at least" in said
+                assert verdict.bound is not None and verdict.bound > MARGIN
+            elif judged.state == "fine":
+                assert said.startswith(("slower by at most", "faster", "at least", "not slower"))
+                assert verdict.low >= 1 - MARGIN
+            else:
+                assert said.startswith("can't tell") and verdict.bound is None
+    assert states_ == {"slower", "fine", "unclear"}
+
+
+def test_a_failure_at_three_trials_is_told_as_slower() -> None:
+    before, after = [[1e6, 1.4e6, 0.7e6]], [[2e5, 3.2e5, 1.1e5]]
+    (change,) = between(of(before), of(after)).changes
+    (judged,) = gate(between(of(before), of(after)), MARGIN)
+    # The interval of a comparison, of 99 %, may hold 1.
+    assert (change.verdict.kind, judged.state, judged.verdict.kind) == ("unclear", "slower", "slower")
 
 
 # -- Holm -----------------------------------------------------------------------------------------------------

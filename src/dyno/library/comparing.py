@@ -46,7 +46,7 @@ class Comparison:
     """Of speeds, so that over 1 is faster, of times too; None from under three blocks."""
     low: float | None
     high: float | None
-    """The 99 % interval."""
+    """The 99 % interval; of a gate that of 98 %."""
     bound: float | None
     """The least difference of what is faster or slower; the largest of what is alike. A share."""
     blocks: int
@@ -181,9 +181,14 @@ def check(
     made = Check(
         Told(
             judged,
-            lambda row: Change(*(*_change(row.change, before), row.state)),
+            lambda row: Change(*(*_change(row.change, before, row.verdict, words.gated), row.state)),
             lambda: [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))],
-            lambda: [*compared.gone(found), *compared.conditions(after), compared.how(found.paired), summary],
+            lambda: [
+                *compared.gone(found),
+                *compared.conditions(after),
+                compared.how(found.paired, compared.GATE_LEVEL),
+                summary,
+            ],
             lambda: {**compared.between_data(before, after, found, margin, judged), "passed": passed},
         )
     )
@@ -226,16 +231,19 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
     )
 
 
-def _change(found: two.Change, before: Run) -> tuple[Any, ...]:
+def _change(
+    found: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = words.verdict
+) -> tuple[Any, ...]:
+    """`verdict`: the gate's, in place of the change's own."""
     cell = found.after.cell
     place = found.after.phase, cell.tier_name, dict(cell.params), found.metric.name, cell.asked
-    return *place, str(before.path), *_verdict(found.verdict), found.before.cell.tier_name
+    return *place, str(before.path), *_verdict(verdict or found.verdict, text), found.before.cell.tier_name
 
 
-def _verdict(found: Verdict) -> tuple[Any, ...]:
+def _verdict(found: Verdict, text: Callable[[Verdict], str] = words.verdict) -> tuple[Any, ...]:
     """The last fields of a comparison."""
     figures = found.ratio, found.low, found.high, found.bound, found.blocks, found.more
-    return found.kind, *figures, words.verdict(found)
+    return found.kind, *figures, text(found)
 
 
 def _flat(row: Comparison) -> dict[str, Any]:

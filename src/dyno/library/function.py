@@ -21,8 +21,8 @@ from dyno.model import UsageError, Wrong
 from dyno.pace import Pace
 from dyno.report import words
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
-from dyno.stats.gate import CHANCE, chance
-from dyno.stats.verdict import Verdict, judge
+from dyno.stats.gate import CHANCE, chance, decide
+from dyno.stats.verdict import Verdict
 from dyno.suite import Failure, Operations
 
 SLICE = 1_000
@@ -67,13 +67,16 @@ class Measured:
 class Gate:
     """What came of a callable seen from before."""
 
-    passed: bool
     verdict: Verdict
     """On the ratio of speeds: over 1 is faster."""
 
     @property
+    def passed(self) -> bool:
+        return self.verdict.kind != "slower"
+
+    @property
     def text(self) -> str:
-        return words.verdict(self.verdict)
+        return words.gated(self.verdict)
 
 
 def measured(
@@ -172,8 +175,8 @@ def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate
     chance does in one of a hundred cases at most."""
     fewest = min(len(now), len(before))
     ratio = estimate(before).median / estimate(now).median
-    if fewest < FEWEST_TRIALS:
-        return Gate(True, judge(None, ratio, fewest, margin))
     # Of speeds, as everywhere: the inverse of times.
-    found = apart(before, now)
-    return Gate(chance(found, -math.log1p(margin)) > CHANCE, judge(found, ratio, fewest, margin))
+    found = apart(before, now) if fewest >= FEWEST_TRIALS else None
+    threshold = -math.log1p(margin)
+    failed = found is not None and chance(found, threshold) <= CHANCE
+    return Gate(decide(found, ratio, fewest, threshold, failed, times=True))

@@ -5,8 +5,8 @@ docs/compare-json.md documents every key; a test holds the two together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ from dyno.report import heading, marked, places, units, words
 from dyno.report.table import bandwidth, costs, varying
 from dyno.report.words import LEVEL
 from dyno.results import Run
+from dyno.stats import gate
 from dyno.stats.between import Between, Change, Difference
 from dyno.stats.compare import Comparison, Table, against
 from dyno.stats.gate import Judged
@@ -29,11 +30,12 @@ WITHIN = (
     f"Ratios of speed, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called a"
     " difference by chance."
 )
+GATE_LEVEL = f"{gate.CONFIDENCE * 100:g} %"
 APART = (
-    f"Ratios of speed, after to before, with {LEVEL} intervals. The runs were not measured in turns: a drift of the"
+    "Ratios of speed, after to before, with {level} intervals. The runs were not measured in turns: a drift of the"
     " machine from one to the other is in the ratio and not in its interval."
 )
-IN_TURNS = f"Measured in turns: ratios of speed, after to before, block by block, with {LEVEL} intervals."
+IN_TURNS = "Measured in turns: ratios of speed, after to before, block by block, with {level} intervals."
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,15 @@ def between(found: Between, changing: Sequence[str]) -> list[Section]:
 
 def gated(found: Sequence[Judged], changing: Sequence[str]) -> list[Section]:
     """The same for a gate, with what came of each row."""
-    rows = [(judged.change, [words.verdict(judged.change.verdict), STATES[judged.state]]) for judged in found]
-    return _by_phase(rows, ["verdict", ""], changing)
+    rows = [
+        (replace(judged.change, verdict=judged.verdict), [words.gated(judged.verdict), STATES[judged.state]])
+        for judged in found
+    ]
+    return _by_phase(rows, ["verdict", ""], changing, GATE_LEVEL)
 
 
 def _by_phase(
-    rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str]
+    rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str], level: str = LEVEL
 ) -> list[Section]:
     def place(row: tuple[Change, list[str]]) -> tuple[str, str | None, str | None, Metric]:
         after = row[0].after
@@ -145,7 +150,7 @@ def _by_phase(
             for at, (change, words_) in enumerate(group)
         ]
         title = places.named(phase, places.tier(tier), _tool(tool), between="  ")
-        heads = ["engine", *params, "before", "after", *more, "ratio", f"[{LEVEL}]", *last]
+        heads = ["engine", *params, "before", "after", *more, "ratio", f"[{level}]", *last]
         sections.append(Section(title, _by(metric).removeprefix(", "), heads, lines))
     return sections
 
@@ -185,9 +190,9 @@ def _value(row: CellSummary, metric: Metric) -> str:
     return units.duration(1 / middle) if metric.inverse else f"{units.rate(middle)} {row.unit}/s"
 
 
-def how(paired: bool) -> str:
+def how(paired: bool, level: str = LEVEL) -> str:
     """What the ratios of two runs are worth."""
-    return IN_TURNS if paired else APART
+    return (IN_TURNS if paired else APART).format(level=level)
 
 
 def conditions(run: Run) -> list[str]:
@@ -273,10 +278,15 @@ def between_data(
     before: Run, after: Run, found: Between, margin: float, judged: Sequence[Judged] = ()
 ) -> dict[str, Any]:
     """`judged`: of a gate, for each change."""
-    states: Sequence[str | None] = [one.state for one in judged] or [None] * len(found.changes)
-    rows = [_change(change, state) for change, state in zip(found.changes, states, strict=True)]
+    rows = [_change(change) for change in found.changes]
+    if judged:
+        rows = [
+            {**row, **asdict(one.verdict), "text": words.gated(one.verdict), "state": one.state}
+            for row, one in zip(rows, judged, strict=True)
+        ]
     return {
         **_head(margin),
+        **({"confidence": gate.CONFIDENCE} if judged else {}),
         "before": str(before.path),
         "after": str(after.path),
         "awake": bool(after.plan.get("awake")),
@@ -296,17 +306,16 @@ def _cpu(row: CellSummary) -> dict[str, float | None]:
     return {"client": row.client_cpu_ns, "server": row.server_cpu_ns}
 
 
-def _change(found: Change, state: str | None) -> dict[str, Any]:
+def _change(found: Change) -> dict[str, Any]:
     rates = {"before": found.before.throughput, "after": found.after.throughput}
     moved = {"before": found.before.bandwidth, "after": found.after.bandwidth}
     throughputs, bandwidths = (
         {name: None if rate is None else asdict(rate) for name, rate in each.items()} for each in (rates, moved)
     )
-    data: Mapping[str, Any] = {
+    return {
         **_row_data(found.after.phase, found.after.cell, found.metric, found.after.reported_by),
         **throughputs,
         "bandwidth": bandwidths,
         "cpu_ns_per_item": {"before": _cpu(found.before), "after": _cpu(found.after)},
         **_verdict(found),
     }
-    return {**data, **({} if state is None else {"state": state})}

@@ -35,6 +35,13 @@ def verdict(found: Verdict) -> str:
     return f"no difference larger than {_most(found.bound)}" if found.kind == "alike" else _apart(found)
 
 
+def gated(found: Verdict) -> str:
+    """The decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
+    if found.kind != "alike":
+        return verdict(found)
+    return f"slower by at most {_most(found.bound)}" if found.bound else "not slower"
+
+
 def _apart(found: Verdict) -> str:
     """From a factor of two on as a factor: 'faster by at least 1,900 %' is not read."""
     if found.kind == "faster" and found.low is not None and found.low >= TWICE:

@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dyno.stats.between import Between, Change
-from dyno.stats.estimate import Center
-from dyno.stats.student import tail, two_sided
+from dyno.stats.estimate import Center, around
+from dyno.stats.student import tail
+from dyno.stats.verdict import FEWEST_BLOCKS, Verdict, blocks_needed
 
 CHANCE = 0.01
 """Of failing although no row is slower by more than the margin."""
+CONFIDENCE = 1 - 2 * CHANCE
+"""Of the gate's intervals: each end is wrong as rarely as the gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +27,64 @@ class Judged:
     change: Change
     state: str
     """'slower' than the margin allows, 'fine', or 'unclear'."""
+    verdict: Verdict
+    """The same decision as a verdict, with the gate's interval: 'slower' and 'unclear' as the state; of what is fine
+    'faster' if that is shown, or 'alike', with the most by which it may be slower as its bound."""
 
 
 def gate(found: Between, margin: float) -> list[Judged]:
     """Every row that both runs have a number for."""
     failed = _failed(found.changes, margin)
-    return [
-        Judged(change, "slower" if at in failed else "fine" if _fine(change, margin) else "unclear")
-        for at, change in enumerate(found.changes)
-    ]
+    judged = []
+    for at, change in enumerate(found.changes):
+        threshold = _threshold(change, margin)
+        ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
+        verdict = decide(
+            change.center, ratio, blocks, threshold, at in failed, len(found.changes), change.metric.inverse
+        )
+        judged.append(Judged(change, state_of(verdict), verdict))
+    return judged
+
+
+def state_of(verdict: Verdict) -> str:
+    return verdict.kind if verdict.kind in ("slower", "unclear") else "fine"
+
+
+def decide(
+    center: Center | None,
+    ratio: float,
+    blocks: int,
+    threshold: float,
+    failed: bool,
+    rows: int = 1,
+    times: bool = False,
+) -> Verdict:
+    """The gate's verdict on one of so many rows. `threshold`: the logarithm of the least speed that passes; `times`:
+    whether bounds are shares of times, as the margin is then, and not of speeds."""
+    if center is None:
+        return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
+    half = center.half(CONFIDENCE)
+    low, high = center.log - half, center.log + half
+    seen = around(ratio, center, CONFIDENCE)
+    more = None
+    if failed:
+        kind, bound = "slower", _less(high, times)
+    elif low >= threshold:
+        kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _less(low, times))
+    else:
+        kind, bound = "unclear", None
+        more = blocks_needed(
+            center,
+            blocks,
+            lambda half: center.log + half < threshold or center.log - half >= threshold,
+            1 - 2 * CHANCE / rows,
+        )
+    return Verdict(kind, ratio, seen.low, seen.high, bound, blocks, more)
+
+
+def _less(log: float, times: bool) -> float:
+    """By what share a speed is less, or its time longer."""
+    return math.expm1(-log) if times else -math.expm1(log)
 
 
 def _threshold(change: Change, margin: float) -> float:
@@ -63,11 +115,3 @@ def chance(center: Center, threshold: float) -> float:
     if not center.error:
         return 0.0 if distance > 0 else 1.0
     return tail(distance / center.error, center.degrees)
-
-
-def _fine(change: Change, margin: float) -> bool:
-    """Shown not to be slower, by an interval of the same confidence."""
-    if change.center is None:
-        return False
-    half = two_sided(1 - 2 * CHANCE, change.center.degrees) * change.center.error
-    return change.center.log - half >= _threshold(change, margin)

@@ -9,6 +9,7 @@ number supposes that further blocks spread as those did that are there, which of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,7 +47,10 @@ def judge(found: Center | None, ratio: float, blocks: int, margin: float = MARGI
     low, high = over.low or ratio, over.high or ratio
     kind = _kind(math.log(low), math.log(high), margin)
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1)}
-    more = _more(found, blocks, margin) if kind == "unclear" else None
+    more = None
+    if kind == "unclear":
+        clear = lambda half: _kind(found.log - half, found.log + half, margin) != "unclear"  # noqa: E731
+        more = blocks_needed(found, blocks, clear)
     return Verdict(kind, ratio, low, high, bounds.get(kind), blocks, more)
 
 
@@ -60,25 +64,24 @@ def _kind(low: float, high: float, margin: float) -> str:
 
 
 @cache
-def _of_whole(degrees: int) -> float:
-    return two_sided(CONFIDENCE, degrees)
+def _of_whole(confidence: float, degrees: int) -> float:
+    return two_sided(confidence, degrees)
 
 
-def _more(found: Center, blocks: int, margin: float) -> int | None:
-    """The least further blocks with which the same center and the same spread would give a verdict."""
+def blocks_needed(
+    found: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
+) -> int | None:
+    """Number of further blocks after which the interval is narrow enough, if they spread as those measured do. None
+    if that takes over MOST_MORE. `clear`: whether an interval of this half-width decides."""
 
     def tells(more: int) -> bool:
         error = found.error / math.sqrt((blocks + more) / blocks)
-
-        def clear(t: float) -> bool:
-            half = t * error
-            return _kind(found.log - half, found.log + half, margin) != "unclear"
-
         # Student's t takes long to find, and falls with the degrees: as a rule that of a whole number of them tells.
         degrees = found.degrees + more
-        if clear(_of_whole(math.floor(degrees))):
+        if clear(_of_whole(confidence, math.floor(degrees)) * error):
             return True
-        return clear(_of_whole(math.ceil(degrees))) and clear(two_sided(CONFIDENCE, degrees))
+        nearly = clear(_of_whole(confidence, math.ceil(degrees)) * error)
+        return nearly and clear(two_sided(confidence, degrees) * error)
 
     low, high = 0, 1
     while not tells(high):
