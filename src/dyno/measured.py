@@ -72,7 +72,7 @@ class Sample:
     """Time inside the engine, its calls and its transactions, all clients together; the rest is the harness."""
     errors: Count
     """Operations that raised. They are in `operations` and in the latencies, and not in `items`."""
-    ended_by: Text  # "count" or "budget"
+    ended_by: Text  # "count", "budget", "duration" or "checks"
     checked: Count
     """Answers that were compared with the dataset."""
     clients: Positive = 1

@@ -27,6 +27,8 @@ class Pace:
     arrivals: str = UNIFORM
     loop: str = "auto"
     seed: int = 1
+    check_ns: int = FOREVER_NS
+    """The longest that checks of a phase's answers may take: then the phase ends, with what is done and checked."""
 
     @property
     def limit_ns(self) -> int:

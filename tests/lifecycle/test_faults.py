@@ -96,6 +96,13 @@ FAULTS = (
         plan={"timeout": 3, "retries": 0},
         rand_key="timeout in rand-key: not done after 3 s",
     ),
+    # Nothing of the phase hangs, but the look at the store after it: which has a time of its own.
+    expected(
+        "hanger",
+        "timeout",
+        plan={"timeout": 3, "retries": 0},
+        update="timeout in update: Dyno's own check of the answers was not done after 3 s: .*--timeout",
+    ),
     expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
     # Its result is out, and nobody waits for the end of its interpreter.
     expected("hanger:where=exit", "ok", plan={"timeout": 60, "retries": 0}, rand_key=VALID),

@@ -165,6 +165,12 @@ def test_a_budget_that_ended_one_trial_is_a_doubt() -> None:
     assert "in 1 of 3 trials, after 900 operations" in said(run, "budget")[1]
 
 
+def test_a_phase_that_ended_for_its_checks_is_a_doubt() -> None:
+    run = a_run(*worst(operations=900, ended_by="checks"))
+    assert codes(run) == {"budget"}
+    assert "checks ended it in 1 of 3 trials" in said(run, "budget")[1]
+
+
 @pytest.mark.parametrize("ended_by", ["count", "duration"])
 def test_a_phase_that_ended_as_it_was_asked_to_is_none(ended_by: str) -> None:
     assert codes(a_run(*worst(ended_by=ended_by))) == set()

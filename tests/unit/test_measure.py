@@ -129,6 +129,13 @@ def test_operations_of_all_slices_are_counted_and_checked(clock: Clock) -> None:
     assert percentiles([tally.latency.encode()])["max"] == 10
 
 
+def test_a_phase_whose_checks_take_too_long_ends_with_what_is_checked(clock: Clock) -> None:
+    slices = [operations(clock.taking(10), range(3)) for _ in range(4)]
+    tally = measure(lambda number: iter(slices if number == 0 else ()), python(check_ns=0), nothing)
+    assert (tally.operations, tally.checked, tally.ended_by, tally.void) == (3, 3, "checks", None)
+    assert tally.check_ns > 0
+
+
 def test_weights_are_what_the_throughput_counts(clock: Clock) -> None:
     tally = once([operations(clock.taking(1), range(3), weights=[3, 30, 300])])
     assert (tally.operations, tally.items) == (3, 333)

@@ -145,8 +145,9 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
         "arrivals": "uniform",
         "loop": "auto",
         "seed": 1,
+        "check_ns": int(SUITE.presets["quick"].timeout / 2 * 1e9),
     }
-    made = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7)
+    made = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7, timeout=8.0)
     assert made.pace(made.cells[0]) | {"budget_ns": None} == {
         "budget_ns": None,
         "duration_ns": 1_500_000_000,
@@ -155,6 +156,7 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
         "arrivals": "poisson",
         "loop": "python",
         "seed": 7,
+        "check_ns": 4_000_000_000,
     }
     Pace(**made.pace(made.cells[0]))
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from dyno.run import resources
+from dyno.run.hearing import Heard
 from dyno.run.resources import descendants
+from dyno.run.story import Story
 
 COMING_AND_GOING = """
 import os
@@ -67,3 +69,19 @@ def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.Mo
     watch = resources.Watch(1, 1, float("inf"))
     watch.verdict(), watch.verdict()
     assert weighed == [[1, 7, 8]] * 2
+
+
+def test_checks_have_a_time_of_their_own() -> None:
+    """A trial of 100 s that begins at 0: its deadline is put off by what checks took."""
+    story, second = Story(lambda phase: None, 0), 10**9
+
+    def hear(at: int, event: str, **more: object) -> float:
+        story.hear(Heard({"event": event, **more}, at * second, at * second))
+        return story.deadline(100.0, 100.0)
+
+    assert hear(1, "phase", phase="update") == 100.0
+    assert hear(90, "check") == hear(95, "check") == 190.0
+    story.check_ns = 30 * second
+    assert hear(120, "phase", phase="get") == 130.0
+    assert hear(125, "check") == 225.0
+    assert hear(126, "facts", facts={}) == 130.0

@@ -15,6 +15,7 @@ from typing import Any
 
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
+from dyno.measure.checks import Announce
 from dyno.measure.flight import Alone, Flights, Formation, Meeting, Single
 from dyno.measure.measure import measure, uncollected
 from dyno.measure.pauses import Place
@@ -71,6 +72,8 @@ class Task:
     """None for a single client."""
     server: tuple[int, ...]
     """Its processes."""
+    announce: Announce
+    """Called in this process alone, before a check that may take long."""
 
     def flights(self, client: int) -> Flights:
         if self.formation is not None:
@@ -93,6 +96,7 @@ def run_phase(
     pace: Pace,
     ready: Callable[[], object] = lambda: None,
     server: Sequence[int] = (),
+    announce: Announce = lambda: None,
 ) -> Tally:
     """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'; `server`: its processes.
 
@@ -107,7 +111,7 @@ def run_phase(
         awake = not server and clients <= len(os.sched_getaffinity(0))
         barrier: Any = threading.Barrier(clients) if threads else Meeting(clients, awake)
         formation = Formation(barrier, clients, bool(server))
-    task = Task(workload, phase, clients, pace, formation, with_descendants(server))
+    task = Task(workload, phase, clients, pace, formation, with_descendants(server), announce)
     # Around all clients: the first thread to end would switch the collector on for the others.
     with uncollected():
         return _threads(task, ready) if threads else _merged(_processes(task, ready))
@@ -135,6 +139,8 @@ def _client(task: Task, place: Place, ready: Callable[[], object]) -> Tally:
             flights=task.flights(place.client),
             writes=phase.writes,
             watch=partial(cpu_ns, task.server),
+            # Several clients are threads or processes, and one alone writes on the pipe of the results.
+            announce=task.announce if task.clients == 1 else lambda: None,
         )
 
 

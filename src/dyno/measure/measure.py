@@ -14,6 +14,7 @@ from dyno.answers import positions
 from dyno.measure import many
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.cargo import Cargo, Rounds
+from dyno.measure.checks import Announce, Checks, judged
 from dyno.measure.feed import Feed
 from dyno.measure.flight import FOREVER_NS, GONE, MOST, READY, STOP, Alone, Flights, Single
 from dyno.measure.loop import bulk
@@ -41,14 +42,16 @@ def measure(
     flights: Flights | None = None,
     writes: bool = False,
     watch: Callable[[], int] = lambda: 0,
+    announce: Announce = lambda: None,
 ) -> Tally:
     """Warms up, calls `ready` with the first slices built, and flies until they or the time end.
 
     `hot`: a whole untimed round comes first. Untimed answers are checked too. A wrong one ends the phase and
     stands in `void`. `flights`: those of the other clients too. `watch`: the CPU time in ns that the server has used.
+    `announce`: called before a check that may take long.
     """
     with uncollected():
-        return _Client(rounds, pace, place, flights, writes, watch).measure(ready, hot)
+        return _Client(rounds, pace, place, flights, writes, watch, announce).measure(ready, hot)
 
 
 @contextmanager
@@ -76,6 +79,7 @@ class _Client:
         flights: Flights | None,
         writes: bool,
         watch: Callable[[], int],
+        announce: Announce,
     ) -> None:
         self._rounds, self._pace, self._place, self._watch = rounds, pace, place, watch
         self._loop: Loop = pick(pace.loop)
@@ -86,6 +90,7 @@ class _Client:
         self._cargo = Cargo(rounds, pace.duration_ns is not None, writes, self._arrivals)
         self._held = Held()
         self._tally = Tally()
+        self._checks = Checks(self._tally, announce)
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._beforehand = 0
         """Operations that were done untimed."""
@@ -186,6 +191,9 @@ class _Client:
             return GONE
         if self._left_ns() <= 0:
             self._out_of_time()
+            return GONE
+        if self._tally.check_ns > self._pace.check_ns:
+            self._tally.ended_by = "checks"
             return GONE
         if self._tally.wall_ns and monotonic_ns() > self._deadline:
             self._out_of_time()
@@ -310,7 +318,7 @@ class _Client:
 
     def _judge(self, parcel: Parcel) -> None:
         work, answers = parcel.work, parcel.answers
-        self._tally.checked += judged(work.check, answers)
+        self._checks.run(work.check, answers)
         if work.sizes is not None or work.parts is not None:
             good = [answer for answer in answers if type(answer) is not Failure]
             self._tally.add_bytes(_sizes(work.sizes, answers, good))
@@ -339,7 +347,7 @@ class _Client:
             if feed.out_of_time:
                 self._out_of_time()
             if not failures:
-                tally.checked += judged(work.check, answer, feed.taken)
+                self._checks.run_announced(work.check, answer, feed.taken)
                 if work.moved is not None:
                     tally.add_bytes(work.moved(answer, feed.taken))
 
@@ -383,13 +391,3 @@ def _ended(slices: Iterator[Work]) -> Iterator[Iterator[Work]]:
     finally:
         if isinstance(slices, Generator):
             slices.close()
-
-
-def judged(check: Callable[..., int], *arguments: Any) -> int:
-    """What a check of the arguments compared. Raises `Wrong`, also for an answer whose shape it can't look at."""
-    try:
-        return check(*arguments)
-    except (Wrong, MemoryError):
-        raise
-    except Exception as error:
-        raise Wrong(f"an answer that can't be checked: {type(error).__name__}: {error}") from error

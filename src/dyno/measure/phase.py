@@ -13,8 +13,8 @@ from dyno.host.filesystem import size_on_disk
 from dyno.host.process import running
 from dyno.host.procfs import difference
 from dyno.host.usage import Usage, device, of_tree, own
+from dyno.measure.checks import Announce, Checks
 from dyno.measure.clients import run_phase
-from dyno.measure.measure import judged
 from dyno.measure.settle import rest, settle
 from dyno.measure.spent import Spent
 from dyno.measure.tally import Tally
@@ -29,9 +29,11 @@ class ServerDied(Exception):
     """A process that serves the engine ended while a phase was measured."""
 
 
-def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent) -> Sample:
+def sampled(
+    workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent, announce: Announce = lambda: None
+) -> Sample:
     """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine, and
-    ServerDied."""
+    ServerDied. `announce` is called before checks that may take long."""
     rest(serving(job), job.home)
     # A floor keeps nothing that could be cold, and prices the harness all the same.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -45,7 +47,7 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent
         spent.on("hot")
         counters.read()
 
-    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server)
+    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
     # A node that the workload itself has killed is none of the server's processes any more.
     if not all(running(pid) for pid in server if pid in serving(job)):
         # What the clients found then is no answer of the engine's, and no reason to void it.
@@ -56,7 +58,9 @@ def sampled(workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent
     engine = workload.engine()
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
+    announce()
     void = tally.void or _verified(workload, phase, tally)
+    spent.check_ns += tally.check_ns
     return Sample(
         **_counted(phase, job, tally, void),
         temperature=reached(phase, tally, residency, served),
@@ -105,7 +109,7 @@ class _Counters:
 def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
     """Why the store is not as it must be after the phase; None where it is."""
     try:
-        tally.checked += judged(workload.verify, phase)
+        Checks(tally, lambda: None).run(workload.verify, phase)
     except Wrong as wrong:
         return str(wrong)
     return None

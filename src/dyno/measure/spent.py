@@ -11,6 +11,8 @@ class Spent:
 
     def __init__(self) -> None:
         self.parts_ns: Counter[str] = Counter()
+        self.check_ns = 0
+        """Of that, what checks of answers took: between flights and after phases."""
         self._since = monotonic_ns()
 
     def on(self, part: str) -> None:

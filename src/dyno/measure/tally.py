@@ -27,6 +27,8 @@ class Tally:
     """Of several clients: the sum."""
     errors: int = 0
     checked: int = 0
+    check_ns: int = 0
+    """Time that checks of answers took, outside of elapsed_ns. Of several clients: the longest."""
     ended_by: str = "count"
     first_error: str | None = None
     void: str | None = None
@@ -73,8 +75,9 @@ class Tally:
         self.busy_ns += other.busy_ns
         self.errors += other.errors
         self.checked += other.checked
-        # 'budget' and 'duration' exclude each other; 'count' gives way to both.
-        self.ended_by = max(self.ended_by, other.ended_by, key=("count", "budget", "duration").index)
+        self.check_ns = max(self.check_ns, other.check_ns)
+        # 'budget' and 'duration' exclude each other; 'count' gives way to all.
+        self.ended_by = max(self.ended_by, other.ended_by, key=("count", "budget", "duration", "checks").index)
         self.first_error = self.first_error or other.first_error
         self.void = self.void or other.void
         self.bulk = self.bulk or other.bulk

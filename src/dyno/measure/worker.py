@@ -219,11 +219,11 @@ def _phases(
                 pipe.tell("engine", **_about(workload, job))
                 told = True
             spent.on("prepare")
-            sample = plain(sampled(workload, phase, job, pace, spent))
+            sample = plain(sampled(workload, phase, job, pace, spent, partial(pipe.tell, "check")))
             if not told:
                 pipe.tell("engine", **_about(workload, job))
                 told = True
-            pipe.tell("sample", sample=sample)
+            pipe.tell("sample", sample=sample, check_ns=spent.check_ns)
             spent.on("verify")
         except Absent as why:
             pipe.tell("absent", phase=phase.name, why=said(why))

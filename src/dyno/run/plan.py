@@ -132,6 +132,8 @@ class Plan:
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,
+            # So that a phase ends, with what is done and checked, before the trial is killed.
+            "check_ns": int(self.timeout / 2 * 1e9),
         }
 
     def block(self, number: int) -> list[Trial]:

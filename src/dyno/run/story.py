@@ -40,12 +40,22 @@ class Story:
     loop: dict[str, Any] | None = None
     absent: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    check_ns: int = 0
+    """What the worker's checks of answers took in the phases that are over."""
+    checking_since_ns: int | None = None
+    """When a check began that is under way, on this process's clock."""
     _phase_after_ns: int = 0
 
     @property
     def begun(self) -> bool:
         """Whether the worker has said anything yet."""
         return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
+
+    def deadline(self, trial: float, timeout: float) -> float:
+        """When the worker is to be ended, in s on the monotonic clock: the trial's own deadline, `trial`, put off by
+        what checks took, or that of a check under way, which may take as long as the trial."""
+        since_ns = self.checking_since_ns
+        return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
     def hear(self, heard: Heard) -> None:
         """Takes in what the worker said. Raises Garbled for what can't be kept."""
@@ -70,6 +80,10 @@ class Story:
 
     def _take(self, event: dict[str, Any], heard: Heard) -> None:
         kind = event.pop("event")
+        if kind == "check":
+            self.checking_since_ns = self.checking_since_ns or heard.by_ns
+            return
+        self.checking_since_ns = None
         if kind == "phase":
             self.phase, self._phase_after_ns = event["phase"], heard.after_ns
             self.on_phase(event["phase"])
@@ -83,6 +97,7 @@ class Story:
             self.absent[event["phase"]] = self.fit_lines(event["why"]) or ""
         elif kind == "sample":
             self.samples.append(self._judged(event["sample"], heard))
+            self.check_ns = int(event["check_ns"])
         elif kind == "end":
             self.outcome, self.why, self.resources = (
                 event["outcome"],
@@ -102,7 +117,7 @@ class Story:
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Settles the outcome from the watch's verdict and the exit status."""
         if verdict == "timeout":
-            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s"
+            self.outcome, self.why = verdict, self._timed_out(plan.timeout)
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"took more than {limit / (1 << 30):.2f} GiB of memory"
         elif verdict is not None:
@@ -111,6 +126,14 @@ class Story:
             self.outcome, self.why = "crash", _died(status)
         elif self.outcome is None:
             self.outcome, self.why = "crash", "ended without a result"
+
+    def _timed_out(self, timeout: float) -> str:
+        if self.checking_since_ns is not None:
+            return (
+                f"Dyno's own check of the answers was not done after {timeout:g} s: use less data, or raise --timeout"
+            )
+        apart = f", {self.check_ns / 1e9:.0f} s of Dyno's own checks apart" if self.check_ns >= 1e9 else ""
+        return f"not done after {timeout:g} s{apart}"
 
     def lost(self, error: OSError) -> None:
         """The run's own process could not do its part: an engine took its directory away, perhaps."""

@@ -135,7 +135,7 @@ def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, st
             closing(Hearing(pipe, key, story.began_ns)) as hearing,
         ):
             watch = Watch(process.pid, limit, monotonic() + plan.timeout)
-            verdict = _listen(process, hearing, watch, story)
+            verdict = _listen(process, hearing, watch, story, plan.timeout)
             status = process.wait()
             killed = group is not None and group.killed
     except (Unborn, Unconfined) as unborn:
@@ -175,9 +175,9 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     }
 
 
-def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story) -> str | None:
+def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story, timeout: float) -> str | None:
     """Hears the worker out. Returns why it had to be killed, if it had to."""
-    ended = False
+    ended, trial = False, watch.deadline
     while not hearing.over:
         try:
             heard = hearing.listen(0 if ended else INTERVAL)
@@ -197,6 +197,7 @@ def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story) -> s
                 return None
             # What it said between the two looks is still to be heard.
             ended = process.poll() is not None
+        watch.deadline = story.deadline(trial, timeout)
         if verdict := watch.verdict():
             end(process)
             return verdict

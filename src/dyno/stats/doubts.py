@@ -107,11 +107,13 @@ def _spread(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    ended = [sample for sample in row.samples if sample.ended_by == "budget"]
-    if ended:
-        done = min(sample.operations for sample in ended)
-        where = f"in {len(ended)} of {len(row.samples)} trials, after {done:,} operations or more"
-        yield Doubt("budget", "budget", f"the time budget ended it {where}")
+    budgets = {"budget": "the time budget", "checks": "the time for Dyno's checks"}
+    for budget, name in budgets.items():
+        ended = [sample for sample in row.samples if sample.ended_by == budget]
+        if ended:
+            done = min(sample.operations for sample in ended)
+            where = f"in {len(ended)} of {len(row.samples)} trials, after {done:,} operations or more"
+            yield Doubt("budget", "budget", f"{name} ended it {where}")
     if row.cell.floor or not row.samples:
         return
     share = max(_harness_percent(sample) for sample in row.samples)
