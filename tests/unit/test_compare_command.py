@@ -122,7 +122,19 @@ def test_the_json_holds_what_the_table_says(compare: Any) -> None:
     assert (first["ratio"], first["bound"]) == pytest.approx((1.5 / 3.35, 1 - 1.5 / 3.35), rel=1e-5)
     assert first["low"] <= first["ratio"] <= first["high"]
     assert first["text"] == "slower by a factor of at least 2.2"
-    verdict = {"engine", "baseline", "kind", "ratio", "low", "high", "bound", "blocks", "more", "text"}
+    verdict = {
+        "engine",
+        "baseline",
+        "baseline_tier",
+        "kind",
+        "ratio",
+        "low",
+        "high",
+        "bound",
+        "blocks",
+        "more",
+        "text",
+    }
     assert all(set(found) == {*place, *verdict, "reported_by"} for found in data["comparisons"])
 
 

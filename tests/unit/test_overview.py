@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from shell import TESTS, Shell
 from stats.madeup import Rates, a_cell, of_rates
 
 from dyno.measured import Cell
@@ -153,3 +155,16 @@ def test_intervals_and_doubts_are_for_who_wants_all(whole: bool) -> None:
     shown = printed(three(lmdb=(1, 1), sqlite=(2, 2)), 200, whole, overview=False)
     assert any("[95 %]" in line for line in shown) is whole
     assert any(" --all" in line for line in shown) is not whole
+
+
+@pytest.mark.parametrize("flags", [(), ("--all",), ("--markdown",)])
+def test_a_table_of_which_nothing_was_measured_is_one_line(flags: tuple[str, ...], tmp_path: Path) -> None:
+    whole = (TESTS / "data" / "run-schema-2.json").read_bytes().splitlines(keepends=True)
+    (tmp_path / "r.json").write_bytes(whole[0])
+    ended = Shell(tmp_path, tmp_path / "work").dyno("show", "r.json", *flags)
+    assert ended.status == 0, ended.err
+    assert "othing was measured" in ended.out
+    # The engine is named, and has no table with a head and nothing in it.
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert not any(line[:1] in (["engine"], ["|"]) for line in lines)
+    assert "lmdb" in ended.out

@@ -15,7 +15,7 @@ from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
 from dyno.stats.metric import RESPONSE, THROUGHPUT, Metric, estimated
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import NOT_YET, CellSummary
 
 Place = tuple[str, str | None, str | None, str]
 """Phase, the tool that measured if Dyno did not, tier and parameters: the rows of one place may be compared."""
@@ -75,6 +75,12 @@ class Overview:
     lines: tuple[Line, ...]
     rest: str
     """Of engines that are left out."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether no phase was measured, with a figure or without."""
+        figures = (figure for line in self.lines for figure in line.figures if figure is not None)
+        return all(figure.verdict == NOT_YET for figure in figures)
 
 
 def address(run: int, phase: str, view: Overview) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report import grid, places, units
+from dyno.report import grid, limits, places, units
 from dyno.report.overview import Figure, Line, Overview, overviews, rankings
 from dyno.report.table import groups
 from dyno.results import Run
@@ -34,7 +34,10 @@ def render(run: Run, console: Console) -> None:
         console.print()
         if tier is not None:
             console.print(Text(places.plain(tier), "bold"))
-        for alike in _alike(list(mine)):
+        here = list(mine)
+        if empty := dict.fromkeys(engine for view in here if view.empty for engine in view.engines):
+            console.print(Text(f"Nothing was measured of {limits.listed(list(empty))}."), soft_wrap=True)
+        for alike in _alike([view for view in here if not view.empty]):
             seen |= _table(alike, names, told, console)
     marks = "; ".join(text for mark, text in MEANING.items() if mark in seen)
     also = ", ".join(

@@ -16,7 +16,7 @@ from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
 from dyno.stats.estimate import Estimate
 from dyno.stats.kept import kept
 from dyno.stats.metric import BANDWIDTH, rank
-from dyno.stats.summary import CellSummary, absences, summarize
+from dyno.stats.summary import NOT_YET, CellSummary, absences, summarize
 
 BY = ", by "
 
@@ -120,6 +120,11 @@ class Group:
         """The highest figure of those that the rows are ranked by, the floor's left out."""
         found = [row.speed for row in self.rows if not row.summary.cell.floor]
         return max((speed for speed in found if speed is not None), default=None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether none of its rows was measured, with a figure or without."""
+        return all(row.summary.why == NOT_YET for row in self.rows)
 
     @property
     def place(self) -> str:

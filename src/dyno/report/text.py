@@ -103,7 +103,10 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         console.print()
         beside = places.named(places.explained(group.tier))
         console.print(Text.assemble((group.place, "bold"), f"  {beside}" if beside else ""))
-        _table(group, cells, widths, console)
+        if group.empty:
+            console.print("Nothing was measured.")
+        else:
+            _table(group, cells, widths, console)
     widetext.render(own, console)
     sweeptext.render(run, console)
     scalingtext.render(run, console)

@@ -15,6 +15,7 @@ from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.kept import kept
 
+NOT_YET = "not measured yet"
 # In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
 LEAST_STEPS = 5
@@ -302,7 +303,7 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         if attempt.outcome == "wrong":
             return f"void: {attempt.why}"
     if not last:
-        return "not measured yet"
+        return NOT_YET
     if not samples:
         ended = last[0]
         where = f" in {ended.phase}" if ended.phase else ""
