@@ -278,7 +278,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(
             assert mine.client(3).smembers(STORES) == {namespace.of(asked.home).encode()}
             assert mine.client(3).dbsize() == 1_500 + 3 + 3
         with closing(asked.open(asked.home)) as engine:
-            assert {caveat.code for caveat in engine.caveats()} == {"declared"}
+            assert {caveat.code for caveat in engine.caveats()} == {"declared", "no-tls"}
             assert list(engine.files()) == list(server.pids()) == []
         for refused in (server.stop, server.kill):
             with pytest.raises(Absent, match="your own") as absent:

@@ -43,12 +43,16 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     return ClickHouse(home, given.given(options), int(options["cache_mib"]) << 20, chosen.given(options))
 
 
+def _address(server: Any) -> loopback.Address:
+    return server.address if server.own else loopback.of_url(server.url, PORT, ("clickhouses",))
+
+
 def _connect(server: Any, **how: Any) -> Any:
     """A connection, as soon as it is used. Raises Refused where there is none."""
     from clickhouse_driver import Client
     from clickhouse_driver.errors import Error
 
-    at = server.address if server.own else loopback.of_url(server.url, PORT, ("clickhouses",))
+    at = _address(server)
     found = Client(
         at.host, at.port, user=at.user or "default", password=at.password, secure=at.secure, tcp_keepalive=True, **how
     )
@@ -100,7 +104,7 @@ class Click:
             **TIERS[self._tier],
             **{name: told.get(name) for name in names},
             "mark_cache_mib": self._options["cache_mib"] if self._server.own else None,
-            "transport": "loopback" if self._server.own else "url",
+            **foreign.transport(self._server, _address(self._server).secure, "loopback"),
         }
 
     def files(self) -> Iterable[Path]:
@@ -115,7 +119,7 @@ class Click:
         if self._options[given.SET]:
             yield given.CAVEAT
         if not self._server.own:
-            yield foreign.DECLARED
+            yield from foreign.caveats(_address(self._server).secure)
 
 
 class Series:

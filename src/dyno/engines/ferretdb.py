@@ -67,7 +67,8 @@ class Ferret:
     def settings(self) -> Mapping[str, Value | None]:
         """It does not tell SQLite's: they are as they were given."""
         given = _pragmas(self._tier, self._options) if self._server.own else {}
-        return {**given, "transport": "socket" if self._server.own else "url", "bson": mongo.bson_code()}
+        reached = foreign.transport(self._server, mongo.encrypted(self._client))
+        return {**given, **reached, "bson": mongo.bson_code()}
 
     def files(self) -> Iterable[Path]:
         return self._server.data.glob(f"{self._name}.sqlite*") if self._server.own else ()
@@ -78,7 +79,8 @@ class Ferret:
         yield Caveat("scans", "reads the whole collection for each record that it finds, indexes or not")
         yield Caveat("not-atomic", "has no transactions: one of several records is written message by message")
         if not self._server.own:
-            yield Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
+            unproven = Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
+            yield from foreign.caveats(mongo.encrypted(self._client), unproven)
 
 
 def records(engine: Ferret, indexed: bool) -> Any:

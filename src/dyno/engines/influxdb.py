@@ -52,13 +52,17 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     return InfluxDB(home, {**settings, **given.given(options)}, chosen.given(options))
 
 
+def _address(server: Any) -> loopback.Address:
+    return server.address if server.own else loopback.of_url(server.url, PORT)
+
+
 def _connect(server: Any, **how: Any) -> Any:
     """Its client, which has been answered. Raises Refused."""
     from influxdb import InfluxDBClient
     from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
     from requests import RequestException
 
-    at = server.address if server.own else loopback.of_url(server.url, PORT)
+    at = _address(server)
     secure = {"ssl": at.secure, "verify_ssl": at.secure}
     found = InfluxDBClient(
         at.host, at.port, at.user, at.password, **secure, retries=1, session=loopback.session(at), **how
@@ -101,7 +105,7 @@ class Influx:
         """It does not tell them: they are as they were given, but for its host and port."""
         every = self.server.settings if self.server.own else {}
         kept = {name: value.strip('"') for name, value in every.items() if not name.endswith(("dir", "-address"))}
-        return {**kept, "transport": "loopback" if self.server.own else "url"}
+        return {**kept, **foreign.transport(self.server, _address(self.server).secure, "loopback")}
 
     def upkeep(self) -> None:
         """Waits until what is in its log is in its files: after some minutes without a write it is."""
@@ -124,7 +128,7 @@ class Influx:
         if self.server.own:
             yield Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size")
         else:
-            yield foreign.DECLARED
+            yield from foreign.caveats(_address(self.server).secure)
 
 
 class Series:

@@ -70,7 +70,7 @@ class Mongo:
             "journal": concern.get("j"),
             "transactions": self._options["transactions"],
             "cache_mib": _cache_mib(self._client),
-            "transport": "socket" if self._server.own else "url",
+            **foreign.transport(self._server, mongo.encrypted(self._client)),
             "bson": mongo.bson_code(),
         }
 
@@ -89,7 +89,7 @@ class Mongo:
                 "cache", f"has a cache of {self._options['cache_mib']} MiB, in which its transactions must fit"
             )
         else:
-            yield foreign.DECLARED
+            yield from foreign.caveats(mongo.encrypted(self._client))
 
 
 def _cache_mib(client: Any) -> int | None:

@@ -53,13 +53,13 @@ class Oracle:
         return f"Oracle {self.connection.version} (python-oracledb {version('oracledb')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {**self._settings, "transport": "url"}
+        return {**self._settings, "transport": "url", "tls": False}
 
     def files(self) -> Iterable[Path]:
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield foreign.DECLARED
+        yield from foreign.caveats(False)
 
 
 def connect(url: str) -> Any:
@@ -69,6 +69,8 @@ def connect(url: str) -> Any:
     parts = urlsplit(url)
     if not (parts.username and parts.hostname):
         raise Refused("wants the address of a server: -e oracle:url=oracle://user:password@host/service")
+    if parts.query:
+        raise Refused(f"{concealed(url)}: unknown argument {parts.query.partition('=')[0]!r}; none is known")
     dsn = f"{parts.hostname}:{parts.port or 1521}{parts.path}"
     try:
         return oracledb.connect(user=unquote(parts.username), password=unquote(parts.password or ""), dsn=dsn)

@@ -6,6 +6,7 @@ QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability an
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -49,7 +50,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def _http(server: Any) -> Address:
-    found: Address = server.address if server.own else loopback.of_url(server.url, HTTP_PORT)
+    found: Address = server.address if server.own else loopback.of_url(server.url, HTTP_PORT, known=("pg",))
     return found
 
 
@@ -66,9 +67,12 @@ def _connect(server: Any) -> Any:
     import psycopg
 
     at = _postgresql(server)
+    # By default libpq goes on without TLS if the server has none, and believes any certificate.
+    verified = {"sslmode": "verify-full", "sslrootcert": os.environ.get("PGSSLROOTCERT", "system")}
+    tls: Mapping[str, Any] = verified if at.secure else {}
     try:
         return psycopg.connect(
-            host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True
+            host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True, **tls
         )
     except psycopg.OperationalError as error:
         raise foreign.unreachable(server, error) from None
@@ -114,7 +118,8 @@ class Quest:
     def settings(self) -> Mapping[str, Value | None]:
         told = self._told()
         names = dict.fromkeys((*SHOWN, *given.given(self._options)))
-        return {**{name: told.get(name) for name in names}, "transport": "loopback" if self.server.own else "url"}
+        reached = foreign.transport(self.server, _http(self.server).secure, "loopback")
+        return {**{name: told.get(name) for name in names}, **reached}
 
     def files(self) -> Iterable[Path]:
         """Of its table, and of the log of what has not been merged into it, or was a short while ago."""
@@ -128,7 +133,7 @@ class Quest:
         if self.server.own:
             yield Caveat("ahead", "has files that are longer than what is in them, until it is stopped, in its size")
         else:
-            yield foreign.DECLARED
+            yield from foreign.caveats(_http(self.server).secure)
 
 
 class Series:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from dyno.engine import EngineSpec, PortSpec, Server
 from dyno.engines._shared import zodb
 from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
 from dyno.servers import foreign
 from dyno.servers.foreign import URL, Foreign
 from dyno.settings import Setting, choice, integer
@@ -37,6 +38,9 @@ class Oracle:
             raise Refused(
                 "wants the address of a server: -e relstorage_oracle:url=oracle://user:password@host/service"
             )
+        if parts.query:
+            unknown = parts.query.partition("=")[0]
+            raise Refused(f"{concealed(server.url)}: unknown argument {unknown!r}; none is known")
         wanted = Options(
             name="dyno",
             driver="cx_Oracle",
@@ -62,13 +66,13 @@ class Oracle:
         return zodb.versions("RelStorage")
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {"driver": "cx_Oracle", "transport": "url"}
+        return {"driver": "cx_Oracle", "transport": "url", "tls": False}
 
     def files(self) -> Iterable[Path]:
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield foreign.DECLARED
+        yield from foreign.caveats(False)
 
 
 ENGINE = EngineSpec(

@@ -75,7 +75,8 @@ class Store(s3.Store):
         return f"{heads.get('server') or 'a server that does not tell its name'} ({self.clients()})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {"client": self.options["client"], "region": self.at.region, "transport": "url"}
+        tls = self.at.endpoint.startswith("https:")
+        return {"client": self.options["client"], "region": self.at.region, "transport": "url", "tls": tls}
 
     def files(self) -> Iterable[Path]:
         return ()

@@ -56,13 +56,17 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     return VictoriaMetrics(home, {**settings, **given.given(options)}, chosen.given(options))
 
 
+def _address(server: Any) -> loopback.Address:
+    return server.address if server.own else loopback.of_url(server.url, PORT)
+
+
 class Api:
     """The requests that are made of a server. Raises what `requests` does."""
 
     def __init__(self, server: Any) -> None:
         import requests
 
-        at = server.address if server.own else loopback.of_url(server.url, PORT)
+        at = _address(server)
         self._url, self._session = at.url, loopback.session(at)
         try:
             # Which it tells nobody else.
@@ -105,7 +109,8 @@ class Victoria:
         told = dict(SHOWN.findall(self._api.ask("/flags").decode()))
         ours = {name.lower() for name in OURS} | {"envflag.prefix"}
         shown = {name: value for name, value in told.items() if name.lower() not in ours}
-        return {**TIERS[self._tier], **shown, "transport": "loopback" if self.server.own else "url"}
+        reached = foreign.transport(self.server, _address(self.server).secure, "loopback")
+        return {**TIERS[self._tier], **shown, **reached}
 
     def files(self) -> Iterable[Path]:
         """Of its samples and its index, once all of them are on disk: a snapshot sees to that, and is thrown away."""

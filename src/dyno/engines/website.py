@@ -65,7 +65,9 @@ class Site:
         return f"{c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {"insecure": self._options["insecure"], "transport": URL}
+        encrypted = {url.lower().startswith("https:") for url in self._urls}
+        tls = "some" if len(encrypted) > 1 else True in encrypted
+        return {"insecure": self._options["insecure"], "transport": URL, "tls": tls}
 
     def files(self) -> Iterable[Path]:
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,8 @@ from dyno.settings import Setting
 URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
 """Of one that tells them."""
+ENCRYPTED = Caveat("tls", "is reached by TLS: encryption takes time of client and server")
+UNENCRYPTED = Caveat("no-tls", "is reached without encryption")
 
 
 def other_product(engine: str, product: str) -> Caveat:
@@ -53,6 +55,19 @@ def unreachable(server: Any, why: object) -> Refused:
     """To be raised where there is no connection to a server, Dyno's own or a user's."""
     where = "its server" if server.own else concealed(server.url)
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
+
+
+def transport(server: Any, tls: bool | None, own: str = "socket") -> Mapping[str, Value | None]:
+    """The settings that say how a server is reached. `tls`: whether the connection is encrypted; None if unknown.
+    `own`: how a server that Dyno started is reached."""
+    return {"transport": own if server.own else URL, "tls": tls}
+
+
+def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:
+    """The caveats of every user's own server. `tls`: see `transport`."""
+    yield declared
+    if tls is not None:
+        yield ENCRYPTED if tls else UNENCRYPTED
 
 
 def setting(*schemes: str) -> Setting:

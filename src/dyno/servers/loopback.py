@@ -14,9 +14,10 @@ from pathlib import Path
 from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from socket import socket as Socket
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.model import Refused
+from dyno.passwords import concealed
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
@@ -54,9 +55,13 @@ def session(address: Address) -> Any:
     return found
 
 
-def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",)) -> Address:
-    """A user's own server by its address. `port`: where it names none; `secure`: the schemes with TLS."""
+def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tuple[str, ...] = ()) -> Address:
+    """The address of a user's own server. `port`: the default port; `secure`: the schemes with TLS; `known`: the
+    arguments that may follow a question mark. Raises Refused for any other argument: it may ask for TLS."""
     found = urlsplit(url)
+    if unknown := [name for name, _ in parse_qsl(found.query, keep_blank_values=True) if name not in known]:
+        there = f"known: {', '.join(known)}" if known else "none is known"
+        raise Refused(f"{concealed(url)}: unknown argument {unknown[0]!r}; {there}")
     return Address(
         found.hostname or HOST,
         found.port or port,

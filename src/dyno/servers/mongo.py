@@ -6,6 +6,7 @@ What a server is started with stands in its own file; what is stored, in the sui
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,18 +36,27 @@ def connect(server: Any, **settings: Any) -> Any:
 
     address, client = (server.address if server.own else server.url), None
     try:
-        client = MongoClient(
-            address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=PATIENCE_MS, **settings
-        )
+        with warnings.catch_warnings():
+            # pymongo only warns of an option that it does not know: `tsl=true` would be a connection without TLS.
+            warnings.filterwarnings("error", "Unknown option", UserWarning)
+            client = MongoClient(
+                address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=PATIENCE_MS, **settings
+            )
         client.admin.command("ping")
         if not server.own:
             for name in namespace.abandoned(client.list_database_names()):
                 client.drop_database(name)
-    except PyMongoError as error:
+    except (PyMongoError, UserWarning) as error:
         if client is not None:
             client.close()
         raise foreign.unreachable(server, said(error)) from None
     return client
+
+
+def encrypted(client: Any) -> bool | None:
+    """Returns whether its connections use TLS; None if pymongo does not tell."""
+    pool = client.options.pool_options
+    return pool._ssl_context is not None if hasattr(pool, "_ssl_context") else None
 
 
 def said(error: Exception) -> str:

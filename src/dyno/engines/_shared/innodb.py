@@ -150,9 +150,11 @@ class InnoDB:
         told: dict[str, Value | None] = {name: found[name] for name in names if name in found}
         if self._several:
             told["nodes"] = self._server.count
-        (_, cipher) = self._connection.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'").fetchone()
-        told |= {"client": self._options["client"], "transport": "socket" if self._server.own else "url"}
-        return {**told, "tls": cipher or "no"}
+        return {
+            **told,
+            "client": self._options["client"],
+            **foreign.transport(self._server, self._connection.encrypted),
+        }
 
     def checkpoint(self) -> None:
         """As the server does it by itself when its log fills up: all changed pages are written."""
@@ -182,7 +184,7 @@ class InnoDB:
         if self._server.own:
             yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
         else:
-            yield foreign.DECLARED
+            yield from foreign.caveats(self._connection.encrypted)
 
 
 def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:

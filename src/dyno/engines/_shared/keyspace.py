@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Seldom, Server
-from dyno.engines._shared.resp import CLIENTS, Client, connect, library
+from dyno.engines._shared.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
@@ -135,10 +135,8 @@ class Keyspace:
         told: dict[str, Value | None] = {name: self._config(name) for name in names}
         told["mem_allocator"] = self._client.info("memory").get("mem_allocator")
         # redis-py takes its parser where it is installed, which it is here.
-        return {**told, "client": self.options["client"], "parser": "hiredis", "transport": self._transport()}
-
-    def _transport(self) -> str:
-        return "socket" if self._server.own else "url"
+        reached = foreign.transport(self._server, encrypted(self._server))
+        return {**told, "client": self.options["client"], "parser": "hiredis", **reached}
 
     def files(self) -> Iterable[Path]:
         """Of its log: there are no others. At tier volatile there is none."""
@@ -151,7 +149,7 @@ class Keyspace:
         if self._server.own and self._tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
-            yield foreign.DECLARED
+            yield from foreign.caveats(encrypted(self._server))
         product, _ = self._product()
         if product.lower() != self._engine:
             yield foreign.other_product(self._engine, product)

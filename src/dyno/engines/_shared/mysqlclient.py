@@ -44,6 +44,10 @@ class Client(Protocol):
     def close(self) -> None: ...
 
     @property
+    def encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+
+    @property
     def library(self) -> str:
         """Its name and version."""
 
@@ -83,6 +87,10 @@ class Cursor:
         self._connection.close()
 
     @property
+    def encrypted(self) -> bool:
+        return bool(self._connection._secure)
+
+    @property
     def library(self) -> str:
         return f"PyMySQL {version('pymysql')}"
 
@@ -109,7 +117,8 @@ class Thin:
             # Where it brings the way in which MariaDB asks who one is.
             plugin_dir=str(Path(_mysql_connector.__file__).parent / "mysql" / "vendor" / "plugin"),
         )
-        connection.connect(**address, local_infile=int(loading))
+        # Its default is no TLS. PyMySQL's is TLS if the server has it.
+        connection.connect(**{"ssl_disabled": False, **address}, local_infile=int(loading))
         connection.autocommit(True)
         # A MySQL library names a collation that MariaDB does not know, and would be left with latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
@@ -159,6 +168,10 @@ class Thin:
         self._connection.close()
 
     @property
+    def encrypted(self) -> bool:
+        return bool(self._connection.get_ssl_cipher())
+
+    @property
     def library(self) -> str:
         return f"MySQL Connector/Python's C extension {self._connection.get_client_info()}"
 
@@ -174,7 +187,12 @@ def connect(server: Any, client: str, loading: bool = False) -> Client:
     be had."""
     address = server.address if server.own else address_of(server.url)
     try:
-        return Thin(address, loading) if client == "c" else Cursor(address, loading)
+        connection: Client = Thin(address, loading) if client == "c" else Cursor(address, loading)
+        if "ssl_ca" in address and not connection.encrypted:
+            # PyMySQL before 1.2, and the extension, go on without TLS if the server has none.
+            connection.close()
+            raise ConnectionError("the server has no TLS, which ssl_ca asks for")
+        return connection
     except Refused:
         raise
     except Exception as error:

@@ -61,6 +61,11 @@ def library(server: Any, single: bool = False) -> Any:
     return client
 
 
+def encrypted(server: Any) -> bool:
+    """Returns whether its connections use TLS: redis-py takes it from the scheme alone."""
+    return not server.own and str(server.url).startswith("rediss:")
+
+
 def connect(server: Any, how: str) -> Client:
     """A connection of its own, by one of CLIENTS."""
     found = library(server, single=how == "single")

@@ -102,7 +102,7 @@ class Cass:
             "replication": self.replication,
             "consistency": self._options["consistency"],
             "survives_a_node": self.server.survives if self.server.own else None,
-            "transport": "loopback" if self.server.own else "url",
+            **foreign.transport(self.server, False, "loopback"),
         }
 
     def files(self) -> Iterable[Path]:
@@ -116,7 +116,7 @@ class Cass:
         if self._options[given.SET]:
             yield given.CAVEAT
         if not self.server.own:
-            yield foreign.DECLARED
+            yield from foreign.caveats(False)
         elif self.server.survives:
             yield KEEPS
         elif self.server.count > 1:

@@ -75,7 +75,7 @@ class Base:
             **{name: told.get(name) for name in names},
             "nodes": self.server.count if self.server.own else None,
             "compression": self.options["compression"],
-            "transport": "loopback" if self.server.own else "url",
+            **foreign.transport(self.server, False, "loopback"),
         }
 
     def files(self) -> Iterable[Path]:
@@ -88,7 +88,7 @@ class Base:
         if self.options[given.SET]:
             yield given.CAVEAT
         if not self.server.own:
-            yield foreign.DECLARED
+            yield from foreign.caveats(False)
 
 
 def _address(server: Any) -> loopback.Address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from dyno.engine import Nodes, Server
 from dyno.model import Caveat, Refused, Tier, Value
+from dyno.passwords import concealed
 from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
@@ -28,6 +30,8 @@ SHOWN = (
     *(*TIERS[Tier.POWER], "wal_sync_method", "wal_level", "wal_compression", "max_wal_size", "checkpoint_timeout"),
     *("shared_buffers", "huge_pages", "jit", "autovacuum", "max_connections"),
 )
+UNVERIFIED = ("disable", "allow", "prefer")
+"""Values of `sslmode` with which libpq checks no certificate against `sslrootcert`."""
 REPLICATED = ("synchronous_standby_names",)
 _settings = given.refusing("shared_buffers", "cache_mib", CACHE_MIB)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
@@ -113,7 +117,11 @@ class Postgres:
         told: dict[str, Value | None] = {name: self.show(name) for name in names}
         if self._several:
             told["nodes"] = self._server.count
-        return {**told, "client": self.options["client"], "transport": "socket" if self._server.own else "url"}
+        reached = foreign.transport(self._server, self._encrypted())
+        return {**told, "client": self.options["client"], **reached}
+
+    def _encrypted(self) -> bool:
+        return bool(self.connection.pgconn.ssl_in_use)
 
     def files(self) -> Iterable[Path]:
         """Of its tables and indexes, on all nodes: the log is beside them, and of a size that depends on other
@@ -148,7 +156,7 @@ class Postgres:
                 yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:
-            yield foreign.DECLARED
+            yield from foreign.caveats(self._encrypted())
 
 
 def _connect(server: Any) -> Any:
@@ -157,9 +165,21 @@ def _connect(server: Any) -> Any:
     try:
         if server.own:
             return psycopg.connect(**server.address, autocommit=True)
-        return psycopg.connect(server.url, autocommit=True)
-    except psycopg.OperationalError as error:
+        return psycopg.connect(_verified(server.url), autocommit=True)
+    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise foreign.unreachable(server, error) from None
+
+
+def _verified(url: str) -> str:
+    """Returns the address. Raises Refused for an authority that libpq would ignore: by default it accepts any
+    certificate, and goes on without TLS if the server has none."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(url)
+    mode = str(given.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
+    if given.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
+        raise Refused(f"{concealed(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca")
+    return url
 
 
 def _refuse(tier: Tier, found: Mapping[str, str]) -> None:

@@ -1,0 +1,286 @@
+"""Guards that a connection to a user's own server is as secure as its address says, by every client, or is refused in
+one line, and that each row records whether it was encrypted.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from certificates import Authority
+from needed import require
+from shell import DISK, Shell, small
+
+from dyno import registry
+from dyno.engines import clickhouse, questdb
+from dyno.engines._shared import mysqlclient, resp
+from dyno.engines.oracle import connect as connect_oracle
+from dyno.model import Refused, Tier
+from dyno.servers import mariadb, mongo
+from dyno.servers.foreign import Foreign
+from dyno.servers.postgresql import PostgreSQL
+from dyno.servers.process import Process
+from dyno.suite import Job
+
+TLS = ("redis-py", "single")
+"""Clients of Redis that encrypt."""
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def job(home: Path, engine: str, url: str, **given: str) -> Job:
+    """A store on the user's own server at the address."""
+    spec = registry.engine(engine)
+    home.mkdir()
+    options = spec.resolve({"url": url, **given})
+    return Job(spec, home, Tier.VOLATILE, options, {}, seed=1, clients=1, server=Foreign(url))
+
+
+def encrypted(engine: Any) -> tuple[Any, set[str]]:
+    """What a row records: its setting `tls`, and the codes of its caveats on encryption."""
+    codes = {caveat.code for caveat in engine.caveats()} & {"tls", "no-tls"}
+    return engine.settings()["tls"], codes
+
+
+def refusal(home: Path, engine: str, url: str, **given: str) -> str:
+    """Why the address is refused, in one line."""
+    asked = job(home, engine, url, **given)
+    with pytest.raises(Refused) as refused:
+        asked.open(asked.home)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def authorities() -> Iterator[tuple[Authority, Authority]]:
+    """The one that signed the servers' certificate, and another."""
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        yield Authority(Path(place) / "ours"), Authority(Path(place) / "other")
+
+
+# -- MariaDB -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, str]]:
+    """The addresses of a server with TLS and of one without. The user `safe` of the first may not come without."""
+    require(registry.engine("mariadb"))
+    ours, _ = authorities
+    addresses = []
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        started = []
+        for name in ("secure", "plain"):
+            port = free_port()
+            settings = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
+            if name == "secure":
+                settings |= {"ssl-cert": str(ours.certificate), "ssl-key": str(ours.key)}
+            server = mariadb.MariaDB(mariadb.MARIADB, Path(place) / name, settings, 1)
+            if server._user is not None:
+                ours.owned_by(server._user.pw_uid)
+            started.append(server)
+            server.start()
+            with closing(mysqlclient.connect(server, mysqlclient.CLIENTS[0])) as connection:
+                for user, how in (("u", ""), ("safe", "REQUIRE SSL" if name == "secure" else "")):
+                    connection.execute(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY 'secret' {how}")
+                    connection.execute(f"GRANT ALL ON *.* TO {user}@'127.0.0.1'")
+            addresses.append(f"mysql://safe:secret@127.0.0.1:{port}/")
+        yield addresses[0], addresses[1]
+        for server in started:
+            server.close()
+
+
+@pytest.mark.parametrize("client", mysqlclient.CLIENTS)
+def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
+    mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str
+) -> None:
+    ours, other = authorities
+    secure, plain = mariadbs
+    asked = job(tmp_path / "store", "mariadb", f"{secure}?ssl_ca={ours.authority}", client=client)
+    with closing(asked.open(asked.home)) as engine:
+        assert encrypted(engine) == (True, {"tls"})
+        with closing(engine.connect()) as connection:  # type: ignore[attr-defined]
+            (_, cipher) = connection.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'").fetchone()
+            assert cipher, "the server says so"
+    asked.remove(asked.home)
+    said = refusal(tmp_path / "wrong", "mariadb", f"{secure}?ssl_ca={other.authority}", client=client)
+    assert "certificate verify failed" in said and "secret" not in said
+    said = refusal(tmp_path / "plain", "mariadb", f"{plain}?ssl_ca={ours.authority}", client=client)
+    assert "ssl_ca asks for" in said or "SSL is required" in said
+
+
+@pytest.mark.parametrize("client", mysqlclient.CLIENTS)
+def test_every_client_of_mariadb_encrypts_alike_where_the_address_does_not_say(
+    mariadbs: tuple[str, str], tmp_path: Path, client: str
+) -> None:
+    secure, plain = mariadbs
+    for number, (url, expected) in enumerate(((secure, (True, {"tls"})), (plain, (False, {"no-tls"})))):
+        asked = job(tmp_path / f"store{number}", "mariadb", url, client=client)
+        with closing(asked.open(asked.home)) as engine:
+            assert encrypted(engine) == expected
+        asked.remove(asked.home)
+
+
+# -- PostgreSQL ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def postgresqls(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, str]]:
+    """The addresses of a server with TLS and of one without, each with databases `own` and `qdb`."""
+    require(registry.engine("postgresql"))
+    import psycopg
+
+    ours, _ = authorities
+    addresses, started = [], []
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        for name in ("secure", "plain"):
+            settings = {"fsync": "off"}
+            if name == "secure":
+                settings |= {"ssl": "on", "ssl_cert_file": str(ours.certificate), "ssl_key_file": str(ours.key)}
+            server, port = PostgreSQL(Path(place) / name, settings, 1), str(free_port())
+            command = server._process.command
+            command[command.index("listen_addresses=")] = "listen_addresses=127.0.0.1"
+            command[command.index("-p") + 1] = port
+            if server._user is not None:
+                ours.owned_by(server._user.pw_uid)
+            started.append(server)
+            server.start()
+            with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
+                connection.execute("CREATE ROLE u LOGIN PASSWORD 'secret'")
+                connection.execute("CREATE DATABASE own OWNER u")
+                connection.execute("CREATE DATABASE qdb OWNER u")
+            addresses.append(f"postgresql://u:secret@127.0.0.1:{port}/own")
+        yield addresses[0], addresses[1]
+        for server in started:
+            server.close()
+
+
+@pytest.mark.parametrize("client", ["psycopg", "pq"])
+def test_postgresql_is_reached_by_tls_where_the_address_asks_for_it(
+    postgresqls: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str
+) -> None:
+    ours, other = authorities
+    secure, plain = postgresqls
+    verified = "sslmode=verify-full&sslrootcert="
+    asked = job(tmp_path / "store", "postgresql", f"{secure}?{verified}{ours.authority}", client=client)
+    with closing(asked.open(asked.home)) as engine:
+        assert encrypted(engine) == (True, {"tls"})
+        with closing(engine.connect()) as connection:  # type: ignore[attr-defined]
+            told = connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
+            assert told == (True,), "the server says so"
+    asked.remove(asked.home)
+    said = refusal(tmp_path / "wrong", "postgresql", f"{secure}?{verified}{other.authority}", client=client)
+    assert "certificate verify failed" in said and "secret" not in said
+    assert "does not support SSL" in refusal(tmp_path / "plain", "postgresql", f"{plain}?sslmode=require")
+
+
+def test_an_authority_that_libpq_would_ignore_is_refused(
+    postgresqls: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path
+) -> None:
+    secure, _ = postgresqls
+    url = f"{secure}?sslrootcert={authorities[0].authority}"
+    assert "add sslmode=verify-full" in refusal(tmp_path / "store", "postgresql", url)
+
+
+def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str, str], tmp_path: Path) -> None:
+    assert "sslmod" in refusal(tmp_path / "store", "postgresql", f"{postgresqls[1]}?sslmod=require")
+
+
+def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[str, str]) -> None:
+    """A PostgreSQL without TLS stands for it: QuestDB is read by the same protocol."""
+    port = postgresqls[1].rpartition(":")[2].partition("/")[0]
+    with closing(questdb._connect(Foreign(f"http://u:secret@127.0.0.1:1/?pg={port}"))):
+        pass
+    with pytest.raises(Refused, match="does not support SSL"):
+        questdb._connect(Foreign(f"https://u:secret@127.0.0.1:1/?pg={port}"))
+
+
+def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tuple[str, str], shell: Shell) -> None:
+    """A row by TLS beside one without."""
+    engines = ",".join(f"postgresql:url={postgresqls[0]}?sslmode={mode}" for mode in ("require", "disable"))
+    asked = small(samples=1, phases="rand-key", tier="volatile")
+    ended = shell.dyno("run", "records", "-e", engines, *asked, "-o", shell.file, "--all")
+    assert ended.status == 0, ended
+    told = [attempt["settings"]["tls"] for attempt in sorted(shell.attempts("postgresql"), key=lambda a: a["cell"])]
+    assert told == [True, False]
+    shown = shell.dyno("show", shell.file, "--all").out
+    assert "by TLS" in shown and "without encryption" in shown
+
+
+# -- Redis ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def redis_port(authorities: tuple[Authority, Authority], place: Path) -> Iterator[int]:
+    """The port of a server that speaks TLS alone."""
+    require(registry.engine("redis"))
+    ours, _ = authorities
+    # It runs as whoever runs the tests.
+    ours.owned_by(os.getuid())
+    port = free_port()
+    words = ["--port", "0", "--bind", "127.0.0.1", "--tls-port", str(port), "--tls-auth-clients", "no", "--save", ""]
+    files = {"cert": ours.certificate, "key": ours.key, "ca-cert": ours.authority}
+    words += [word for name, file in files.items() for word in (f"--tls-{name}-file", str(file))]
+
+    def answers() -> bool:
+        with socket.socket() as peer:
+            return peer.connect_ex(("127.0.0.1", port)) == 0
+
+    process = Process(["redis-server", *words], place / "redis", answers)
+    (place / "redis").mkdir()
+    process.start()
+    yield port
+    process.close()
+
+
+@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("client", resp.CLIENTS)
+def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
+    redis_port: int, authorities: tuple[Authority, Authority], tmp_path: Path, client: str, engine: str
+) -> None:
+    ours, other = authorities
+    url = f"rediss://127.0.0.1:{redis_port}/0?ssl_ca_certs="
+    spec = registry.engine(engine)
+    why = spec.refuse(Tier.VOLATILE, spec.resolve({"url": f"{url}{ours.authority}", "client": client}))
+    assert (why is None) == (client in TLS)
+    if why is not None:
+        return
+    asked = job(tmp_path / "store", engine, f"{url}{ours.authority}", client=client)
+    with closing(asked.open(asked.home)) as opened:
+        assert encrypted(opened) == (True, {"tls"})
+    asked.remove(asked.home)
+    said = refusal(tmp_path / "wrong", engine, f"{url}{other.authority}", client=client)
+    assert "certificate verify failed" in said.lower()
+
+
+# -- addresses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda url: clickhouse._connect(Foreign(f"clickhouse{url}")),
+        lambda url: questdb._connect(Foreign(f"http{url}")),
+        lambda url: connect_oracle(f"oracle{url}"),
+        lambda url: mongo.connect(Foreign(f"mongodb{url}")),
+    ],
+    ids=["clickhouse", "questdb", "oracle", "mongodb"],
+)
+def test_an_argument_of_an_address_that_nobody_knows_is_refused(opened: Callable[[str], object]) -> None:
+    """It may ask for TLS."""
+    with pytest.raises(Refused, match=r"(?i)unknown (argument|option).*secure") as refused:
+        opened("://u:s3cret@127.0.0.1:9/x?secure=yes")
+    assert "s3cret" not in str(refused.value)
