@@ -193,6 +193,9 @@ class EngineSpec:
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
     """Its server, not yet started: called with a directory for it, the tier, all options and the number of clients.
     None for an engine without one, and from the call where these options want none."""
+    gives: Callable[[Any], Tier] | None = None
+    """Called with an engine opened on a user's own server: the tier that the server's settings give. None if no tier
+    follows from them: nobody can read them, or they can't change it."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server: takes the store off the server."""
     removal: Callable[[str, Mapping[str, Value]], str] | None = None

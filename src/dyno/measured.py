@@ -33,6 +33,9 @@ class Cell:
     params: Mapping[Text, Value]
     floor: bool = False
     """A null engine's cell, which no other is ranked against."""
+    follows: bool = False
+    """No tier was requested of a user's own server: `tier` is what the server's settings give, once a trial has read
+    them, and the weakest tier of the engine before."""
 
     @property
     def tier_name(self) -> str | None:

@@ -4,7 +4,7 @@ an engine, a suite, a file or a screen."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -42,6 +42,15 @@ class Tier(str, enum.Enum):
 
 TIERS: tuple[Tier | None, ...] = (None, *Tier)
 """In the order in which they are shown; None of what stores nothing."""
+
+
+def weakest(tiers: Iterable[Tier]) -> Tier:
+    return min(tiers, key=TIERS.index)
+
+
+def strongest(tiers: Iterable[Tier]) -> Tier:
+    return max(tiers, key=TIERS.index)
+
 
 _TIER_MEANING = {
     Tier.VOLATILE: "lost with the process",

@@ -257,6 +257,21 @@ def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
         pass
 
 
+@pytest.mark.parametrize(("value", "tier"), [(0, Tier.VOLATILE), (2, Tier.PROCESS), (1, Tier.POWER)])
+def test_the_tier_of_a_users_own_server_follows_from_its_settings(
+    server: Any, tmp_path: Path, value: int, tier: Tier
+) -> None:
+    own, url = server
+    asked_for = job(tmp_path, Foreign(url), Tier.VOLATILE, url=url)
+    assert asked_for.spec.gives is not None
+    with changed(own, "innodb_flush_log_at_trx_commit", value), closing(asked_for.open(tmp_path)) as engine:
+        assert asked_for.spec.gives(engine) is tier
+        (text,) = [caveat.text for caveat in engine.caveats() if caveat.code == "declared"]
+        assert f"give tier {tier.value}" in text
+        assert f"innodb_flush_log_at_trx_commit={value}" in text
+    asked_for.remove(tmp_path)
+
+
 SOUND = {
     "innodb_flush_log_at_trx_commit": "1",
     "innodb_doublewrite": "ON",

@@ -18,6 +18,7 @@ from stores import Store
 
 from dyno import registry
 from dyno.engine import Nodes
+from dyno.engines.postgresql.opener import weaker
 from dyno.model import Tier
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Record
@@ -95,6 +96,24 @@ def test_its_planner_knows_a_store_after_its_upkeep(place: Path) -> None:
         SPEC.upkeep(engine)
         told = "SELECT reltuples, relallvisible > 0 FROM pg_class WHERE relname = 'records'"
         assert engine.connection.execute(told).fetchone() == (5_000, True)
+
+
+ON = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "gives"),
+    [
+        ({}, set(Tier)),
+        ({"synchronous_commit": "remote_apply"}, set(Tier)),
+        ({"synchronous_commit": "off"}, {Tier.VOLATILE}),
+        ({"fsync": "off"}, {Tier.VOLATILE, Tier.PROCESS}),
+        ({"full_page_writes": "off"}, {Tier.VOLATILE, Tier.PROCESS}),
+        ({"fsync": "off", "synchronous_commit": "off"}, {Tier.VOLATILE}),
+    ],
+)
+def test_what_settings_of_a_users_own_server_give(changes: dict[str, str], gives: set[Tier]) -> None:
+    assert {tier for tier in Tier if weaker(tier, {**ON, **changes}) is None} == gives
 
 
 # -- standbys -------------------------------------------------------------------------------------------------

@@ -336,6 +336,27 @@ def test_a_users_own_server_is_looked_at_for_its_tier(
         assert (engine.settings()["appendonly"] is not None) == known
 
 
+@pytest.mark.parametrize(
+    ("settings", "tier"),
+    [
+        ((), Tier.VOLATILE),
+        ((*LOGGED, "everysec"), Tier.VOLATILE),
+        ((*LOGGED, "no"), Tier.PROCESS),
+        ((*LOGGED, "always"), Tier.POWER),
+        (("--rename-command", "CONFIG", ""), Tier.VOLATILE),
+    ],
+    ids=range(5),
+)
+def test_the_tier_of_a_users_own_server_follows_from_its_settings(
+    settings: tuple[str, ...], tier: Tier, users: Callable[..., Users], place: Path
+) -> None:
+    asked = job(place / "store", tier=Tier.VOLATILE, url=users(*settings).url())
+    assert asked.spec.gives is not None
+    with closing(asked.open(asked.home)) as engine:
+        assert asked.spec.gives(engine) is tier
+        assert [f"give tier {tier.value}" in c.text for c in engine.caveats() if c.code == "declared"] == [True]
+
+
 def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable[..., Users], place: Path) -> None:
     mine, (alive, dead) = users(), (place / "alive", place / "dead")
     for home in (alive, dead):

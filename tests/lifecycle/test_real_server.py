@@ -280,6 +280,50 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
         assert secret not in everything(shell, ended)
 
 
+def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, url: str) -> None:
+    """Two runs, between which its administrator changes a setting."""
+    import psycopg
+
+    runs = shell.home / "on.json", shell.home / "off.json"
+    asked = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=3, phases="rand-key"))
+    for run, value in zip(runs, ("on", "off"), strict=True):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER ROLE u SET synchronous_commit = {value}")
+        ended = shell.dyno(*asked, "-o", run)
+        assert ended.status == 0, ended
+        again = shell.dyno(*asked, "-o", run, "--resume")
+        assert again.status == 0, "its plan is the same, whatever tier was found"
+    loaded = [results.load(run) for run in runs]
+    assert [{cell.tier for cell in run.cells} for run in loaded] == [{Tier.PROCESS}, {Tier.VOLATILE}]
+    for run, tier, value in zip(loaded, ("process", "volatile"), ("on", "off"), strict=True):
+        attempts = [attempt for attempt in run.attempts if attempt.tier is not None]
+        assert {attempt.settings["synchronous_commit"] for attempt in attempts if attempt.settings} == {value}
+        (text,) = {c.text for attempt in attempts for c in attempt.caveats if c.code == "declared"}
+        assert f"give tier {tier}" in text
+        assert "fsync=off" in text and f"synchronous_commit={value}" in text
+    compared = shell.dyno("compare", *runs)
+    assert compared.status == 0, compared
+    (line,) = [line.split() for line in compared.out.splitlines() if "synchronous_commit" in line]
+    assert line[-2:] == ["on", "off"]
+    assert "process → volatile" in compared.out, "with a ratio, that says of which tiers it is"
+
+
+def test_a_requested_tier_changes_nothing_on_a_users_own_server(shell: Shell, url: str) -> None:
+    asked = small(samples=1, phases="rand-key", tier="volatile")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *asked, "-o", shell.file)
+    assert ended.status == 0, ended
+    run = results.load(shell.file)
+    (attempt,) = [attempt for attempt in run.attempts if attempt.tier is not None]
+    assert attempt.settings is not None
+    assert attempt.settings["synchronous_commit"] == "on"
+    assert (attempt.tier, run.cells[attempt.cell].tier) == (Tier.PROCESS, Tier.VOLATILE)
+    refused = shell.dyno(
+        *("run", "records", "-e", f"postgresql:url={url}", *small(samples=1, phases="rand-key", tier="power")),
+        *("-o", shell.home / "power.json"),
+    )
+    assert "the server has fsync=off, so that it can't give tier power" in refused.out
+
+
 def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(shell: Shell, url: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=2), "-o", shell.file)
     assert shell.dyno(*words, "--blocks", "1").status == 0

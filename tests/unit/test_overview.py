@@ -61,7 +61,10 @@ def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -
     ("tier", "text"),
     [
         (Tier.VOLATILE, "tier volatile, not crash-safe: lost with the process"),
-        (Tier.PROCESS, "tier process, crash-safe: survives SIGKILL of the engine's process"),
+        (
+            Tier.PROCESS,
+            "tier process, safe from a crash of the process alone: survives SIGKILL of the engine's process",
+        ),
         (
             Tier.POWER,
             "tier power, crash-safe, a loss of power included: flushed to the device before it is acknowledged",

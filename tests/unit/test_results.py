@@ -301,6 +301,7 @@ ATTEMPT = Attempt(
     duration_ns=5,
     version="1",
     settings={"a": None},
+    tier=Tier.PROCESS,
     caveats=(Caveat("code", "text"),),
     resources={"client": {"user_ns": 5}, "server": None, "peak_anonymous_bytes": None},
     output="printed",

@@ -14,6 +14,7 @@ from dyno.cli.console import progress as progress_console
 from dyno.cli.console import tell
 from dyno.measured import Cell
 from dyno.model import Trial
+from dyno.report import places
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
 from dyno.run.parent import Quiet
 from dyno.run.plan import Plan
@@ -88,7 +89,8 @@ class Display:
             # Of a null engine, which is not yet known well enough.
             self._more([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
-        self._what = f"{cell.asked} ({cell.tier_name}), block {trial.block + 1}{again}"
+        row = places.engine(cell.asked, None if cell.follows else cell.tier)
+        self._what = f"{row}, block {trial.block + 1}{again}"
         self._show(self._what)
 
     def phase(self, name: str) -> None:

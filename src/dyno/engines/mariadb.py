@@ -25,6 +25,7 @@ ENGINE = EngineSpec(
     options=innodb.options(MARIADB, "mariadb", "mysql"),
     server=innodb.server(MARIADB),
     refuse=innodb.refuse,
+    gives=innodb.InnoDB.gives,
     remove=innodb.remove,
     removal=innodb.removal,
     upkeep=innodb.InnoDB.upkeep,

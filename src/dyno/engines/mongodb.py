@@ -90,6 +90,8 @@ class Mongo:
             )
         else:
             yield from foreign.caveats(mongo.encrypted(self._client))
+            concern = ", ".join(f"{name}={value}" for name, value in TIERS[self._tier].items())
+            yield Caveat("session", f"writes with {concern}, whatever the server's default write concern is")
 
 
 def _cache_mib(client: Any) -> int | None:

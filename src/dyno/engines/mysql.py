@@ -21,6 +21,7 @@ ENGINE = EngineSpec(
     options=innodb.options(MYSQL, "mysql"),
     server=innodb.server(MYSQL),
     refuse=innodb.refuse,
+    gives=innodb.InnoDB.gives,
     remove=innodb.remove,
     removal=innodb.removal,
     upkeep=innodb.InnoDB.upkeep,

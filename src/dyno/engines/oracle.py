@@ -60,6 +60,8 @@ class Oracle:
 
     def caveats(self) -> Iterable[Caveat]:
         yield from foreign.caveats(False)
+        changed = ", ".join(f"{name}={value}" for name, value in self._settings.items())
+        yield Caveat("session", f"sets {changed} for its own session: the server's settings have no effect")
 
 
 def connect(url: str) -> Any:

@@ -232,7 +232,9 @@ def _phases(
 def _about(workload: Workload, job: Job) -> dict[str, Any]:
     engine, who = workload.engine(), f"engine {job.spec.name}"
     caveats = chain(job.spec.caveats, engine.caveats(), workload.caveats())
+    foreign = job.server is not None and not job.server.own
     return {
+        "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
         "version": declared.text(engine.version(), f"{who}: version"),
         "settings": declared.values(engine.settings(), f"{who}: settings"),
         "caveats": declared.caveats(caveats, f"{who}: caveats"),

@@ -179,7 +179,9 @@ def _line(change: Change, last: Sequence[str], changing: Sequence[str], cpu: Seq
     cell = change.after.cell
     params = [units.params({name: cell.params[name] for name in changing})] if changing else []
     was, is_ = (_value(row, change.metric) for row in (change.before, change.after))
-    return [cell.label, *params, was, is_, *cpu, *_figures(change.verdict), *last]
+    tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
+    moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
+    return [f"{cell.label}{moved}", *params, was, is_, *cpu, *_figures(change.verdict), *last]
 
 
 def _value(row: CellSummary, metric: Metric) -> str:

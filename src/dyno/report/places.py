@@ -35,13 +35,13 @@ def explained(found: Tier | None) -> str:
 
 _SAFETY = {
     Tier.VOLATILE: "not crash-safe",
-    Tier.PROCESS: "crash-safe",
+    Tier.PROCESS: "safe from a crash of the process alone",
     Tier.POWER: "crash-safe, a loss of power included",
 }
 
 
 def plain(found: Tier) -> str:
-    """'tier process, crash-safe: survives SIGKILL of the engine's process'."""
+    """'tier process, safe from a crash of the process alone: survives SIGKILL of the engine's process'."""
     return f"{tier(found)}, {_SAFETY[found]}: {found.meaning}"
 
 

@@ -41,7 +41,7 @@ def render(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: s
     rows = [
         (
             f"{cell.asked}{' (floor)' if cell.floor else ''}",
-            cell.tier_name or "",
+            "as set" if cell.follows else cell.tier_name or "",
             *(str(cell.params[name]) for name in varying),
         )
         for cell in cells

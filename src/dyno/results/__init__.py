@@ -17,6 +17,7 @@ from dyno.results.parse import parsed as parsed
 from dyno.results.read import READABLE as READABLE
 from dyno.results.read import SCHEMA as SCHEMA
 from dyno.results.read import load as load
+from dyno.results.read import planned as planned
 from dyno.results.read import sample as sample
 from dyno.results.run import FLOOR_BLOCKS as FLOOR_BLOCKS
 from dyno.results.run import Attempt as Attempt

@@ -14,7 +14,7 @@ import msgspec
 from dyno.harmless import harmless
 from dyno.measured import Cell, Sample
 from dyno.model import UsageError
-from dyno.results import labels
+from dyno.results import labels, tiers
 from dyno.results.header import End, Header
 from dyno.results.parse import cleaned, damaged, lines, parsed
 from dyno.results.run import Attempt, Run
@@ -57,6 +57,7 @@ def _loaded(path: Path) -> Run:
                 attempts.append(_lean(attempt(data, len(cells), phases), once))
         except ValueError as error:
             raise damaged(path, error, number) from None
+    tiers.follow(cells, attempts)
     labels.give(cells, attempts)
     return Run(path, header, cells, tuple(attempts), ending)
 
@@ -82,6 +83,11 @@ def _lean(found: Attempt, once: Callable[[Any], Any]) -> Attempt:
             if not getattr(each, name):
                 object.__setattr__(each, name, _EMPTY)
     return found
+
+
+def planned(path: Path) -> tuple[Cell, ...]:
+    """The cells as the plan has them, whatever tier its trials found. Raises UsageError."""
+    return opening(path, next(lines(path), b""))[1]
 
 
 def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:

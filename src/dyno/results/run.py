@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.bounded import Count, Fact, Loop, Resources, Strain, Text
 from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Phase
+from dyno.model import Caveat, Phase, Tier
 from dyno.results.header import Header
 
 FLOOR_BLOCKS = 3
@@ -52,6 +52,8 @@ class Attempt:
     """What the suite tells of the trial as a whole, by name."""
     spent_ns: Mapping[Text, Count] = field(default_factory=dict)
     """Where the worker's time went, by part: see docs/run-file.md."""
+    tier: Tier | None = None
+    """What the settings of a user's own server give; None for any other engine, and if nobody can read them."""
     strain: Strain = field(default_factory=dict)
     """What the machine suffered during the trial: see `host.strain.since`."""
 

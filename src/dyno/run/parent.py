@@ -196,7 +196,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
         return []
     lock.take(path)
     run = results.load(path)
-    if why := _difference(plan, run):
+    if why := _difference(plan, run, path):
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
     results.mend(path)
     return list(run.attempts)
@@ -217,8 +217,8 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
     }
 
 
-def _difference(plan: Plan, run: Run) -> str | None:
-    if run.cells != results.kept(plan.cells):
+def _difference(plan: Plan, run: Run, path: Path) -> str | None:
+    if results.planned(path) != results.kept(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
     changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]

@@ -168,13 +168,13 @@ def make(asked: Asked) -> Plan:
     if len(rows) * len(combinations) > MOST_CELLS:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
     addresses: dict[str, str] = {}
-    rows = [(spec, hidden(spec, options, addresses), tier) for spec, options, tier in rows]
+    rows = [row._replace(options=hidden(row.spec, row.options, addresses)) for row in rows]
     return Plan(
         suite=suite.name,
         phases=phases,
         cells=tuple(
-            Cell(suite.name, spec.name, options, tier, params, spec.floor)
-            for spec, options, tier in rows
+            Cell(suite.name, row.spec.name, row.options, row.tier, params, row.spec.floor, row.follows)
+            for row in rows
             for params in combinations
         ),
         samples=_samples(asked, preset, until),
@@ -200,11 +200,11 @@ def make(asked: Asked) -> Plan:
         addresses=addresses,
         holds={
             str(options[setting.name]): setting.hold
-            for spec, options, _ in rows
+            for spec, options, *_ in rows
             for setting in spec.options
             if setting.hold is not None and options.get(setting.name)
         },
-        interpreters={spec.name: str(own) for spec, _, _ in rows if (own := spec.interpreter())},
+        interpreters={spec.name: str(own) for spec, *_ in rows if (own := spec.interpreter())},
     )
 
 
@@ -239,7 +239,7 @@ def _timeout(asked: Asked, preset: Preset, suite: Suite, rows: Sequence[Row], ph
         return asked.timeout
     wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
     starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
-    starting = max((spec.starting(spec.resolve(options)) for spec, options, _ in rows), default=0.0)
+    starting = max((spec.starting(spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
     return max(preset.timeout, (PATIENCE + 1) * len(phases) * wanted + SPARE_SECONDS) + starts * starting
 
 

@@ -10,13 +10,23 @@ from typing import Any, NamedTuple
 from dyno import registry
 from dyno.engine import TIER, EngineSpec
 from dyno.measured import Cell
-from dyno.model import Tier, UsageError, Value
+from dyno.model import Tier, UsageError, Value, weakest
 from dyno.passwords import HIDDEN, concealed_argument
 from dyno.run.asked import Asked, tier_named
 from dyno.servers.foreign import URL
 from dyno.suite import Suite
 
-Row = tuple[EngineSpec, dict[str, Value], Tier | None]
+
+class Row(NamedTuple):
+    """An engine of a plan, with the options that were asked for."""
+
+    spec: EngineSpec
+    options: dict[str, Value]
+    tier: Tier | None
+    follows: bool = False
+    """See `Cell.follows`."""
+
+
 Entry = str | Mapping[str, Any]
 """An engine as it is asked for: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
@@ -66,12 +76,12 @@ def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
 
     Those that were asked for are not added again.
     """
-    used = {suite.ports[0], *(port for spec, _, _ in rows for port in spec.ports)}
+    used = {suite.ports[0], *(port for row in rows for port in row.spec.ports)}
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
-    there = [(spec.name, tier) for spec, _, tier in rows]
-    tiers = list(dict.fromkeys(tier for _, _, tier in rows))
+    there = [(row.spec.name, row.tier) for row in rows]
+    tiers = list(dict.fromkeys(row.tier for row in rows))
     wanted = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
-    return [(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
+    return [Row(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
 
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
@@ -80,7 +90,7 @@ def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
-    return [(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
+    return [Row(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
 def _where_else(suite: Suite, name: str) -> str:
@@ -100,8 +110,11 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         resolved = spec.resolve(given)
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
-        row = (spec, {option: resolved[option] for option in given}, named.tier or tier or spec.default_tier)
-        _check_tier(spec, row[2], resolved)
+        wanted = named.tier or tier
+        follows = wanted is None and spec.gives is not None and bool(resolved.get(URL))
+        least = weakest(spec.tiers) if follows else spec.default_tier
+        row = Row(spec, {option: resolved[option] for option in given}, wanted or least, follows)
+        _check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
     return rows
@@ -163,7 +176,7 @@ def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value
 
 
 def _check_clients(rows: Sequence[Row], most: int) -> None:
-    for spec, _, _ in rows:
+    for spec in (row.spec for row in rows):
         if most > 1 and spec.clients == "one":
             raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
 

@@ -19,7 +19,7 @@ from dyno.host.confine import Group, Unconfined, confined
 from dyno.host.process import nothing_left
 from dyno.host.remove import remove, unmount
 from dyno.measured import Cell
-from dyno.model import Caveat, Trial
+from dyno.model import Caveat, Tier, Trial
 from dyno.passwords import without
 from dyno.pipe import new_key
 from dyno.results import Attempt
@@ -104,6 +104,7 @@ def run_trial(
         duration_ns=duration,
         version=story.about.get("version"),
         settings=story.about.get("settings"),
+        tier=None if (tier := story.about.get("tier")) is None else Tier(tier),
         caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
         resources={**story.resources, "peak_anonymous_bytes": peak_bytes or None},
         output=printed,

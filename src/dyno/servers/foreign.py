@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.model import NOT, Absent, Caveat, Refused, Value
+from dyno.model import NOT, Absent, Caveat, Refused, Tier, Value
 from dyno.passwords import concealed
 from dyno.settings import Setting
 
@@ -55,6 +55,12 @@ def unreachable(server: Any, why: object) -> Refused:
     """To be raised where there is no connection to a server, Dyno's own or a user's."""
     where = "its server" if server.own else concealed(server.url)
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
+
+
+def declared(gives: Tier, settings: Mapping[str, str | None]) -> Caveat:
+    """The caveat of a server whose tier follows from these settings."""
+    shown = ", ".join(f"{name}={'unknown' if value is None else value}" for name, value in settings.items())
+    return Caveat(DECLARED.code, f"is your own server: its settings give tier {gives.value}, not proven ({shown})")
 
 
 def transport(server: Any, tls: bool | None, own: str = "socket") -> Mapping[str, Value | None]:

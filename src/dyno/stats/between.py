@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dyno.model import UsageError
+from dyno.model import Tier, UsageError
 from dyno.results import Run
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
 from dyno.stats.metric import Metric, fitting, speeds
@@ -120,7 +120,17 @@ def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
     """By what makes rows of two runs the same."""
     rows = (row for row in summarize(run) if not row.cell.floor)
     # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
-    return {(row.phase, _reported(row), row.cell.tier, row.cell.asked, row.cell.combination): row for row in rows}
+    return {
+        (
+            row.phase,
+            _reported(row),
+            # What the settings of a user's own server give may be what was changed between the runs.
+            "follows" if row.cell.follows else row.cell.tier,
+            row.cell.asked,
+            row.cell.combination,
+        ): row
+        for row in rows
+    }
 
 
 def _reported(row: CellSummary) -> bool:
@@ -206,10 +216,13 @@ def _dyno(run: Run) -> dict[str, Any]:
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
     """Of each engine as it was asked for, and of each of its cells: version and settings, of the last trial."""
     found: dict[str, dict[str, Any]] = {}
-    several = len({cell.tier for cell in run.cells}) > 1
+    tiers: dict[str, set[Tier | None]] = {}
+    for cell in run.cells:
+        tiers.setdefault(cell.asked, set()).add(cell.tier)
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier_name})" if several and cell.tier_name else cell.asked
-            found[name] = {"version": attempt.version, **(attempt.settings or {})}
+            name = f"{cell.asked} ({cell.tier_name})" if len(tiers[cell.asked]) > 1 else cell.asked
+            tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
+            found[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
     return found

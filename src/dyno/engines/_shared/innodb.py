@@ -14,7 +14,7 @@ from typing import Any
 from dyno.engine import Nodes, PortSpec, Server
 from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
-from dyno.model import Caveat, Refused, Tier, Value
+from dyno.model import Caveat, Refused, Tier, Value, strongest
 from dyno.passwords import concealed
 from dyno.servers import chosen, foreign, galera, given, namespace
 from dyno.servers.cluster import KEEPS
@@ -55,6 +55,10 @@ FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
 """At a commit, by the value of innodb_flush_log_at_trx_commit."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
 NO_FLUSH = ("nosync", "littlesync")
+DURABILITY = (
+    *("innodb_flush_log_at_trx_commit", "innodb_doublewrite", "innodb_flush_method", "log_bin", "sync_binlog"),
+)
+"""What `weaker` looks at."""
 NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
 """Beside the tiers' own: what would take a tier back."""
 CACHE_MIB = 256
@@ -156,6 +160,10 @@ class InnoDB:
             **foreign.transport(self._server, self._connection.encrypted),
         }
 
+    def gives(self) -> Tier:
+        found = self._variables()
+        return strongest(tier for tier in Tier if weaker(tier, found) is None)
+
     def checkpoint(self) -> None:
         """As the server does it by itself when its log fills up: all changed pages are written."""
         self._connection.execute("SET GLOBAL innodb_log_checkpoint_now = ON").fetchall()
@@ -184,7 +192,9 @@ class InnoDB:
         if self._server.own:
             yield Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size")
         else:
-            yield from foreign.caveats(self._connection.encrypted)
+            variables = self._variables()
+            told = foreign.declared(self.gives(), {name: variables[name] for name in DURABILITY if name in variables})
+            yield from foreign.caveats(self._connection.encrypted, told)
 
 
 def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.engine import EngineSpec, PortSpec, Seldom, Server
 from dyno.engines._shared.resp import CLIENTS, Client, connect, encrypted, library
-from dyno.model import Caveat, Refused, Tier, Value
+from dyno.model import Caveat, Refused, Tier, Value, strongest
 from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.foreign import URL, Foreign
 from dyno.servers.redis import OURS, Program, Redis
@@ -98,6 +98,11 @@ class Keyspace:
             if found not in enough:
                 raise Refused(f"the server has {name}={found}, so that it can't give tier {self._tier.value}")
 
+    def gives(self) -> Tier:
+        """Settings that the server does not tell give nothing."""
+        found = {name: self._config(name) for name in ENOUGH[Tier.POWER]}
+        return strongest(t for t in Tier if all(found[name] in enough for name, enough in ENOUGH[t].items()))
+
     def _config(self, name: str) -> str | None:
         """A setting; None where the server has none of that name, or does not let everybody read it."""
         from redis import ResponseError
@@ -149,7 +154,8 @@ class Keyspace:
         if self._server.own and self._tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         if not self._server.own:
-            yield from foreign.caveats(encrypted(self._server))
+            found = {name: self._config(name) for name in ENOUGH[Tier.POWER]}
+            yield from foreign.caveats(encrypted(self._server), foreign.declared(self.gives(), found))
         product, _ = self._product()
         if product.lower() != self._engine:
             yield foreign.other_product(self._engine, product)
@@ -247,6 +253,7 @@ def declared(
         ),
         refuse=_refused,
         server=serve,
+        gives=Keyspace.gives,
         remove=remove,
         removal=removal,
         needs=lambda options: None if options[URL] else program.missing(chosen.given(options)),

@@ -39,6 +39,7 @@ ENGINE = EngineSpec(
     ),
     refuse=refuse,
     server=serve,
+    gives=Cass.gives,
     remove=remove,
     removal=removal,
     starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * int(str(options["nodes"])),

@@ -10,7 +10,7 @@ from typing import Any
 
 from dyno.engine import Server
 from dyno.host import below
-from dyno.model import Caveat, Tier, Value
+from dyno.model import Caveat, Refused, Tier, Value
 from dyno.servers import foreign, given, loopback, namespace
 from dyno.servers.cassandra import Cassandra, connected
 from dyno.servers.cluster import KEEPS
@@ -25,6 +25,8 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A write waits until its place in the commit log has been flushed.
     Tier.POWER: {SYNC: "batch"},
 }
+FLUSHED = ("batch", "group")
+"""Values of commitlog_sync with which a write waits for the flush."""
 PERIODIC = {"commitlog_sync_period": "10000ms"}
 SHOWN = (SYNC, "num_tokens", "memtable_heap_space", "concurrent_writes", "commitlog_segment_size", "file_cache_size")
 PORT, MOST_NODES = 9_042, 9
@@ -69,6 +71,8 @@ class Cass:
                 found = [name for (name,) in self._ask("SELECT keyspace_name FROM system_schema.keyspaces")]
                 for name in namespace.abandoned(found):
                     self._ask(f"DROP KEYSPACE IF EXISTS {name}")
+                if tier is Tier.POWER and self.gives() is not tier:
+                    raise Refused(f"the server has {SYNC}={self._setting(SYNC)}, so that it can't give tier power")
             copies = f"{{'class': 'NetworkTopologyStrategy', 'replication_factor': {self.replication}}}"
             self._ask(f"CREATE KEYSPACE IF NOT EXISTS {self.keyspace} WITH replication = {copies}")
         except BaseException:
@@ -81,6 +85,13 @@ class Cass:
 
     def _ask(self, statement: str) -> Any:
         return self.session.execute(statement)
+
+    def _setting(self, name: str) -> str | None:
+        found = self._ask(f"SELECT value FROM system_views.settings WHERE name = '{name}'").one()
+        return None if found is None else str(found[0])
+
+    def gives(self) -> Tier:
+        return Tier.POWER if self._setting(SYNC) in FLUSHED else Tier.VOLATILE
 
     def connect(self) -> Any:
         """A further session, about this store."""
@@ -116,7 +127,7 @@ class Cass:
         if self._options[given.SET]:
             yield given.CAVEAT
         if not self.server.own:
-            yield from foreign.caveats(False)
+            yield from foreign.caveats(False, foreign.declared(self.gives(), {SYNC: self._setting(SYNC)}))
         elif self.server.survives:
             yield KEEPS
         elif self.server.count > 1:

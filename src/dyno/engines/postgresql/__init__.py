@@ -61,6 +61,7 @@ ENGINE = EngineSpec(
     ),
     refuse=refuse,
     server=serve,
+    gives=Postgres.gives,
     remove=remove,
     removal=removal,
     upkeep=Postgres.upkeep,

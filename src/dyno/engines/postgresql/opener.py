@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engine import Nodes, Server
-from dyno.model import Caveat, Refused, Tier, Value
+from dyno.model import Caveat, Refused, Tier, Value, strongest
 from dyno.passwords import concealed
 from dyno.servers import chosen, foreign, given, namespace
 from dyno.servers.cluster import KEEPS
@@ -75,7 +75,8 @@ class Postgres:
     def _prepare(self) -> None:
         execute = self.connection.execute
         if not self._server.own:
-            _refuse(self._tier, {name: self.show(name) for name in TIERS[self._tier]})
+            if why := weaker(self._tier, self.durability()):
+                raise Refused(f"the server has {why}, so that it can't give tier {self._tier.value}")
             names = [name for (name,) in execute("SELECT nspname FROM pg_namespace").fetchall()]
             for name in namespace.abandoned(names):
                 execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
@@ -86,8 +87,6 @@ class Postgres:
         """A connection whose statements are about this store."""
         found = connection or _connect(self._server)
         found.execute(f"SET search_path = {self._schema}")
-        if not self._server.own and self._tier is Tier.VOLATILE:
-            found.execute("SET synchronous_commit = off")
         return found
 
     def environment(self) -> Mapping[str, str]:
@@ -119,6 +118,14 @@ class Postgres:
             told["nodes"] = self._server.count
         reached = foreign.transport(self._server, self._encrypted())
         return {**told, "client": self.options["client"], **reached}
+
+    def durability(self) -> dict[str, str]:
+        """The settings that decide what a commit survives, as they are for this user and database."""
+        return {name: self.show(name) for name in TIERS[Tier.POWER]}
+
+    def gives(self) -> Tier:
+        found = self.durability()
+        return strongest(tier for tier in Tier if weaker(tier, found) is None)
 
     def _encrypted(self) -> bool:
         return bool(self.connection.pgconn.ssl_in_use)
@@ -156,7 +163,7 @@ class Postgres:
                 yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:
-            yield from foreign.caveats(self._encrypted())
+            yield from foreign.caveats(self._encrypted(), foreign.declared(self.gives(), self.durability()))
 
 
 def _connect(server: Any) -> Any:
@@ -182,12 +189,10 @@ def _verified(url: str) -> str:
     return url
 
 
-def _refuse(tier: Tier, found: Mapping[str, str]) -> None:
-    """A user's own server is left as it is set: what it must at least give is looked at."""
+def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:
+    """The setting of a user's own server by which it can't give the tier; None if it can."""
     wanted = {Tier.VOLATILE: (), Tier.PROCESS: ("synchronous_commit",), Tier.POWER: tuple(found)}[tier]
-    for name in wanted:
-        if found[name] == "off":
-            raise Refused(f"the server has {name}={found[name]}, so that it can't give tier {tier.value}")
+    return next((f"{name}={found[name]}" for name in wanted if found[name] == "off"), None)
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:
