@@ -80,7 +80,7 @@ def test_what_sure_means_is_said_once_where_it_is_said() -> None:
     apart = of_rates(*((a_cell(n), {"fill": rates(v)}) for n, v in (("lmdb", 2), ("sqlite", 1))), phases=("fill",))
     found = printed(apart, overview=False)
     assert sum(line.startswith("  99 % sure: of 100 such intervals, 99 hold") for line in found) == 1
-    assert any("99 % sure of " in line and "5 runs of each" in line for line in found)
+    assert any("99 % sure of " in line and "5 samples of each" in line for line in found)
     alone = of_rates((a_cell("lmdb"), {"fill": rates(1)}), phases=("fill",))
     assert not any("99 %" in line for line in printed(alone, overview=False))
 

@@ -115,9 +115,37 @@ def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str)
 
 
 def test_a_ratio_stands_with_its_interval() -> None:
-    assert words.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == "1.424 [1.311 – 1.540]"
+    assert words.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == "1.42 [1.31 – 1.54]"
     assert words.ratio(unclear(2, 1)) == "–"
     assert words.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "point", "interval"),
+    [
+        (1.285, 1.315, "1.300", "1.285 – 1.315"),
+        (1.1, 1.54, "1.30", "1.10 – 1.54"),
+        (100.0, 280.0, "170", "100 – 280"),
+        (1_000.0, 2_900.0, "1,700", "1,000 – 2,900"),
+        # Of a wide interval the end that is shown: a median of 253 would be taken for a measurement.
+        (2.07, 82_852.0, "≥ 2.0", "2.0 – 83,000"),
+        (0.0321, 0.457, "≤ 0.46", "0.032 – 0.46"),
+        (0.03, 2.95, "–", "0.030 – 3.0"),
+    ],
+)
+def test_a_ratio_is_no_more_precise_than_its_interval(low: float, high: float, point: str, interval: str) -> None:
+    verdict = Verdict("", (low * high) ** 0.5, low, high, None, 3, None)
+    assert (words.point(verdict), words.interval(verdict)) == (point, interval)
+
+
+def test_of_a_wide_interval_a_sentence_has_the_lower_end_alone() -> None:
+    run = reads(sqlite=[100.0] * 4, lmdb=[30_000.0, 9_000.0, 90_000.0, 30_000.0])
+    (found,) = re.findall(r"at least (\S+) times as fast as sqlite \(([^)]*)\)", only(run))
+    assert found[1] == "99 % sure; 4 samples of each" and float(found[0]) > 1
+
+
+def test_a_number_of_further_samples_has_two_digits() -> None:
+    assert words.verdict(unclear(5, 384)) == "can't tell, needs about 390 more samples"
 
 
 # -- answers --------------------------------------------------------------------------------------------------
@@ -127,7 +155,7 @@ def test_a_clear_winner() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.3, (1.0,) * 5))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 28 % faster than sqlite (1.300 times as fast, 99 %"
-        " sure of 1.281 – 1.319; 5 runs of each)."
+        " sure of 1.281 – 1.319; 5 samples of each)."
     )
 
 
@@ -135,7 +163,7 @@ def test_a_winner_by_a_lot_is_told_as_a_factor() -> None:
     run = reads(sqlite=around(1), lmdb=around(30, (1.0,) * 5), memory=around(2))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 14 times as fast as memory (15 times as fast, 99 %"
-        " sure of 14.8 – 15.2; 5 runs of each)."
+        " sure of 14.8 – 15.2; 5 samples of each)."
     )
 
 
@@ -143,15 +171,15 @@ def test_a_tie() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     assert only(run) == (
         "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 1.6 %"
-        " (99 % sure; 5 runs of each). Slower than lmdb: memory."
+        " (99 % sure; 5 samples of each). Slower than lmdb: memory."
     )
 
 
 def test_what_can_not_be_told_apart() -> None:
     sentence = only(reads(sqlite=around(1, NOISY), lmdb=around(1.02), memory=around(0.2)))
     found = re.fullmatch(
-        r"At tier process, lmdb and sqlite can't be told apart in read \(5 runs of each\): it needs about (\d+) more"
-        r" samples\. Slower than lmdb: memory\.",
+        r"At tier process, lmdb and sqlite can't be told apart in read \(5 samples of each\): it needs about (\d+)"
+        r" more samples\. Slower than lmdb: memory\.",
         sentence,
     )
     assert found, sentence
@@ -161,7 +189,7 @@ def test_what_can_not_be_told_apart() -> None:
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
     assert only(reads(sqlite=(100,) * blocks, lmdb=(900,) * blocks)) == (
-        "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 runs of both,"
+        "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 samples of both,"
         f" not {blocks}."
     )
 
@@ -189,7 +217,7 @@ def both(**rates: tuple[float | None, float | None]) -> Run:
 def test_several_phases_and_where_it_does_not_hold() -> None:
     assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
         "At tier process, sqlite is the fastest in fill and read together: at least 2.5"
-        " times as fast as memory (2.58 times as fast, 99 % sure of 2.58 – 2.58; 5 runs of each). But memory is at"
+        " times as fast as memory (2.58 times as fast, 99 % sure of 2.58 – 2.58; 5 samples of each). But memory is at"
         " least 3.0 times as fast as sqlite in fill."
     )
 
@@ -211,8 +239,8 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
         "At tier process, lmdb is the fastest in fill and read together: at least 65 %"
-        " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 runs of each). Left out for want of"
-        " a phase: memory."
+        " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 samples of each). Left out for want"
+        " of a phase: memory."
     )
 
 

@@ -22,7 +22,7 @@ from dyno.model import UsageError
 from dyno.places import trouble
 from dyno.report import coststext, planned, text
 from dyno.report.table import groups
-from dyno.results import Run
+from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.run import parent, plan, planfile, work
 from dyno.run.foreseen import foreseen
 from dyno.run.plan import Asked, Plan, unpaced
@@ -173,7 +173,8 @@ def command(
 
 def _sentence(made: Plan) -> str:
     trials, seconds = foreseen(made)
-    said = planned.told(trials, made.samples, len(made.phases), seconds)
+    fewer = made.samples > FLOOR_BLOCKS and any(beside(made.cells, cell) for cell in made.cells)
+    said = planned.told(trials, made.samples, len(made.phases), seconds, FLOOR_BLOCKS if fewer else None)
     if made.until is not None and made.within is not None:
         said += f"; further blocks follow until each interval is narrow, for {planned.clock(made.within)} at most"
     return f"{said}\n{lost}" if (lost := unpaced(made)) else said

@@ -67,7 +67,7 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
             base = named(comparisons[0].baseline)
             which = f"against {base}{'' if baseline else ', the fastest'}{_by(table.metric)}{_warm(table)}"
             which += f"; the tiers differ: {places.ACROSS}" if mixed else ""
-            heads = ("engine", "ratio", f"[{LEVEL}]", "blocks", "verdict")
+            heads = ("engine", "ratio", f"[{LEVEL}]", "samples", "verdict")
             rows = [
                 (named(c.engine), *_figures(c.verdict), str(c.verdict.blocks), words.verdict(c.verdict))
                 for c in comparisons
@@ -79,7 +79,7 @@ def within(run: Run, found: Sequence[Table], baseline: str | None, margin: float
 
 
 def _figures(verdict: Verdict) -> tuple[str, str]:
-    return words.figure(verdict.ratio), words.interval(verdict)
+    return words.point(verdict), words.interval(verdict)
 
 
 def _warm(table: Table) -> str:

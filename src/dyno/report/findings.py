@@ -165,5 +165,5 @@ def _figures(checks: list[Check]) -> str:
     if first.failed is not None:
         return f"{units.count(first.failed)} of {units.count(first.attempts)} trials"
     lows, highs = ([end for check in checks if (end := getattr(check, name)) is not None] for name in ("low", "high"))
-    between = f"{words.figure(min(lows))} – {words.figure(max(highs))}"
-    return f"{words.figure(first.ratio)} [{between}]" if len(checks) == 1 else between
+    between = words.span(min(lows), max(highs))
+    return f"{words.figure(first.ratio, max(highs) - min(lows))} [{between}]" if len(checks) == 1 else between

@@ -41,7 +41,7 @@ class Figure:
     """What the row is ranked by, or in a word why there is nothing."""
     valid: bool
     standing: str
-    """'best', 'alike' or 'not told apart'; nothing for what is slower."""
+    """'fastest', 'equally fast' or "can't tell"; nothing for what is slower."""
     verdict: str
     """As seen from the best; for a row that is not valid, why not."""
     cost: str
@@ -183,9 +183,9 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         seen = ranking.seen[row.name].verdict
         share = None if seen.ratio is None else min(seen.ratio, 1.0)
         verdict = f"seen from {ranking.best}: {words.verdict(seen)}"
-        standing = {"alike": "alike", "unclear": "not told apart"}.get(seen.kind, "")
+        standing = words.standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
-        standing, share = "best", 1.0
+        standing, share = words.first(each.verdict.kind for each in ranking.seen.values()), 1.0
     return Figure(value, True, standing, verdict, _cost(summary), row.doubts, share)
 
 

@@ -12,11 +12,12 @@ from dyno.measured import Cell
 from dyno.report import grid
 
 
-def told(trials: int, blocks: int, phases: int, seconds: float) -> str:
-    """One sentence: how many trials, and how long they measure."""
+def told(trials: int, blocks: int, phases: int, seconds: float, floor_blocks: int | None = None) -> str:
+    """One sentence: how many trials, and how long they measure. `floor_blocks`: blocks with floors, if not all."""
     # Which words mean what is said here, where they are met first.
     each = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
-    of = f"(one of every row, shuffled), of {phases} phase{'s' * (phases != 1)} each"
+    floors = "" if floor_blocks is None else f"; floors in {floor_blocks} of them"
+    of = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
     return f"{each} {of}: measuring takes {clock(seconds)} at most; starting, loading and checking come on top"
 
 

@@ -46,7 +46,7 @@ def _row(step: Step) -> str:
 
 def _figures(step: Step) -> tuple[str, str, str, str]:
     before, after = step.runs
-    return f"{before} runs", f"{after} runs", words.figure(step.verdict.ratio), words.interval(step.verdict)
+    return f"{before} runs", f"{after} runs", words.point(step.verdict), words.interval(step.verdict)
 
 
 def _beside(before: Run, at: Run) -> list[Section]:

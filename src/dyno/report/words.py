@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dyno.measured import Cell
@@ -17,13 +17,19 @@ from dyno.stats.compare import Comparison
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
+FASTEST, EQUAL, UNCLEAR = "fastest", "equally fast", "can't tell"
+"""How an engine stands: faster than all others, no slower than the fastest by more than the margin, or not shown."""
 TWICE = 2.0
+WIDE = 3.0
+"""An interval whose ends are further apart than by this factor gives a bound, and no ratio."""
+FINENESS = 50
+"""The last digit of a ratio is worth at least its interval's width divided by this."""
 NAMED = 4
 """Phases that a sentence names; of more, it says how many they are."""
 LEVEL = f"{CONFIDENCE * 100:g} %"
 """Of the intervals of ratios."""
 SURE = f"{LEVEL} sure"
-MEANS = f"{SURE}: of 100 such intervals, 99 hold the ratio that ever more runs on this machine would come to."
+MEANS = f"{SURE}: of 100 such intervals, 99 hold the ratio that ever more samples on this machine would come to."
 """What an answer's certainty covers, and what it does not: another machine, another day."""
 Rounding = Callable[[float], int]
 
@@ -31,7 +37,7 @@ Rounding = Callable[[float], int]
 def verdict(found: Verdict) -> str:
     """'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more samples"."""
     if found.kind == "unclear":
-        return f"can't tell, needs {_more(found)}"
+        return f"{UNCLEAR}, needs {_more(found)}"
     return f"no difference larger than {_most(found.bound)}" if found.kind == "alike" else _apart(found)
 
 
@@ -63,7 +69,9 @@ def _more(found: Verdict) -> str:
         return f"{found.more} more sample{'s' * (found.more != 1)}, {FEWEST_BLOCKS} in all at least"
     if found.more is None:
         return "a quieter machine, or thousands of samples"
-    return f"about {found.more:,} more sample{'s' * (found.more != 1)}"
+    # A guess: two digits.
+    step = 10 ** max(len(str(found.more)) - 2, 0)
+    return f"about {math.ceil(found.more / step) * step:,} more sample{'s' * (found.more != 1)}"
 
 
 def _least(share: float | None) -> str:
@@ -98,19 +106,54 @@ def ratio(found: Verdict) -> str:
     """'1.42 [1.31 – 1.54]'."""
     if found.ratio is None:
         return units.UNKNOWN
-    return f"{figure(found.ratio)} [{interval(found)}]"
+    return f"{point(found)} [{interval(found)}]"
+
+
+def point(found: Verdict) -> str:
+    """'1.42', as precise as its interval allows. Of a wide interval the end nearer to 1, '≥ 2.0', if any."""
+    if found.ratio is None or found.low is None or found.high is None:
+        return figure(found.ratio)
+    if not _wide(found.low, found.high):
+        return figure(found.ratio, found.high - found.low)
+    if found.low > 1:
+        return f"≥ {_two_digits(found.low, math.floor)}"
+    return f"≤ {_two_digits(found.high, math.ceil)}" if found.high < 1 else units.UNKNOWN
 
 
 def interval(found: Verdict) -> str:
     if found.low is None or found.high is None:
         return units.UNKNOWN
-    return f"{figure(found.low)} – {figure(found.high)}"
+    return span(found.low, found.high)
 
 
-def figure(value: float | None) -> str:
-    """A ratio: three digits after the point around 1, where they count."""
+def span(low: float, high: float) -> str:
+    """An interval of ratios, as precise as its width allows. A wide one is rounded outwards to two digits."""
+    if _wide(low, high):
+        return f"{_two_digits(low, math.floor)} – {_two_digits(high, math.ceil)}"
+    return f"{figure(low, high - low)} – {figure(high, high - low)}"
+
+
+def _wide(low: float, high: float) -> bool:
+    return high > low * WIDE
+
+
+def _two_digits(value: float, rounding: Rounding) -> str:
+    if value <= 0:
+        return "0"
+    digits = 1 - math.floor(math.log10(value))
+    rounded = _rounded(value, digits, rounding)
+    return f"{rounded:,.{max(digits, 0)}f}"
+
+
+def figure(value: float | None, width: float = 0.0) -> str:
+    """A ratio: at most three digits after the point around 1. `width`: of its interval, which may allow fewer."""
     if value is None:
         return units.UNKNOWN
+    if width > 0 and value > 0:
+        allowed = math.floor(math.log10(FINENESS / width))
+        usual = 0 if value >= 99.5 else 1 if value >= 10 else 2 if value >= 2 else 3
+        if allowed < usual:
+            return f"{round(value, allowed):,.{max(allowed, 0)}f}"
     if value >= 99.5:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 10 or value < 0.1 else f"{value:.3f}" if value < 2 else f"{value:.2f}"
@@ -139,13 +182,24 @@ def place(found: Answer, changing: Sequence[str]) -> str:
     return places.named(_phases(found), where and f"{where[0].lower()}{where[1:]}")
 
 
-def ahead(found: Answer) -> tuple[str, list[str]]:
-    """How those in front are to be called, and who they are: one that is the fastest, or all that are not shown to be
-    slower than the best. Nobody where there are too few samples to say."""
+def ahead(found: Answer) -> dict[str, str]:
+    """How each engine stands that is not shown to be slower than the best, by its label. Empty if there are too few
+    samples to say."""
     if not found.others or found.others[0][1].blocks < FEWEST_BLOCKS:
-        return "", []
-    near = [cell.label for cell, _ in _near(found)]
-    return ("among the fastest" if near else "fastest"), [found.best.label, *near]
+        return {}
+    near = {cell.label: standing(verdict_.kind) for cell, verdict_ in _near(found)}
+    return {found.best.label: first(verdict_.kind for _, verdict_ in _near(found)), **near}
+
+
+def standing(kind: str) -> str:
+    """How one stands by its verdict, as seen from the best. Empty for one that is slower."""
+    return {"faster": FASTEST, "alike": EQUAL, "unclear": UNCLEAR}.get(kind, "")
+
+
+def first(others: Iterable[str]) -> str:
+    """How the best of a table stands, by the kinds of the others' verdicts."""
+    kinds = set(others)
+    return UNCLEAR if "unclear" in kinds else EQUAL if "alike" in kinds else FASTEST
 
 
 def _called(found: Answer, names: Mapping[str, str]) -> Answer:
@@ -197,7 +251,7 @@ def _best(found: Answer) -> str:
     near = _near(found)
     second = found.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
-        short = f"a ratio takes {FEWEST_BLOCKS} runs of both, not {second.blocks}"
+        short = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
         return f"{found.best.label} had the best figures in {what}{by}, which proves nothing: {short}"
     if not near:
         return f"{found.best.label} is the fastest in {what}{by}: {_before(found)}"
@@ -214,8 +268,10 @@ def _before(found: Answer) -> str:
     """By how much the best is ahead of the second."""
     cell, seen = found.others[0]
     ahead = _inverse(seen)
-    level = f"{SURE} of {interval(ahead)}; {_blocks(ahead)}"
-    return f"{_ahead(ahead, cell.label)} ({figure(ahead.ratio)} times as fast, {level})"
+    said = _ahead(ahead, cell.label)
+    if ahead.low is None or ahead.high is None or _wide(ahead.low, ahead.high):
+        return f"{said} ({SURE}; {_blocks(ahead)})"
+    return f"{said} ({point(ahead)} times as fast, {SURE} of {interval(ahead)}; {_blocks(ahead)})"
 
 
 def _near(found: Answer) -> list[tuple[Cell, Verdict]]:
@@ -273,4 +329,4 @@ def _phases(found: Answer) -> str:
 
 
 def _blocks(found: Verdict) -> str:
-    return f"{found.blocks} runs of each"
+    return f"{found.blocks} samples of each"

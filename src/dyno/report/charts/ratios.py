@@ -91,7 +91,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         {"field": "figure", "title": "ratio"},
         {"field": "reach", "title": f"{words.LEVEL} interval"},
         {"field": "verdict", "title": "verdict"},
-        {"field": "blocks", "title": "blocks"},
+        {"field": "blocks", "title": "samples"},
         {"field": "remarks", "title": "remarks"},
     ]
     axis = {
@@ -168,7 +168,7 @@ CHART = Chart(
         Column("low", f"{words.LEVEL} from", "ratio"),
         Column("high", f"{words.LEVEL} to", "ratio"),
         Column("verdict", "verdict"),
-        Column("blocks", "blocks", "count"),
+        Column("blocks", "samples", "count"),
         Column("remarks", "remarks"),
     ),
     records=records,

@@ -32,7 +32,7 @@ class Bar:
     name: str
     colour: str
     mark: str
-    """'fastest', 'among the fastest', or nothing."""
+    """'fastest', 'equally fast', "can't tell", or nothing."""
     figure: str
     """With its interval, where there is one."""
     verdict: str
@@ -72,11 +72,11 @@ def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) ->
     shown, rest = limits.first(found.others, limits.BARS - 1, "others", "the overview has more")
     points = [1.0, *(seen.ratio for _, seen in shown if seen.ratio is not None)]
     scale = 100 / (max(points) * BEYOND)
-    mark, ahead = words.ahead(found)
+    marks = words.ahead(found)
     name = found.best.label
-    bars = [Bar(name, look[name], mark, words.figure(1), "" if mark else "the best figures", scale)]
+    bars = [Bar(name, look[name], marks.get(name, ""), words.figure(1), "" if marks else "the best figures", scale)]
     bars += [
-        measured(Bar(cell.label, look[cell.label], mark * (cell.label in ahead), *_words(seen), None), seen, scale)
+        measured(Bar(cell.label, look[cell.label], marks.get(cell.label, ""), *_words(seen), None), seen, scale)
         for cell, seen in shown
     ]
     return Picture(words.place(found, changing), tuple(bars), rest, scale)
@@ -85,7 +85,7 @@ def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) ->
 def _words(seen: Verdict) -> tuple[str, str]:
     """The figure, with its interval where there is one, and the verdict."""
     reach = "" if seen.low is None else f" [{words.interval(seen)}]"
-    return words.figure(seen.ratio) + reach, words.verdict(seen)
+    return words.point(seen) + reach, words.verdict(seen)
 
 
 def measured(bar: Bar, seen: Verdict | None, scale: float) -> Bar:

@@ -4,7 +4,7 @@ const KINDS = [
   ["", "all rows"],
   ["faster", "faster"],
   ["slower", "slower"],
-  ["alike", "no difference"],
+  ["alike", "equally fast"],
   ["unclear", "can't tell"],
 ];
 
@@ -128,7 +128,7 @@ function refusal(before, after, found) {
 /** How many rows came out how. */
 function headline({ changes }) {
   if (!changes.length) return "No row has a number in both.";
-  const words = { faster: "faster", slower: "slower", alike: "no different", unclear: "not told apart" };
+  const words = { faster: "faster", slower: "slower", alike: "equally fast", unclear: "can't tell" };
   const parts = Object.entries(words)
     .map(([kind, text]) => [text, changes.filter((change) => change.verdict.kind === kind).length])
     .filter(([, number]) => number)
