@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -303,15 +304,26 @@ class EngineSpec:
     @property
     def remedy(self) -> str:
         """The one command that gets what it lacks; empty where it names nothing that could be got."""
+        if self._not_for_this_python():
+            return ""
         if self.requires and not (self.programs or self.packages or self.python) and installed.apart():
             return installed.command(self.requires)
         return f"dyno install {self.name}" if self.requires or self.programs or self.packages or self.python else ""
+
+    def _not_for_this_python(self) -> str | None:
+        """Why no command can get a missing module, in one clause; None if one can."""
+        if not any(";" in requirement for requirement in self.requires):
+            return None
+        version = self.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
+        excluded = installed.excluded(self.missing(), self.requires, version)
+        return excluded and f"there is none for Python {version} ({excluded})"
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Why it can't run here with these options (None: its defaults), in one line with the remedy; None where it
         can."""
         if missing := self.missing():
-            return f"needs {', '.join(missing)}{self.remedy and ': '}{self.remedy}"
+            remedy = self._not_for_this_python() or self.remedy
+            return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.needing(options)
 
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:

@@ -65,6 +65,19 @@ def extra(name: str) -> str:
     return command([f"{DISTRIBUTION}[{name}]"])
 
 
+def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) -> str | None:
+    """The first requirement that would bring one of the modules, but isn't for Python `version` by its marker."""
+    for requirement in requirements:
+        if ";" in requirement:
+            # Slow to import, and few requirements have a marker.
+            from packaging.requirements import Requirement
+
+            parsed = Requirement(requirement)
+            if parsed.name in modules and parsed.marker and not parsed.marker.evaluate({"python_version": version}):
+                return requirement
+    return None
+
+
 def apart() -> bool:
     """Whether it is in an environment that a tool looks after, which takes away what others put there."""
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dyno import registry
+from dyno import installed, registry
 from dyno.engine import EngineSpec, Gap, PortSpec
 from dyno.model import Caveat, Tier, UsageError
 from dyno.settings import Setting, choice, integer
@@ -131,3 +131,15 @@ def test_an_option_may_decide_how_clients_share_it() -> None:
     assert RIGHT.chosen({}) is RIGHT
     with pytest.raises(UsageError, match="sharing thread is not known; did you mean threads"):
         replace(spec, sharing=lambda options: "thread").chosen({})
+
+
+def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> None:
+    sqlite = registry.engine("sqlite")
+    marked = replace(sqlite, modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
+    assert marked.remedy == ""
+    assert "needs dyno_none: there is none for Python" in str(marked.lacking())
+    other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
+    assert other.lacking() == "needs dyno_none: dyno install sqlite"
+    # plyvel has no wheel for Python 3.13, where it would stop the installation of all the others.
+    assert installed.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
+    assert not installed.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")

@@ -147,7 +147,8 @@ ENGINE = EngineSpec(
     default_tier=Tier.PROCESS,
     seldom=Seldom("new log, and compaction", LevelDB.compact),
     modules=("plyvel",),
-    requires=("plyvel>=1.5",),
+    # It has no wheels for later versions of Python.
+    requires=("plyvel>=1.5; python_version < '3.13'",),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),
