@@ -74,7 +74,7 @@ class Sample:
     busy_ns: Count
     """Time inside the engine, its calls and its transactions, all clients together; the rest is the harness."""
     errors: Count
-    """Operations that raised. They are in `operations` and in the latencies, and not in `items`."""
+    """Operations that raised. They are in `operations`, and neither in `items` nor in the latencies."""
     ended_by: Text  # "count", "budget", "duration" or "checks"
     checked: Count
     """Answers that were compared with the dataset."""
@@ -86,7 +86,7 @@ class Sample:
     pause_cpu_ns: Count | None = None
     """CPU time that the engine and its server used while Dyno had stopped the clock: work that is in no figure."""
     due: Count | None = None
-    """Operations that were due in the measured time: of an open loop."""
+    """Operations that were due in the measured time, done or not: of an open loop."""
     bulk: bool = False
     bytes: Count | None = None
     """What the operations moved, where the suite tells: its rate is the bandwidth."""
@@ -94,7 +94,9 @@ class Sample:
     """The outside tool, with its version, that did and measured the work."""
     first_error: Text | None = None
     histogram: Histogram | None = None
-    """Service time per operation, in ns: HdrHistogram's compressed format. None for a bulk phase."""
+    """Service time per operation that succeeded, in ns: HdrHistogram's compressed format. None for a bulk phase."""
+    slowest_at_ns: Count | None = None
+    """When the slowest of these operations began, counted from the start of the phase."""
     by_kind: Mapping[Text, Histogram | None] = field(default_factory=dict)
     """The same, apart for each kind of operation, where a phase mixes kinds."""
     by_part: Mapping[Text, Histogram | None] = field(default_factory=dict)

@@ -97,6 +97,41 @@ def site(server: Scripted, *paths: str) -> list[str]:
     return ["-e", f"website:url={urls}"]
 
 
+def test_a_site_that_answers_errors_at_once_is_neither_fast_nor_holds_a_rate(shell: Shell) -> None:
+    """Before, and after it went bad: 19 of 20 answers are a 503, at once, and the others take their time."""
+    turns, bad = itertools.count(), threading.Event()
+
+    def turn(peer: socket.socket) -> None:
+        if bad.is_set() and next(turns) % 20:
+            peer.sendall(response(b"", "503 Service Unavailable"))
+        else:
+            threading.Event().wait(0.005)
+            peer.sendall(response(b"hello"))
+
+    words = ("-p", "inflight=4", "-p", "bodies=any", "--phases", "fresh", "--rate", "100", "--budget", "0.5")
+    with scripted(page=turn) as server:
+        run(shell, *site(server), *words, "--samples", "3", "-o", "good.json")
+        bad.set()
+        run(shell, *site(server), *words, "--samples", "3", "-o", "bad.json")
+    out = shell.dyno("show", "bad.json").out
+    assert "No number" in out and "% of the operations failed" in out and "HTTP 503" in out
+    assert "held by" not in out
+    status, out, _ = shell.dyno("check", "bad.json", "--against", "good.json")
+    assert status == 1 and "faster" not in out
+    assert "% of the operations failed" in out
+
+
+@pytest.mark.parametrize("rate", [1, 10])
+def test_a_low_rate_is_held(shell: Shell, rate: int) -> None:
+    words = ("-p", "inflight=2", "-p", "bodies=any", "--phases", "fresh", "--rate", rate, "--budget", "2")
+    with scripted(page=whole(b"hello")) as server:
+        run(shell, *site(server), *words)
+    (sample,) = samples(shell, "website")
+    assert sample["due"] == sample["operations"] == 2 * rate
+    out = shell.dyno("show", shell.file).out
+    assert "held by" in out and "not held" not in out
+
+
 def test_statuses_of_a_server_of_ones_own_are_counted_and_errors_are_no_requests(shell: Shell) -> None:
     turns = itertools.count()
 

@@ -38,7 +38,10 @@ def test_who_held_the_rate_is_told_with_the_response_time() -> None:
 
 def test_who_did_not_hold_it_is_told_with_what_was_done() -> None:
     (line,) = lines(run(lmdb=opened(RATE, 2), sqlite=opened(700, 900)))
-    assert "held by lmdb (response p99 2.00 ms); not held by sqlite (response p99 900 ms: 700 operations a" in line
+    assert (
+        "held by lmdb (response p99 2.00 ms); not held by sqlite (response p99 900 ms: 700 of 1,000 operations"
+        in line
+    )
 
 
 def test_a_closed_loop_and_one_call_hold_no_rate() -> None:

@@ -134,14 +134,31 @@ def test_some_errors_are_a_doubt_that_counts_them() -> None:
     assert read_row(run).valid
     assert codes(run) == {"errors"}
     text = doubts(read_row(run), run)[0].text
-    assert "7 of 3,001 operations raised" in text and "OSError: busy" in text
+    assert "7 of 3,001 operations failed" in text and "OSError: busy" in text
 
 
-def test_a_trial_of_nothing_but_errors_is_not_among_the_trials_that_an_interval_has() -> None:
-    run = a_run(*sound(2), an_attempt(2, failed()))
-    row = read_row(run)
-    assert row.throughput is not None and row.throughput.low is None
-    assert "few" in codes(run)
+@pytest.mark.parametrize(("errors", "valid"), [(10, True), (11, False)])
+def test_a_row_of_which_over_1_percent_failed_has_no_number(errors: int, valid: bool) -> None:
+    bad = a_sample(operations=1_000, items=1_000 - errors, errors=errors, first_error="OSError: busy")
+    row = read_row(a_run(*(an_attempt(block, bad) for block in range(3))))
+    assert row.valid is valid
+    if not valid:
+        assert row.why is not None and row.why.startswith("error: 1.1 % of the operations failed")
+        assert row.why.endswith("OSError: busy")
+        assert row.throughput is None and set(row.latency_ns.values()) == {None}
+
+
+@pytest.mark.parametrize(("operations", "errors"), [(1_000_000, 999_999), (1, 1)])
+def test_a_trial_that_failed_fast_weighs_as_much_as_the_others(operations: int, errors: int) -> None:
+    bad = a_sample(operations=operations, items=operations - errors, errors=errors, first_error="OSError: busy")
+    row = read_row(a_run(*sound(3), an_attempt(3, bad), samples=4))
+    assert row.why is not None and row.why.startswith("error: 25.0 % ")
+
+
+def test_transactions_that_a_tool_repeated_are_a_doubt_alone() -> None:
+    aborted = a_sample(operations=1_000, items=900, errors=100, first_error="a deadlock", reported_by="tool 1")
+    run = a_run(*(an_attempt(block, aborted) for block in range(3)))
+    assert read_row(run).valid and "errors" in codes(run)
 
 
 # -- an open loop -----------------------------------------------------------------------------------------
@@ -268,7 +285,7 @@ def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
         ({"server": cpu(20 * TICK_NS, None)}, False),
         ({"server": None}, False),
         # That trial has no throughput either.
-        ({"server": cpu(0), "items": 0, "errors": 1_000}, True),
+        ({"server": cpu(0), "items": 0}, True),
     ],
     ids=["five ticks", "four ticks", "none", "half is unknown", "no server", "nothing was done"],
 )

@@ -274,6 +274,7 @@ SAMPLE = Sample(
     by_part={"dns": b"h", "connect": None},
     first_error="OSError: no",
     histogram=b"h",
+    slowest_at_ns=400,
     by_kind={"get": b"h", "update": None},
     response=b"r",
     late=b"l",

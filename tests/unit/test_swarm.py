@@ -77,6 +77,41 @@ def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
     assert way.begun and all(begun >= wanted for begun, wanted in zip(way.moments, due, strict=False))
 
 
+def test_the_last_that_is_due_by_the_deadline_begins_although_the_loop_wakes_up_after_it() -> None:
+    now = perf_counter_ns()
+    due = [now + 10**7, now + 2 * 10**7, now + 3 * 10**7]
+    assert many(Way(), 3, range(3), due, due[1], never, failure).answers == [0, 1]
+
+
+def test_one_for_which_no_place_was_free_by_the_deadline_does_not_begin() -> None:
+    now = perf_counter_ns()
+    # The first takes 0.2 s, on the only place.
+    assert many(Way(stalled={0}), 1, range(2), [now, now + 1], now + 10**8, never, failure).answers == [0]
+
+
+@pytest.mark.parametrize("rate", [20.0, 200.0])
+def test_at_a_low_rate_all_that_are_due_in_the_duration_are_done(rate: float) -> None:
+    way = Way()
+    pace = Pace(rate=rate, duration_ns=10**8 + 10**7)
+    tally = measure(lambda number: slices(way, [100], places=100), pace, lambda: None)
+    assert tally.operations == tally.due == int(rate * 0.11)
+    assert tally.ended_by == "duration"
+
+
+def test_times_are_those_of_operations_that_succeeded() -> None:
+    class Refusing(Way):
+        def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+            return [(place, OSError("no") if of % 2 else of) for place, of in super().ended(wait_ns)]
+
+    def work(number: int) -> Iterator[Work]:
+        yield Operations(lambda _: (), range(8), len, kinds=["even", "odd"] * 4, many=Refusing(), places=2)
+
+    tally = measure(work, Pace(rate=10_000.0), lambda: None)
+    assert (tally.operations, tally.items, tally.errors) == (8, 4, 4)
+    assert [int(one.counts.sum()) for one in (tally.latency, tally.response or tally.latency)] == [4, 4]
+    assert {kind: int(own.counts.sum()) for kind, own in tally.by_kind.items()} == {"even": 4, "odd": 0}
+
+
 def test_what_has_begun_is_waited_for_when_time_or_memory_is_over() -> None:
     way = Way()
     seen = many(way, 5, range(100), None, FAR, lambda now: len(way.begun) >= 20, failure)

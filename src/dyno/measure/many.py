@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyno.answers import positions
 from dyno.measure import swarm
 from dyno.measure.flight import MOST, OPERATIONS
 from dyno.measure.loops import Loop
 from dyno.measure.pauses import Memory
 from dyno.measure.slices import Parcel, Times
-from dyno.measure.tally import Tally
-from dyno.model import Wrong
+from dyno.measure.tally import Tally, succeeded
 from dyno.pace import FOREVER_NS
-from dyno.suite import Bulk, Failure, Operations
+from dyno.suite import Bulk, Failure
 
 
 class Flight(NamedTuple):
@@ -51,7 +49,7 @@ def fly(waiting: Sequence[Parcel | Bulk], own: Loop, start: int, limit: int, ela
     begin, deadline = start - shift, limit - shift
     parcels = [one for one in waiting if isinstance(one, Parcel)]
     flight = _flown(parcels, begin, deadline, begin - elapsed_ns, Memory(1, begin).full)
-    cut = any(parcel.left for parcel in parcels) and flight.over > deadline
+    cut = any(parcel.left for parcel in parcels) and not flight.seen.full
     return flight._replace(over=flight.over + shift, cut=cut)
 
 
@@ -86,31 +84,29 @@ def record(flight: Flight, tally: Tally, elapsed_ns: int) -> None:
     seen, base = flight.seen, tally.elapsed_ns
     starts, ends = (np.asarray(times, dtype=np.int64) for times in seen.stamps)
     spans = ends - starts
-    if len(positions(seen.answers, Failure)) != len(flight.failures):
-        raise Wrong("an answer says of itself that its operation raised, and it did not")
+    good = succeeded(seen.answers, len(flight.failures))
     tally.operations += len(spans)
+    if len(starts):
+        tally.last_begun_ns = int(starts[-1]) - flight.start + base
     tally.items += len(spans) - len(flight.failures)
-    tally.latency.add(spans)
     # They began in another order.
-    order = np.argsort(ends, kind="stable")
-    tally.series.add((ends - flight.start + base)[order], spans[order])
-    at = 0
-    for parcel, count in flight.legs:
-        _kinds(tally, parcel.work, parcel.done - count, spans[at : at + count])
-        at += count
+    order = np.argsort(ends[good], kind="stable")
+    tally.add_spans((ends[good] - flight.start + base)[order], spans[good][order])
+    if kinds := [kind for parcel, count in flight.legs for kind in _kinds(parcel, count)]:
+        tally.add_kinds(kinds, spans, good)
     if flight.due is not None:
         # Late is what begins later than it could have: due, and a place free for it.
         due = flight.due[: len(spans)]
         free = np.maximum(due, np.asarray(seen.freed, dtype=np.int64))
-        tally.add_due(ends - due, np.maximum(starts - free, 0))
+        tally.add_due((ends - due)[good], np.maximum(starts - free, 0))
     tally.count(elapsed_ns, min(seen.busy_ns, elapsed_ns), flight.failures)
 
 
-def _kinds(tally: Tally, work: Operations, first: int, spans: Times) -> None:
-    if work.weights is not None:
+def _kinds(parcel: Parcel, count: int) -> Sequence[str]:
+    """Kinds of the last operations that were done; nothing if the phase has no kinds."""
+    if parcel.work.weights is not None:
         raise ValueError("of operations of which many are under way, each counts as one")
-    if work.kinds is not None and len(spans):
-        tally.add_kinds(work.kinds[first : first + len(spans)], spans)
+    return () if parcel.work.kinds is None else parcel.work.kinds[parcel.done - count : parcel.done]
 
 
 def untimed(parcel: Parcel, limit_ns: int) -> tuple[int, list[Any]]:

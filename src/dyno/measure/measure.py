@@ -10,7 +10,8 @@ from itertools import count
 from time import monotonic_ns
 from typing import Any
 
-from dyno.answers import positions
+import numpy as np
+
 from dyno.measure import many
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.cargo import Cargo, Rounds
@@ -21,7 +22,7 @@ from dyno.measure.loop import bulk
 from dyno.measure.loops import Loop, pick
 from dyno.measure.pauses import LOADED_BYTES, ONE, Memory, Place, Standing
 from dyno.measure.slices import Held, Parcel, Timed, timed
-from dyno.measure.tally import Tally
+from dyno.measure.tally import Tally, succeeded
 from dyno.model import Wrong
 from dyno.pace import PATIENCE, Pace
 from dyno.suite import Bulk, Failure, Operations, Work
@@ -157,7 +158,7 @@ class _Client:
                 seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
                 given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
                 self._beforehand += parcel.done
-                _raised(seen)
+                succeeded(seen.answers, len(seen.failures))
             else:
                 assert isinstance(work, Bulk)
                 feed = Feed(work.feed, limit_ns - spent, shared=work.counted is not None)
@@ -282,22 +283,22 @@ class _Client:
             work, done, (starts, ends) = parcel.work, len(leg.answers), leg.times()
             spans = ends - starts
             stretch = slice(leg.first, leg.first + done)
-            raised = _raised(leg)
+            good = succeeded(leg.answers, len(leg.failures))
             tally.operations += done
             if work.weights is None:
-                tally.items += done - len(raised)
+                tally.items += done - len(leg.failures)
             else:
-                weights = work.weights[stretch]
-                tally.items += sum(weights) - sum(weights[at] for at in raised)
+                tally.items += int(np.asarray(work.weights[stretch])[good].sum())
             failures += leg.failures
-            tally.latency.add(spans)
-            tally.series.add(ends - start + base, spans)
+            tally.add_spans(ends[good] - start + base, spans[good])
             if work.kinds is not None:
-                tally.add_kinds(work.kinds[stretch], spans)
+                tally.add_kinds(work.kinds[stretch], spans, good)
+            if done:
+                tally.last_begun_ns = int(starts[-1]) - start + base
             if parcel.due is not None:
                 entering_ns = leg.entered - leg.begun
                 free_ns = before - self._behind_ns + entering_ns
-                done_ns = tally.add_open(starts, ends, parcel.due[stretch] + start - base, free_ns)
+                done_ns = tally.add_open(starts, ends, parcel.due[stretch] + start - base, free_ns, good)
                 # Its transaction is the engine's, who would have taken as long.
                 self._behind_ns = max(leg.over - done_ns - leg.transaction_ns + entering_ns, 0)
             before = leg.over
@@ -354,21 +355,20 @@ class _Client:
         return over, record
 
     def _due(self) -> int | None:
-        """How many operations of an open loop were due in its time."""
+        """How many operations the schedule of an open loop had in its time.
+
+        That time ends with the duration or budget. Operations that began before it may end after it, and none that is
+        due meanwhile begins. If the operations ran out first, it ends when the last one began: a schedule that went
+        on until then shows whether the rate was held.
+        """
         if self._arrivals is None:
             return None
-        elapsed_ns, waiting = self._tally.elapsed_ns, self._cargo.waiting
+        tally, waiting = self._tally, self._cargo.waiting
+        ran_out = tally.ended_by == "count"
+        end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
         parcels = [one for one in waiting if isinstance(one, Parcel) and one.due is not None]
-        left = sum(int((one.due[one.done :] <= elapsed_ns).sum()) for one in parcels if one.due is not None)
-        return self._tally.operations + left + (0 if self._cargo.over else self._arrivals.until(elapsed_ns))
-
-
-def _raised(seen: Timed) -> list[int]:
-    """Which of the operations raised. Raises `Wrong` for an answer that only says of itself that it did."""
-    found = positions(seen.answers, Failure)
-    if len(found) != len(seen.failures):
-        raise Wrong("an answer says of itself that its operation raised, and it did not")
-    return found
+        left = sum(int((one.due[one.done :] <= end_ns).sum()) for one in parcels if one.due is not None)
+        return tally.operations + left + self._arrivals.until(end_ns)
 
 
 Sizes = Sequence[int] | Callable[[Sequence[Any]], Sequence[int]]

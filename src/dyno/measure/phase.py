@@ -137,6 +137,7 @@ def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[
         "reported_by": tally.reported_by,
         "bulk": tally.bulk,
         "histogram": tally.latency.encode(),
+        "slowest_at_ns": None if tally.slowest is None else tally.slowest[1],
         "by_kind": {kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
         "by_part": {part: recorder.encode() for part, recorder in tally.by_part.items()},
         "response": _encoded(tally.response),

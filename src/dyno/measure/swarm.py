@@ -23,6 +23,8 @@ class Flown(NamedTuple):
     """When the place that each took had become free; 0: it had been free from the start."""
     busy_ns: int
     """Inside `begin` and `ended`, the waiting for responses in it."""
+    full: bool = False
+    """Whether it ended for want of memory, before its time and its arguments were over."""
 
 
 def many(
@@ -37,8 +39,9 @@ def many(
     """Keeps up to `places` operations under way, begins none after the deadline, and waits for those that have begun.
 
     span = end - start: from before `begin` to the return of the `ended` that told of it, and so also what was done
-    meanwhile for others. Where moments are given, none begins before it is due. The place that has been free for the
-    longest is taken first.
+    meanwhile for others. Where moments are given, none begins before it is due. One that is due by the deadline
+    begins if a place was free by then, even if this loop wakes up later. The place that has been free for the longest
+    is taken first.
     """
     begin, ended, last = way.begin, way.ended, len(arguments)
     free, since, held = deque(range(places)), [0] * places, [-1] * places
@@ -46,7 +49,12 @@ def many(
     at = flying = busy = 0
     moment = now()
     while True:
-        while free and at < last and moment <= deadline and (due is None or due[at] <= moment):
+        while (
+            free
+            and at < last
+            and (moment <= deadline if due is None else due[at] <= min(moment, deadline))
+            and since[free[0]] <= deadline
+        ):
             place = free.popleft()
             held[place], start = at, now()
             stamps.starts.append(start)
@@ -73,4 +81,4 @@ def many(
             held[place] = -1
             free.append(place)
             flying -= 1
-    return Flown(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy)
+    return Flown(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy, last < len(arguments))

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dyno.answers import positions
 from dyno.histogram import Recorder
 from dyno.host.usage import NOTHING, Usage
 from dyno.measure.series import Series
 from dyno.measure.slices import Times
-from dyno.model import Fact
+from dyno.model import Fact, Wrong
 from dyno.suite import Failure
+
+Good = slice | NDArray[np.bool_]
+"""Selects the operations that succeeded."""
+ALL = slice(None)
+
+
+def succeeded(answers: Sequence[Any], failures: int) -> Good:
+    """The operations that did not raise. Raises Wrong for an answer that only claims to be a failure."""
+    failed = positions(answers, Failure)
+    if len(failed) != failures:
+        raise Wrong("an answer says of itself that its operation raised, and it did not")
+    if not failures:
+        return ALL
+    good = np.ones(len(answers), dtype=np.bool_)
+    good[failed] = False
+    return good
 
 
 @dataclass
@@ -37,6 +56,8 @@ class Tally:
     """Whether the untimed round that the phase asked for was done whole."""
     latency: Recorder = field(default_factory=Recorder)
     by_kind: dict[str, Recorder] = field(default_factory=dict)
+    slowest: tuple[int, int] | None = None
+    """Latency of the slowest operation, and when it began, counted from the start of the phase."""
     response: Recorder | None = None
     late: Recorder | None = None
     series: Series = field(default_factory=Series)
@@ -47,6 +68,8 @@ class Tally:
     usage: Usage = NOTHING
     wall_ns: int = 0
     """Of several clients: the longest."""
+    last_begun_ns: int = 0
+    """When this client's last operation began, counted from the start of the phase."""
     due: int | None = None
     """Operations that were due, of an open loop."""
     pause_process_ns: int = 0
@@ -83,6 +106,7 @@ class Tally:
         self.bulk = self.bulk or other.bulk
         self.warm = self.warm and other.warm
         self.latency.merge(other.latency)
+        self.slowest = max(filter(None, (self.slowest, other.slowest)), default=None)
         for kind, recorder in other.by_kind.items():
             self.by_kind.setdefault(kind, Recorder()).merge(recorder)
         self.response = _merged(self.response, other.response)
@@ -107,9 +131,18 @@ class Tally:
         if failures and self.first_error is None:
             self.first_error = failures[0].error
 
-    def add_kinds(self, kinds: Sequence[str], spans: Times) -> None:
-        """Of each operation its kind and its latency."""
-        names = np.asarray(kinds)
+    def add_spans(self, ends: Times, spans: Times) -> None:
+        """Adds operations that succeeded, in the order of their ends, counted from the start of the phase."""
+        if not len(ends):
+            return
+        self.latency.add(spans)
+        self.series.add(ends, spans)
+        at = int(spans.argmax())
+        self.slowest = max(self.slowest or (0, 0), (int(spans[at]), int(ends[at] - spans[at])))
+
+    def add_kinds(self, kinds: Sequence[str], spans: Times, good: Good) -> None:
+        """Adds the latencies of the operations that succeeded, by the kind of each operation."""
+        names, spans = np.asarray(kinds)[good], spans[good]
         for kind in dict.fromkeys(kinds):
             self.by_kind.setdefault(kind, Recorder()).add(spans[names == kind])
 
@@ -121,8 +154,9 @@ class Tally:
     def add_part(self, name: str, spans_ns: Sequence[int]) -> None:
         self.by_part.setdefault(name, Recorder()).add(spans_ns)
 
-    def add_open(self, starts: Times, ends: Times, due: Times, free_ns: int) -> int:
-        """What an open loop adds of a slice: `due`, `starts` and `ends`, by one clock.
+    def add_open(self, starts: Times, ends: Times, due: Times, free_ns: int, good: Good = ALL) -> int:
+        """What an open loop adds of a slice: `due`, `starts` and `ends`, by one clock. Response times are of the
+        operations that succeeded.
 
         Late is what begins later than it would have, had Dyno never been late: at once when it was due and the engine
         was done with what came before it. Who waits behind an operation that began late is late by that, too.
@@ -130,7 +164,7 @@ class Tally:
         done with the last.
         """
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
-        self.response.add(ends - due)
+        self.response.add((ends - due)[good])
         spans = ends - starts
         before = np.cumsum(spans) - spans
         punctual = before + np.maximum.accumulate(np.maximum(due - before, free_ns))
@@ -138,8 +172,8 @@ class Tally:
         return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
 
     def add_due(self, responses: Times, late: Times) -> None:
-        """Of an open loop whose operations do not wait for each other: response times, and by how much each began
-        late."""
+        """Of an open loop whose operations do not wait for each other: response times of those that succeeded, and by
+        how much each began late."""
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
         self.response.add(responses)
         self.late.add(late)

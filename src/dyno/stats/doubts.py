@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -13,7 +12,7 @@ from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, cores, machine_doubts
 from dyno.stats.strain import STRAINS, strained
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import MOST_FAILED, CellSummary
 from dyno.stats.until import reach
 
 WIDE_PERCENT = 25.0
@@ -33,7 +32,8 @@ MEANINGS = {
     "harness": f"harness: Dyno's own loop took over {HARNESS_PERCENT:g} % of the measured time; the latencies are"
     " free of it, the throughput is not",
     "short": f"short: a trial measured for less than {SHORT_NS / 1e6:g} ms, in which a single hiccup weighs much",
-    "errors": "errors: operations that raised; they are in the latencies and not in the throughput",
+    "errors": "errors: operations that failed, which are in neither latencies nor throughput; a row of which over"
+    f" {MOST_FAILED * 100:g} % failed has no number",
     "attempts": "attempts: trials that did not end well; what is shown comes from the others, or from before",
     "partial": "partial: not every trial of the plan has a sample of this phase",
     "ram": "ram: the work directory is in memory, so nothing was flushed to a device",
@@ -152,7 +152,7 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
         offered = "" if still.due is None else f"{still.due / wall:,.0f} operations a second were offered and "
         text = (
             f"the schedule stood still for {percent:.1f} % of the time; on the wall clock {offered}"
-            f"{still.operations / wall:,.0f} served"
+            f"{(still.operations - still.errors) / wall:,.0f} served"
         )
         yield Doubt("pauses", f"stood {percent:.0f} %", text)
 
@@ -174,11 +174,13 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield Doubt("unpaced", "unpaced", "the phase is one call, which was not held to the rate")
     if row.response_ns["p99"] is None or not isinstance(asked, (int, float)):
         return
-    behind = [sample for sample in row.samples if _behind(sample, asked, run.plan.get("arrivals") == "poisson")]
-    if reached is not None and behind:
-        worst = min(sample.operations / sample.elapsed_ns * 1e9 for sample in behind)
-        text = f"{worst:,.0f} operations a second were done of {asked:,.0f} that were due"
-        yield Doubt("overload", f"{worst / asked * 100:.0f} % of rate", text)
+    worst = min(row.samples, key=lambda sample: _share_done(sample, asked))
+    if reached is not None and (share := _share_done(worst, asked)) < ACHIEVED:
+        done, due = worst.operations - worst.errors, _due(worst, asked)
+        text = (
+            f"{done:,} of {due:,} operations that were due were done, {_rate(done / worst.elapsed_ns * 1e9)} a second"
+        )
+        yield Doubt("overload", f"{share * 100:.0f} % of rate", text)
     yield from _late(row)
 
 
@@ -194,11 +196,19 @@ def _late(row: CellSummary) -> Iterator[Doubt]:
             return
 
 
-def _behind(sample: Sample, rate: float, by_chance: bool) -> bool:
-    """Whether clearly fewer operations were done than were due. Where chance has them arrive, n of them come in the
-    time of n plus or minus three times its root."""
-    due = rate * sample.elapsed_ns / 1e9
-    return sample.operations < due * ACHIEVED - (3 * math.sqrt(due) if by_chance else 0)
+def _share_done(sample: Sample, rate: float) -> float:
+    """The share of the operations due that succeeded."""
+    due = _due(sample, rate)
+    return (sample.operations - sample.errors) / due if due else 1.0
+
+
+def _due(sample: Sample, rate: float) -> int:
+    # Run files of an earlier version don't count what was due.
+    return round(rate * sample.elapsed_ns / 1e9) if sample.due is None else sample.due
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -265,7 +275,7 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if errors:
         first = next(sample.first_error for sample in row.samples if sample.errors)
         whole = sum(sample.operations for sample in row.samples)
-        yield Doubt("errors", f"{errors:,} errors", f"{errors:,} of {whole:,} operations raised; the first: {first}")
+        yield Doubt("errors", f"{errors:,} errors", f"{errors:,} of {whole:,} operations failed; the first: {first}")
     failed = [attempt for attempt in row.attempts if attempt.outcome != "ok"]
     if failed and row.valid:
         kinds = ", ".join(sorted({attempt.outcome for attempt in failed}))

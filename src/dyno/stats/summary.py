@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from dyno.histogram import percentiles
@@ -18,6 +18,9 @@ from dyno.stats.kept import kept
 NOT_YET = "not measured yet"
 # In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
+MOST_FAILED = 0.01
+"""The share of failed operations, the mean over trials, above which a row has no number: latencies and throughput are
+of operations that succeeded, and would say nothing of the rest. A p99 stays within what 1 % can move."""
 LEAST_STEPS = 5
 """Of fewer, what is rounded is too large a part. Times of user mode and of the kernel are each rounded down, at both
 ends of a phase: that is one step either way, twice; 0.6 of a step as a standard deviation."""
@@ -54,7 +57,7 @@ class CellSummary:
     due: int | None
     """Operations that were due; None in a closed loop."""
     offered_per_second: float | None
-    """Operations that were due, and that were done, a second of the wall clock; None in a closed loop."""
+    """Operations that were due, and that succeeded, a second of the wall clock; None in a closed loop."""
     served_per_second: float | None
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
@@ -169,7 +172,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         pause_cpu_ns=_whole([s.pause_cpu_ns for s in counted]),
         due=_whole([s.due for s in counted]),
         offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
-        served_per_second=_middle([_on_the_wall(s, s.operations) for s in counted]),
+        served_per_second=_middle([_on_the_wall(s, s.operations - s.errors) for s in counted]),
         latency_ns=percentiles(s.histogram for s in counted),
         latency_by_kind_ns={
             kind: percentiles(s.by_kind.get(kind) for s in counted)
@@ -310,4 +313,14 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         return f"error: {samples[0].first_error or 'nothing was done'}"
+    if (share := _failed(samples)) > MOST_FAILED:
+        first = next(sample.first_error for sample in samples if sample.errors)
+        most = f"over {MOST_FAILED * 100:g} % a row has no number"
+        return f"error: {share * 100:.1f} % of the operations failed ({most}); the first: {first}"
     return None
+
+
+def _failed(samples: Sequence[Sample]) -> float:
+    """The share of operations that failed: the mean over trials, since a trial that fails fast has many more. An
+    outside tool repeats transactions that the server aborts: those are counted, and no failure of the work."""
+    return fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)

@@ -353,7 +353,7 @@ HANGER = declare(
 WAITER = declare("waiter", "blocks until it may go on", Waiting, after=100)
 LEAKER = declare("leaker", "takes memory for ever", Leaking, after=100, options=(one_of("how", "take", "raise"),))
 PRINTER = declare("printer", "prints what nobody wants to read", Printing, every=20)
-RAISER = declare("raiser", "some gets raise", Raising, every=10)
+RAISER = declare("raiser", "some gets raise", Raising, every=100)
 SCRIBBLER = declare("scribbler", "writes to descriptors that are not its own", Scribbling, every=500)
 REFUSER = declare("refuser", "refuses to be opened", opener=Refusing)
 OPENER_ERROR = declare("opener-error", "fails to be opened", opener=Unopenable)

@@ -177,7 +177,7 @@ def omission_is_coordinated() -> None:
     from dyno.measure.tally import Tally
 
     add = Tally.add_open
-    Tally.add_open = lambda self, starts, ends, due, entered: add(self, starts, ends, starts, entered)
+    Tally.add_open = lambda self, starts, ends, due, *rest: add(self, starts, ends, starts, *rest)
 
 
 # -- same, slower ---------------------------------------------------------------------------------------------
