@@ -79,10 +79,12 @@ def test_a_pipeline_that_fails_raises_and_spoils_nothing_that_comes_after(client
         port.insert([record(1), record(2)])
         reader = port.reader()
         assert reader.get_many(keys) == [record(1), record(2)]
-        engine.connection.execute("ALTER TABLE records RENAME TO elsewhere")
+        other = engine.connect()
+        other.execute("ALTER TABLE records RENAME TO elsewhere")
         with pytest.raises(Exception, match='relation "records" does not exist'):
             reader.get_many(keys)
-        engine.connection.execute("ALTER TABLE elsewhere RENAME TO records")
+        other.execute("ALTER TABLE elsewhere RENAME TO records")
+        other.close()
         assert reader.get_many(keys) == [record(1), record(2)]
 
 
@@ -95,7 +97,8 @@ def test_its_planner_knows_a_store_after_its_upkeep(place: Path) -> None:
             port.insert(record(number) for number in range(5_000))
         SPEC.upkeep(engine)
         told = "SELECT reltuples, relallvisible > 0 FROM pg_class WHERE relname = 'records'"
-        assert engine.connection.execute(told).fetchone() == (5_000, True)
+        with closing(engine.connect()) as other:
+            assert other.execute(told).fetchone() == (5_000, True)
 
 
 ON = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}

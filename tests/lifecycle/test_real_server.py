@@ -14,17 +14,18 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from needed import require
+from needed import require, unavailable
 from shell import Shell, small, wait_for
 
 from dyno import registry, results
 from dyno.model import Tier
 from dyno.servers import foreign, strays
 from dyno.servers.postgresql import PostgreSQL, places
-from dyno.servers.process import program
+from dyno.servers.process import Process, directory, program, unprivileged
 
 SPEC = registry.engine("postgresql")
 SECRET = "Tr1cky%2Fw0rd"
@@ -432,6 +433,58 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell
     assert command[0] in attempt["why"] and "statement timeout" in attempt["why"]
     # The user knows the password that is hidden in it.
     assert shell.sh("bash", "-c", command[0].replace("***", SECRET)).status == 0
+    assert schemas(url) == []
+
+
+@pytest.fixture(params=["transaction", "session", "statement"])
+def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[str]:
+    """A pooler in front of the server."""
+    path = program("pgbouncer")
+    if path is None:
+        unavailable("pgbouncer is not installed")
+    port, server, user = _free_port(), urlsplit(url).port, unprivileged("postgres")
+    home = directory(place / "pooler", user)
+    (home / "users").write_text(f'"u" "{PLAIN}"\n')
+    settings = {
+        "listen_addr": "127.0.0.1",
+        "listen_port": port,
+        "unix_socket_dir": "",
+        "auth_type": "plain",
+        "auth_file": home / "users",
+        "pool_mode": request.param,
+        "default_pool_size": 2,
+        # As a user has it whose clients need it: they are ignored then.
+        "ignore_startup_parameters": "extra_float_digits,options",
+    }
+    words = "".join(f"{name} = {value}\n" for name, value in settings.items())
+    (home / "ini").write_text(f"[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\n{words}")
+    for file in home.iterdir():
+        file.chmod(0o644)
+    through = url.replace(f":{server}/", f":{port}/")
+
+    def answers() -> bool:
+        import psycopg
+
+        with suppress(psycopg.OperationalError), psycopg.connect(through, prepare_threshold=None):
+            return True
+        return False
+
+    with closing(Process([str(path), "ini"], home, answers, user)) as process:
+        process.start()
+        yield through
+
+
+def test_sessions_of_a_pooler_are_left_as_they_were(shell: Shell, pooler: str, url: str) -> None:
+    import psycopg
+
+    chosen = small(samples=1, retries=0, phases="insert,rand-key")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={pooler}", *chosen, "-o", shell.file)
+    with psycopg.connect(pooler, autocommit=True, prepare_threshold=None) as session:
+        assert session.execute("SHOW search_path").fetchone() == ('"$user", public',)
+        assert session.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+        changed = "SELECT name FROM pg_settings WHERE source = 'session'"
+        assert session.execute(changed).fetchall() == []
+    assert ended.status == 3 and "pooler" in ended.out, ended
     assert schemas(url) == []
 
 

@@ -81,13 +81,11 @@ class Postgres:
             for name in namespace.abandoned(names):
                 execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
         execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-        self.connect(self.connection)
 
-    def connect(self, connection: Any = None) -> Any:
-        """A connection whose statements are about this store."""
-        found = connection or _connect(self._server)
-        found.execute(f"SET search_path = {self._schema}")
-        return found
+    def connect(self) -> Any:
+        """A connection whose statements are about this store. That is agreed when it begins, and is no setting that
+        would be changed in a session."""
+        return _connect(self._server, f"-c search_path={self._schema}")
 
     def environment(self) -> Mapping[str, str]:
         """libpq's variables, for a program whose statements are to be about this store. Raises Refused for a user's
@@ -151,7 +149,7 @@ class Postgres:
         measures. Without them the planner guesses, until autovacuum comes round, which is once a minute."""
         tables = self.connection.execute(f"SELECT relname {RELATIONS} AND relkind = 'r'", (self._schema,)).fetchall()
         for (name,) in tables:
-            self.connection.execute(f"VACUUM (ANALYZE) {name}")
+            self.connection.execute(f"VACUUM (ANALYZE) {self._schema}.{name}")
 
     def caveats(self) -> Iterable[Caveat]:
         if self.options[given.SET]:
@@ -166,15 +164,41 @@ class Postgres:
             yield from foreign.caveats(self._encrypted(), foreign.declared(self.gives(), self.durability()))
 
 
-def _connect(server: Any) -> Any:
+def _connect(server: Any, options: str = "") -> Any:
+    """A connection with further command-line options for its session. Raises Refused."""
     import psycopg
 
     try:
         if server.own:
-            return psycopg.connect(**server.address, autocommit=True)
-        return psycopg.connect(_verified(server.url), autocommit=True)
+            return psycopg.connect(**server.address, options=options, autocommit=True)
+        connection = psycopg.connect(_verified(server.url), options=_with(server.url, options), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise foreign.unreachable(server, error) from None
+    try:
+        _refuse_pooler(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _with(url: str, options: str) -> str:
+    """The options of the user's own session, by libpq's rules, and these after them."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    own = conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS", "")
+    return f"{own} {options}".strip()
+
+
+def _refuse_pooler(connection: Any) -> None:
+    """Raises Refused for PgBouncer and its like: they give a session to others later, with the prepared statements
+    and temporary tables that Dyno needs. They report a process to the client that is not the server's."""
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if pid != connection.info.backend_pid:
+        raise Refused(
+            "a connection pooler, such as PgBouncer, answers there, and would hand on sessions as Dyno left them:"
+            " name the address of the server itself"
+        )
 
 
 def _verified(url: str) -> str:
