@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
 
-from dyno import published
+from dyno import published, registry
 from dyno.cli import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.http.record import STAGES
@@ -121,6 +121,8 @@ COMMANDS = (
     "show a.json --all",
     "extrapolate a.json --to value_size=1_000_000 --hold-out 400_000",
     "list",
+    "list records",
+    "list sqlite",
     "list suites",
     "list engines",
     "replicate",
@@ -136,6 +138,20 @@ def test_a_command_prints_at_any_width_what_it_prints_in_a_pipe(
     for width in WIDTHS:
         narrow = printed(home, monkeypatch, width, *command.split())
         assert not missing(piped, narrow), width
+
+
+def test_the_list_is_an_overview_and_a_name_has_the_details(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(home, monkeypatch, 80, "list").splitlines()
+    assert len(lines) < 1.2 * len({*registry.names("suite"), *registry.names("engine")})
+    suite = printed(home, monkeypatch, None, "list", "records")
+    assert (
+        all(word in suite for word in ("rand-key", "value_size", "--preset NAME", "sqlite")) and "uring" not in suite
+    )
+    engine = printed(home, monkeypatch, None, "list", "sqlite")
+    assert "journal_mode" in engine and "value_size" not in engine and "lmdb" not in engine
+    # There is a suite and an engine of this name.
+    both = printed(home, monkeypatch, None, "list", "memory")
+    assert "memory: phases" in both and "engine " in both
 
 
 def in_width(draw: Callable[[Console], None], width: int) -> str:

@@ -9,13 +9,18 @@ import click
 from rich.text import Text
 
 from dyno import native, places, registry
+from dyno.cli import words
 from dyno.cli.console import output
 from dyno.crash import known
+from dyno.model import UsageError
 from dyno.report import listing
+from dyno.settings import unknown
+
+SUITES, ENGINES = "suites", "engines"
 
 
 @click.command(name="list")
-@click.argument("what", type=click.Choice(["suites", "engines"]), required=False)
+@click.argument("what", metavar="[suites|engines|NAME]", required=False, shell_complete=words.LISTED)
 @click.option(
     "--crash",
     type=click.Path(path_type=Path),
@@ -23,20 +28,41 @@ from dyno.report import listing
     help="A result of `dyno crash` under the engines, in place of the last ones here.",
 )
 def command(what: str | None, crash: Path | None) -> None:
-    """List suites and engines, with their tiers, options and parameters."""
+    """List suites and engines, with their tiers, options and parameters.
+
+    A line for each; or with a name everything about that suite or engine, or all of them.
+
+    \b
+    dyno list
+    dyno list records
+    dyno list engines
+    """
     # Looked at first: what can't be read is one line, and nothing else.
     rows = known.load(places.cache()) if crash is None else _loaded(crash)
-    console = output()
     suites, engines = list(registry.suites()), list(registry.engines())
-    if what != "engines":
-        listing.suites(suites, console, whole=what is not None)
-    if what != "suites":
-        served = {
-            spec.name: {s.name: found for s in suites if (found := registry.through(s, spec)) is not None}
-            for spec in engines
-        }
-        listing.engines(engines, served, console, whole=what is not None)
-    if rows and what != "suites":
+    chosen = [suite for suite in suites if what in (None, SUITES, suite.name)]
+    named = [spec for spec in engines if what in (None, ENGINES, spec.name)]
+    if not chosen and not named:
+        names = [SUITES, ENGINES, *(each.name for each in suites), *(each.name for each in engines)]
+        raise UsageError(unknown("suite or engine", what, dict.fromkeys(names)))
+    console = output()
+    served = {
+        spec.name: {s.name: found for s in suites if (found := registry.through(s, spec)) is not None}
+        for spec in engines
+    }
+    if what is None:
+        listing.overview(suites, engines, served, console)
+    elif chosen:
+        listing.suites(chosen, console)
+        if what != SUITES:
+            (suite,) = chosen
+            console.print(Text(f"\n{suite.name}: engines (`dyno list ENGINE` shows one)", "bold"))
+            listing.states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
+    if what is not None and named:
+        listing.engines(named, served, console)
+    shown = {spec.name for spec in named} if what is not None else set()
+    rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in shown]
+    if rows and named:
         # Its libraries take longer to load than all else here.
         from dyno.report import crashes
 
@@ -46,8 +72,6 @@ def command(what: str | None, crash: Path | None) -> None:
         console.print(Text(f"\n{listing.NOT_NATIVE}; {native.REMEDY}.", "yellow"), soft_wrap=True)
     for line in registry.broken():
         console.print(Text(line, "red"))
-    if what is None:
-        console.print("\n`dyno list suites` shows phases, parameters and presets; `dyno list engines` options.")
 
 
 def _loaded(path: Path) -> list[dict[str, Any]]:

@@ -86,6 +86,10 @@ def _experiments(context: click.Context) -> Iterable[str]:
     return published.names()
 
 
+def _listed(context: click.Context) -> list[str]:
+    return ["suites", "engines", *_suites(context), *_every_engine(context)]
+
+
 SUITE = _offer(_suites, files=True)
 ENGINE = _offer(_every_engine)
 ENGINES = _offer(_engines, several=True)
@@ -94,3 +98,4 @@ PRESET = _offer(_presets)
 PARAMETER = _offer(_parameters)
 TIER = _offer(_tiers)
 EXPERIMENT = _offer(_experiments)
+LISTED = _offer(_listed)

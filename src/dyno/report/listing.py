@@ -16,15 +16,49 @@ from dyno.suite import Suite
 DECLARED = "†"
 """The sign of a tier that nobody has run against the real thing."""
 NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
+READY, UNTESTED, MISSING = "ready", "untested", "missing"
 Through = Mapping[str, EngineSpec]
 """By the name of a suite: an engine as it is through the port that the suite measures it by."""
 
 
-def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
-    """The suites; with `whole`, their phases, parameters and presets too."""
+def overview(
+    found: Sequence[Suite], engines: Sequence[EngineSpec], served: Mapping[str, Through], console: Console
+) -> None:
+    """A line for each suite and each engine."""
+    _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in found], console)
+    console.print()
+    states(engines, served, console)
+    console.print(
+        "\n`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
+    )
+
+
+def _short(title: str) -> str:
+    """What stands before its first colon or bracket."""
+    return title.partition(":")[0].partition(" (")[0]
+
+
+def states(
+    found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console, suite: str | None = None
+) -> None:
+    """A line for each engine: whether it can run here. `suite`: as it is there, in place of all its suites."""
+    rows, styles = [], dict[str, str]()
+    for spec in found:
+        mine = served[spec.name]
+        known = [_state(mine[suite])] if suite else [_state(each) for each in mine.values()] or [_state(spec)]
+        # By what it can do in any suite.
+        state, style = next((each for each in known if each[1] == "green"), known[0])
+        short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
+        styles[short] = style
+        rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(mine)))
+    _table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
+
+
+def suites(found: Iterable[Suite], console: Console) -> None:
+    """The suites with their phases, parameters and presets."""
     listed = list(found)
     _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in listed], console)
-    for suite in listed if whole else ():
+    for suite in listed:
         console.print(Text(f"\n{suite.name}: phases", "bold"))
         phases = [(phase.name, phase.title, f"{phase.unit}s", phase.checked) for phase in suite.phases]
         _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
@@ -38,8 +72,8 @@ def suites(found: Iterable[Suite], console: Console, whole: bool) -> None:
         _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
 
 
-def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console, whole: bool) -> None:
-    """The engines, and what they are known not to do; with `whole`, their options too."""
+def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console) -> None:
+    """The engines, what they are known not to do, and their options."""
     console.print()
     alike = {spec.name: _alike(spec, served[spec.name]) for spec in found}
     rows, styles = list[Sequence[str]](), dict[str, str]()
@@ -60,7 +94,7 @@ def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console:
         console.print(Text("\nKnown gaps", "bold"))
         for line in lines:
             console.print(Text(f"  {line}"), soft_wrap=True)
-    for spec in found if whole else ():
+    for spec in found:
         for name, options in _options(spec):
             console.print(Text(f"\n{name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
             _settings(options, console)
@@ -106,8 +140,8 @@ def _state(spec: EngineSpec) -> tuple[str, str]:
     if needing := spec.needing():
         return needing, "yellow"
     if spec.untested:
-        return f"untested: {spec.untested}", "yellow"
-    return "ready", "green"
+        return f"{UNTESTED}: {spec.untested}", "yellow"
+    return READY, "green"
 
 
 def _settings(settings: Iterable[Setting], console: Console) -> None:
