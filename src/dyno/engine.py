@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from dyno import installed, interpreters
+from dyno.declared import said
 from dyno.harmless import harmless
 from dyno.model import Caveat, Tier, UsageError, Value
 from dyno.programs import Program
@@ -262,7 +263,7 @@ class EngineSpec:
         """The engine as it is with these options. Raises UsageError for a way to share it that there is not."""
         if self.sharing is None:
             return self
-        clients = self.sharing(options)
+        clients = self.ask("sharing", options)
         _check_clients("sharing", clients)
         return replace(self, clients=clients)
 
@@ -326,10 +327,23 @@ class EngineSpec:
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.needing(options)
 
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Calls a function of the declaration: 'refuse', 'sharing', 'starting'. Raises UsageError for whatever it
+        raises: it may be a plug-in's."""
+        try:
+            return getattr(self, name)(*arguments)
+        except Exception as error:
+            why = harmless(said(error), keep="")
+            raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {why}") from None
+
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
         """What it lacks beside modules, in one line; None where that is nothing."""
-        told = self.needs(self.resolve({}) if options is None else options)
-        return None if told is None else harmless(told, keep="")
+        try:
+            told = self.needs(self.resolve({}) if options is None else options)
+            return None if told is None else harmless(told, keep="")
+        except Exception as error:
+            # A plug-in's error keeps its own engine from running, and nothing else.
+            return f"has a faulty `needs`: {type(error).__name__}: {harmless(said(error), keep='')}"
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""

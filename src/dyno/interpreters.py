@@ -101,7 +101,8 @@ def _installed(module: str, environment: Path) -> bool:
 def _importable(module: str) -> bool:
     try:
         _find(module)
-    except ModuleNotFoundError:
+    except Exception:
+        # The package that it would be a part of is imported for this, and may raise anything.
         return False
     return True
 

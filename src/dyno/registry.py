@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
+from dyno.declaration import mistyped
 from dyno.declared import said
 from dyno.engine import EngineSpec
 from dyno.harmless import harmful, harmless
@@ -30,6 +31,7 @@ from dyno.settings import unknown
 from dyno.suite import Suite
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
+KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
 _OURS = tuple(f"{package}." for package in GROUPS.values())
 INFO = (".dist-info", ".egg-info")
 """Directories in which a distribution says what it is."""
@@ -91,21 +93,36 @@ def _load(kind: str, name: str) -> Any:
         found = getattr(importlib.import_module(module), attribute)
         if found.name != name:
             raise ValueError(f"it calls itself {found.name}; the names must be the same")
-    except (Exception, SystemExit) as error:
-        why = harmless(" ".join(said(error).split()))
-        raise UsageError(f"{where} can't be imported: {type(error).__name__}: {why}") from error
-    if kind == "engine":
-        try:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise UsageError(f"{where} can't be imported: {_named(error)}") from error
+    try:
+        if not module.startswith(_OURS):
+            # Our own are checked by a test: they are many, and this is where a start spends its time.
+            check_types(found, kind)
+        if kind == "engine":
             found.check(_ports())
-        except UsageError as error:
-            raise UsageError(harmless(f"{where}: {error}", keep="")) from None
-        except Exception as error:
-            why = harmless(said(error), keep="")
-            raise UsageError(f"{where} is no EngineSpec: {type(error).__name__}: {why}") from None
-    if not module.startswith(_OURS):
-        # Our own are looked at by a test: they are many, and this is where a start spends its time.
-        check_texts(where, found, kind)
+        if not module.startswith(_OURS):
+            check_texts(where, found, kind)
+    except UsageError as error:
+        line = str(error)
+        raise UsageError(line if line.startswith(where) else harmless(f"{where}: {line}", keep="")) from None
+    except Exception as error:
+        raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_named(error)}") from None
     return found
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {harmless(' '.join(said(error).split()))}"
+
+
+def check_types(found: Any, kind: str) -> None:
+    """Raises UsageError for the first field of a declaration that is missing or of another type."""
+    if kind == "engine" and not isinstance(found, EngineSpec):
+        raise UsageError(f"it is a {type(found).__name__}, expected an EngineSpec")
+    for line in mistyped(found, KINDS[kind]):
+        raise UsageError(line)
 
 
 def check_texts(where: str, found: Any, kind: str) -> None:
@@ -139,8 +156,8 @@ def prepare(name: str) -> None:
         module = f"{type(suite(name)).__module__}.workload"
         if importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
-    except (ImportError, UsageError):
-        # Who needs it is told what is wrong with it.
+    except (Exception, SystemExit):
+        # The trial that needs it reports what is wrong with it.
         return
 
 

@@ -14,7 +14,6 @@ from dyno import addresses, quantities
 from dyno.harmless import harmless
 from dyno.model import UsageError, Value
 from dyno.passwords import concealed_argument
-from dyno.values import MOST
 
 SHOWN = 80
 """Characters of what was given, in a message."""
@@ -50,19 +49,20 @@ class Setting(NamedTuple):
             raise UsageError(f"{owner} {self.name}{said}: {error}") from None
 
 
-def integer(low: int, high: int | None = None) -> Callable[[str], Value]:
+MOST_COUNT = 10**12
+"""Of a whole number for which nothing less is declared."""
+
+
+def integer(low: int, high: int = MOST_COUNT) -> Callable[[str], Value]:
     """A parser of integers from `low` to `high`, as people write them: 20000, 20_000, 20k, 1M, 64Ki."""
-    wanted = f"a whole number from {low}" + (f" to {high}" if high is not None else " up")
 
     def parse(text: str) -> Value:
         try:
             number = quantities.whole(text)
         except ValueError:
             number = low - 1
-        if number < low or (high is not None and number > high):
-            raise ValueError(f"wants {wanted}")
-        if number > MOST:
-            raise ValueError(f"wants {wanted}, of 64 bits")
+        if not low <= number <= high:
+            raise ValueError(f"wants a whole number from {low} to {high}")
         return number
 
     return parse

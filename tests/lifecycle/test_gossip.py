@@ -181,6 +181,35 @@ def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None
     assert "talker" in told and "fibber" in told
 
 
+BROKEN = {
+    "engine broken-import": "can't be imported: GeneratorExit: not today",
+    "engine broken-modules": "modules is None, expected tuple",
+    "engine broken-object": "can't be imported: AttributeError",
+    "engine broken-option": "options: help is None, expected str",
+    "engine broken-ports": "ports is None, expected Mapping",
+    "engine broken-title": "title is None, expected str",
+    "suite broken-missing": "ports is missing",
+    "suite broken-phase": "phases: title is None, expected str",
+}
+"""What is said of each in a line of its own."""
+
+
+def test_a_broken_declaration_is_named_and_nothing_else_is_affected(shell: Shell) -> None:
+    shell.plugins = [TESTS / "plugins" / "broken"]
+    ended = shell.dyno("list")
+    assert ended.status == 0, ended.err
+    for name, why in BROKEN.items():
+        (line,) = (line for line in ended.out.splitlines() if line.startswith(f"{name} ("))
+        assert why in line
+    assert "has a faulty `needs`: ZeroDivisionError: by design" in " ".join(ended.out.split())
+    ran = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", shell.file)
+    assert ran.status == 0, ran.err
+    faulty = [*(name.removeprefix("engine ") for name in BROKEN if name.startswith("engine")), "broken-needs"]
+    for name in (*faulty, "broken-refuse", "broken-starting"):
+        ended = shell.dyno("run", "records", "-e", f"memory,{name}", "-o", "other.json")
+        assert ended.status == 2 and is_one_line(ended.err) and name in ended.err
+
+
 @pytest.mark.parametrize("name", ["harmful-title", "harmful-needs", "harmful-import"])
 def test_an_engine_whose_declaration_does_harm_is_refused_in_one_line(shell: Shell, name: str) -> None:
     shell.plugins = PLUGINS

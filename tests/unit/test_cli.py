@@ -94,7 +94,29 @@ USAGE_ERRORS = (
     (("run", "records", "-e", "lmbd"), r"engine lmbd is not known; did you mean lmdb\?"),
     (("run", "records", "-p", "records"), r"-p records: parameters are written NAME=VALUE\[,VALUE\.\.\.\]"),
     (("run", "records", "-p", "records="), r"-p records=: parameters are written NAME=VALUE"),
-    (("run", "records", "--samples", "0"), r"Invalid value for '--samples': 0 is not in the range x>=1"),
+    (("run", "records", "--samples", "0"), r"Invalid value for '--samples': 0 is not in the range 1<=x<=1000000"),
+    (
+        ("run", "records", "--samples", str(2**63 - 1)),
+        r"Invalid value for '--samples': \d+ is not in the range 1<=x<=1000000",
+    ),
+    *(
+        ((*words, ""), rf"Invalid value for '{option}.*': expected a path, got ''")
+        for words, option in (
+            (("run", "records", "-o"), "-o"),
+            (("run", "records", "--work"), "--work"),
+            (("show", "r.json", "-o"), "-o"),
+            (("report", "r.json", "-o"), "-o"),
+            (("check", "r.json", "--against"), "--against"),
+            (("http", "http://localhost", "-o"), "-o"),
+            (("replicate", "acid-2013", "-o"), "-o"),
+            (("crash", "-o"), "-o"),
+            (("list", "--crash"), "--crash"),
+        )
+    ),
+    *(
+        (("run", "records", f"--{flag}", ""), rf"--{flag}: expected at least one value, got ''")
+        for flag in ("engine", "phases", "clients", "rate")
+    ),
     (("run", "records", "--samples", "many"), r"Invalid value for '--samples': 'many' is not a valid integer"),
     (("run", "records", "--budget", "0"), r"Invalid value for '--budget'"),
     (("run", "records", "-e", "memory", "--rate", "0"), r"suite records: parameter rate=0: wants operations a se"),

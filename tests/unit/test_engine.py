@@ -48,7 +48,7 @@ def test_a_right_declaration_is_taken() -> None:
         (replace(RIGHT, default_tier=Tier.PROCESS), "default_tier", "volatile, power"),
         (replace(RIGHT, tiers={}), "default_tier", "none"),
         (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
-        (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 up"),
+        (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 to"),
         (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "wants one of wal"),
         (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "Dyno's own words"),
         (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
@@ -83,6 +83,7 @@ def test_every_engine_of_ours_is_declared_rightly() -> None:
     assert registry.broken() == []
     for kind, found in (("engine", registry.engines()), ("suite", registry.suites())):
         for each in found:
+            registry.check_types(each, kind)
             registry.check_texts(each.name, each, kind)
     with pytest.raises(UsageError, match=r"title: .* is not one line of text that can be shown"):
         registry.check_texts("memory", replace(registry.engine("memory"), title="two\nlines"), "engine")

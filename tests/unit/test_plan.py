@@ -384,7 +384,7 @@ CANNOT_BE = {
     ),
     "bad value of an option": (
         asked(engines=["sqlite:cache_mib=lots"]),
-        "engine sqlite: option cache_mib=lots: wants a whole number from 1 up",
+        "engine sqlite: option cache_mib=lots: wants a whole number from 1 to 1000000000000",
     ),
     "bad choice of an option": (
         asked(engines=["sqlite:journal_mode=wall"]),
@@ -396,7 +396,7 @@ CANNOT_BE = {
     ),
     "bad value of a parameter": (
         asked(params={"records": ["0"]}),
-        "suite records: parameter records=0: wants a whole number from 1 up",
+        "suite records: parameter records=0: wants a whole number from 1 to 1000000000000",
     ),
     "bad word for a parameter": (asked(params={"txn": ["al"]}), "suite records: parameter txn=al: wants a .* or all"),
     "bad mix": (asked(params={"mix": ["80:30"]}), "suite records: parameter mix=80:30: wants a to f .* as 80:20"),
@@ -673,7 +673,7 @@ WRONG_FILES = {
     ),
     "value": (
         'suite = "records"\nparam = { records = [100, "many"] }',
-        "suite records: parameter records=many: wants a whole number from 1 up",
+        "suite records: parameter records=many: wants a whole number from 1 to 1000000000000",
     ),
     "nested value": (
         'suite = "records"\nparam = { records = { a = 1 } }',
@@ -727,6 +727,8 @@ OUT_OF_RANGE = {
     "clients = []": "{file}: clients has no value",
     "budget = 1e10": "budget is out of range: it wants at most 1,000,000,000",
     "timeout = 9223372036854775807": "timeout is out of range: it wants at most 1,000,000,000",
+    "samples = 9223372036854775807": "samples is out of range: it wants at most 1,000,000",
+    "retries = 9223372036854775807": "retries is out of range: it wants at most 1,000",
     "memory = 1e20": "memory is out of range: it wants less than 8 EiB",
     "memory = nan": "memory is out of range: it wants less than 8 EiB",
     "seed = 9223372036854775808": "{file}: seed: 9223372036854775808 is a number of more than 64 bits",
@@ -736,7 +738,7 @@ OUT_OF_RANGE = {
     "param = { records = [1979-05-27] }": "{file}: param: datetime.date(1979, 5, 27) is neither a text nor a number",
     f"param = {{ encoder = '{'x' * 60_000}' }}": "{file}: param: a text of 60,000 characters, of 50,000 at most",
     'param = { records = "9223372036854775808" }': (
-        "suite records: parameter records=9223372036854775808: wants a whole number from 1 up, of 64 bits"
+        "suite records: parameter records=9223372036854775808: wants a whole number from 1 to 1000000000000"
     ),
     f"clients = {[*range(1, 1001)]}\nrate = {[*range(1, 102)]}": (
         "suite records: 101,000 combinations of parameters, of 100,000 at most"

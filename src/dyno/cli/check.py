@@ -11,19 +11,20 @@ import click
 from dyno import library
 from dyno.cli import files
 from dyno.cli.compare import shared, show
+from dyno.cli.lists import NAME, PATH
 from dyno.report.formats import junit
 
 FAILED, NOTHING = 1, 3
 
 
 @click.command(name="check")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@click.option(
-    "--against", "base", type=click.Path(path_type=Path), required=True, metavar="BASE", help="The run before."
-)
+@click.argument("run", type=PATH, metavar="RUN")
+@click.option("--against", "base", type=PATH, required=True, metavar="BASE", help="The run before.")
 @click.option("--margin", metavar="PERCENT", help="How much slower a row may be. Default: 5%.")
 @click.option("--metric", "by", metavar="NAME", help="throughput, cpu, p50, p99, p999, response-p50 or response-p99.")
-@click.option("--junit", "junit_path", metavar="FILE", help="Write JUnit XML too, a test case for each row.")
+@click.option(
+    "--junit", "junit_path", type=NAME, metavar="FILE", help="Write JUnit XML too, a test case for each row."
+)
 @click.option("--strict", is_flag=True, help="Fail too where one can't tell.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, with a stable schema.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")

@@ -10,6 +10,7 @@ import click
 
 from dyno import library
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.model import UsageError
 from dyno.report import compared, sections
 from dyno.settings import percent
@@ -18,8 +19,8 @@ from dyno.stats.verdict import MARGIN
 
 
 @click.command(name="compare")
-@click.argument("before", type=click.Path(path_type=Path), metavar="RUN")
-@click.argument("after", type=click.Path(path_type=Path), metavar="[RUN2]", required=False)
+@click.argument("before", type=PATH, metavar="RUN")
+@click.argument("after", type=PATH, metavar="[RUN2]", required=False)
 @click.option("--baseline", metavar="ENGINE", help="What the others are compared with. Default: the fastest of each.")
 @click.option("--halves", is_flag=True, help="The second half of RUN's blocks with the first: did the machine drift?")
 @click.option("--metric", "by", metavar="NAME", help="throughput, cpu, p50, p99, p999, response-p50 or response-p99.")

@@ -11,7 +11,7 @@ import click
 from dyno import places, quantities
 from dyno.cli import files, words
 from dyno.cli.console import output, progress, tell
-from dyno.cli.lists import Quantity, split
+from dyno.cli.lists import NAME, PATH, Quantity, split
 from dyno.crash import device, known, results
 from dyno.crash.model import MODELS
 from dyno.crash.rows import WRONG, Asked, Row, claims, rows
@@ -19,6 +19,7 @@ from dyno.host.process import nothing_left
 from dyno.model import UsageError
 from dyno.report import crashes
 from dyno.run import work
+from dyno.values import MOST
 
 
 @click.command(name="crash")
@@ -42,13 +43,13 @@ from dyno.run import work
     metavar="TIME",
     help="Of slow engines fewer kills and states, so that all takes no longer than about this.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all that is drawn.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=1, show_default=True, help="Of all that is drawn.")
 @click.option("--untraced", is_flag=True, help="Leave out the trace of system calls.")
-@click.option("-o", "--output", "path", metavar="FILE", help="Where the result goes as JSON.")
+@click.option("-o", "--output", "path", type=NAME, metavar="FILE", help="Where the result goes as JSON.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE where it is a result of this command.")
-@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Where a store of each fault is kept.")
+@click.option("--keep", type=PATH, metavar="DIR", help="Where a store of each fault is kept.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
-@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where data live meanwhile.")
+@click.option("--work", "root", type=PATH, metavar="DIR", help="Where data live meanwhile.")
 def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
     """Kill engines, cut their power, and look for what they had acknowledged.
 

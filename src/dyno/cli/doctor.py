@@ -13,6 +13,7 @@ import click
 
 from dyno import places
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.host import ceilings, facts
 from dyno.host.wakeups import wakeups
 from dyno.measure.loops import about, pick
@@ -27,7 +28,7 @@ WATCH_SECONDS, WOKEN_SECONDS = 0.5, 0.3
 @click.option("--json", "as_json", is_flag=True, help="Print facts and findings as JSON.")
 @click.option(
     "--work",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Where the engines' data will live (default: where `dyno run` puts it).",
 )

@@ -9,15 +9,18 @@ import click
 
 from dyno import results
 from dyno.cli import files
+from dyno.cli.lists import NAME, PATH
 from dyno.model import UsageError
 from dyno.report.formats import FORMATS
 from dyno.settings import unknown
 
 
 @click.command(name="export")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run", type=PATH, metavar="RUN")
 @click.option("--format", "form", required=True, metavar="NAME", help=f"One of: {', '.join(FORMATS)}.")
-@click.option("-o", "--output", "path", metavar="FILE", help="A file to write instead. -: standard output.")
+@click.option(
+    "-o", "--output", "path", type=NAME, metavar="FILE", help="A file to write instead. -: standard output."
+)
 def command(run: Path, form: str, path: str | None) -> None:
     """Write the run file RUN in the format of another tool.
 

@@ -10,6 +10,7 @@ import click
 
 from dyno import results
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.model import UsageError
 from dyno.report import growth as report
 from dyno.results import Run
@@ -19,7 +20,7 @@ from dyno.stats.sweep import swept
 
 
 @click.command(name="extrapolate")
-@click.argument("path", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("path", type=PATH, metavar="RUN")
 @click.option("--to", "wanted", metavar="PARAM=V[,V...]", help="The parameter, and values that were not measured.")
 @click.option("--hold-out", "held", metavar="V[,V...]", help="Values that are not fitted, but held against the fit.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, with a stable schema.")

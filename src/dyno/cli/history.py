@@ -9,6 +9,7 @@ import click
 from dyno import results
 from dyno.cli.compare import read_margin
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.report import sections
 from dyno.report import steps as told
 from dyno.stats.history import steps
@@ -17,7 +18,7 @@ from dyno.stats.verdict import MARGIN
 
 
 @click.command(name="history")
-@click.argument("runs", type=click.Path(path_type=Path), metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", type=PATH, metavar="RUN...", nargs=-1, required=True)
 @click.option("--metric", "by", metavar="NAME", help="throughput, cpu, p50, p99, p999, response-p50 or response-p99.")
 @click.option("--margin", metavar="PERCENT", help="Rows whose difference is no larger are equal. Default: 5%.")
 def command(runs: tuple[Path, ...], by: str | None, margin: str | None) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.passwords import concealed_argument
 from dyno.reading import MIB, opened
 
 FAILED = 1
 MOST = 100_000
 MOST_DATA = 256 * MIB
-_PATH = click.Path(path_type=Path)
 _SWITCHES = {
     "-k|--insecure": "Take any certificate.",
     "-4|--ipv4": "By IPv4 alone.",
@@ -44,20 +44,20 @@ _VALUES: dict[str, tuple[str, Any, str]] = {
     "-e|--referer": ("URL", str, "Where the address stood."),
     "-b|--cookie": ("NAME=VALUE", str, "Cookies."),
     "-r|--range": ("FROM-TO", str, "Only these bytes."),
-    "-T|--upload-file": ("FILE", _PATH, "Send a file."),
+    "-T|--upload-file": ("FILE", PATH, "Send a file."),
     "-m|--max-time": ("SECONDS", float, "Longest time, redirects included."),
     "--connect-timeout": ("SECONDS", float, "Longest time to connect. Default: 300."),
     "--max-redirs": ("N", int, "Most redirects. Default: 50."),
     "--max-filesize": ("BYTES", int, "Largest body."),
     "--limit-rate": ("BYTES", int, "Most bytes a second."),
-    "--cacert": ("FILE", _PATH, "Certificates to trust."),
-    "-E|--cert": ("FILE", _PATH, "Own certificate."),
-    "--key": ("FILE", _PATH, "Its key."),
+    "--cacert": ("FILE", PATH, "Certificates to trust."),
+    "-E|--cert": ("FILE", PATH, "Own certificate."),
+    "--key": ("FILE", PATH, "Its key."),
     "-x|--proxy": ("URL", str, "Proxy; an empty one is none."),
     "--noproxy": ("HOSTS", str, "Hosts without a proxy."),
     "--interface": ("NAME", str, "Network interface to go by."),
-    "--unix-socket": ("PATH", _PATH, "Socket to connect to."),
-    "-o|--output": ("FILE", _PATH, "Where the body goes. Default: nowhere."),
+    "--unix-socket": ("PATH", PATH, "Socket to connect to."),
+    "-o|--output": ("FILE", PATH, "Where the body goes. Default: nowhere."),
 }
 _LISTS = {
     "-H|--header": ("NAME: VALUE", "Header."),

@@ -11,6 +11,7 @@ from rich.text import Text
 from dyno import native, places, registry
 from dyno.cli import words
 from dyno.cli.console import output
+from dyno.cli.lists import PATH
 from dyno.crash import known
 from dyno.model import UsageError
 from dyno.report import listing
@@ -23,7 +24,7 @@ SUITES, ENGINES = "suites", "engines"
 @click.argument("what", metavar="[suites|engines|NAME]", required=False, shell_complete=words.LISTED)
 @click.option(
     "--crash",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="A result of `dyno crash` under the engines, in place of the last ones here.",
 )

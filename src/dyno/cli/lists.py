@@ -1,8 +1,9 @@
-"""Values of flags: lists, and times and sizes as people write them."""
+"""Values of flags: lists, paths, and times and sizes as people write them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +27,20 @@ class Quantity(click.ParamType[float]):
         if found < self._least:
             self.fail(f"{found} is not in the range x>={self._least:g}", param, ctx)
         return found
+
+
+class FilePath(click.Path):
+    """A path. An empty text, as of a shell variable that is not set, is none: neither a default nor the current
+    directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("expected a path, got ''", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH, NAME = FilePath(path_type=Path), FilePath()
+"""As a Path, and as text: a dash or a slash at the end may have a meaning."""
 
 
 def split(texts: Sequence[str]) -> list[str]:

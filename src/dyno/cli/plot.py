@@ -22,13 +22,13 @@ NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
 
 
 @click.command(name="plot")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run", type=lists.PATH, metavar="RUN")
 @click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}; or one of the suite's own.")
 @click.option(
     "-o",
     "--output",
     "path",
-    type=str,
+    type=lists.NAME,
     metavar="FILE|DIR/",
     help="An .svg or .png to write, or - for an SVG on standard output; or a directory, for every chart as SVG.",
 )

@@ -11,21 +11,23 @@ import click
 from dyno import published, registry
 from dyno.cli import words
 from dyno.cli.console import output
+from dyno.cli.lists import NAME, PATH
 from dyno.cli.run import carry_out, status
 from dyno.model import UsageError
 from dyno.report import replica
 from dyno.run import plan, planfile
+from dyno.run.asked import MOST_SAMPLES
 from dyno.run.rows import lacking, split
 
 
 @click.command(name="replicate")
 @click.argument("experiment", required=False, shell_complete=words.EXPERIMENT)
 @click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
-@click.option("--samples", type=click.IntRange(min=1), help="Trials of every row.")
-@click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
+@click.option("--samples", type=click.IntRange(1, MOST_SAMPLES), help="Trials of every row.")
+@click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
-@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
+@click.option("--work", "root", type=PATH, metavar="DIR", help="Where the engines' data live.")
 def command(
     experiment: str | None,
     preset: str | None,

@@ -11,6 +11,7 @@ import click
 from dyno import results
 from dyno.cli import files
 from dyno.cli.console import output
+from dyno.cli.lists import NAME, PATH
 from dyno.model import UsageError
 from dyno.report import byplace
 from dyno.report.page import card
@@ -30,8 +31,8 @@ OTHERS = {
 
 
 @click.command(name="report")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("-o", "--output", "path", metavar="FILE.html", help="The page. -: standard output.")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@click.option("-o", "--output", "path", type=NAME, metavar="FILE.html", help="The page. -: standard output.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 @click.option(

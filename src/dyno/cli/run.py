@@ -14,7 +14,7 @@ import click
 from dyno import prices, quantities, registry, results
 from dyno.cli import files, words
 from dyno.cli.console import output, tell
-from dyno.cli.lists import Quantity, split
+from dyno.cli.lists import NAME, PATH, Quantity, split
 from dyno.cli.lists import params as parsed
 from dyno.cli.progress import observer
 from dyno.cli.show import PRICES
@@ -24,6 +24,7 @@ from dyno.report import coststext, planned, text
 from dyno.report.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.run import parent, plan, planfile, work
+from dyno.run.asked import MOST_RETRIES, MOST_SAMPLES
 from dyno.run.foreseen import foreseen
 from dyno.run.plan import Asked, Plan, unpaced
 from dyno.run.rows import placed
@@ -31,6 +32,7 @@ from dyno.run.strategy import Judge
 from dyno.stats.costs import costs
 from dyno.stats.summary import absences
 from dyno.stats.until import unsure, wanting
+from dyno.values import MOST
 
 FAILED, NOTHING = 1, 3
 
@@ -60,7 +62,7 @@ FAILED, NOTHING = 1, 3
     metavar="NAME=V1[,V2...]",
     help="Values of a parameter.",
 )
-@click.option("--samples", type=click.IntRange(min=1), help="Trials of every row.")
+@click.option("--samples", type=click.IntRange(1, MOST_SAMPLES), help="Trials of every row.")
 @click.option(
     "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
 )
@@ -90,7 +92,7 @@ FAILED, NOTHING = 1, 3
 )
 @click.option("--arrivals", metavar="KIND", help="Of an open loop: uniform (the default) or poisson.")
 @click.option("--phases", shell_complete=words.PHASES, metavar="NAME[,NAME...]", help="Only these phases.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the data and of the order of trials. Default: 1.")
+@click.option("--seed", type=click.IntRange(0, MOST), help="Seed of the data and of the order of trials. Default: 1.")
 @click.option(
     "--budget", type=Quantity(quantities.seconds, 0.01), metavar="TIME", help="Longest measuring of a phase."
 )
@@ -124,23 +126,25 @@ FAILED, NOTHING = 1, 3
     default=None,
     help="Keep all cores awake: what waking them up costs is in no figure. Default: let them sleep.",
 )
-@click.option("--retries", type=click.IntRange(min=0), help="Further attempts at a trial that died. Default: 1.")
-@click.option("-o", "--output", "path", metavar="RUN", help="The run file.")
+@click.option(
+    "--retries", type=click.IntRange(0, MOST_RETRIES), help="Further attempts at a trial that died. Default: 1."
+)
+@click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
 @click.option(
     "--blocks",
     "most",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_SAMPLES),
     metavar="N",
     help="Stop after so many blocks; --resume does the rest. To measure two versions in turns.",
 )
 @click.option(
     "--all", "whole", is_flag=True, help="Print every table afterwards, with intervals, latencies and doubts."
 )
-@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
+@click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and how long it measures, and run nothing.")
-@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where the engines' data live.")
+@click.option("--work", "root", type=PATH, metavar="DIR", help="Where the engines' data live.")
 def command(
     what: str,
     path: str | None,
@@ -226,10 +230,8 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
         },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop", "awake")},
         **{name: None if given[name] is None else planfile.size(name, given[name]) for name in ("memory", "confine")},
-        "engines": split(given["engines"]),
-        "clients": split([given["clients"]] if given["clients"] else []),
-        "rate": split([given["rate"]] if given["rate"] else []),
-        "phases": split([given["phases"]] if given["phases"] else []),
+        "engines": _several("engine", *given["engines"]),
+        **{name: _several(name, given[name]) for name in ("clients", "rate", "phases")},
     }
     said = {field.name: flags[field.name] for field in fields(Asked) if flags.get(field.name) not in (None, [])}
     # One is in place of the other: in the file's place too.
@@ -241,6 +243,15 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
     if given["on"] is None:
         return asked
     return replace(asked, engines=placed(registry.suite(asked.suite), asked.engines, given["on"]))
+
+
+def _several(flag: str, *given: str | None) -> list[str]:
+    """The parts of what a flag was given; None is a flag that was not. Raises UsageError for one without any part."""
+    texts = [text for text in given if text is not None]
+    values = split(texts)
+    if texts and not values:
+        raise UsageError(f"--{flag}: expected at least one value, got {texts[0]!r}")
+    return values
 
 
 def _kept(file: Path) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dyno.cli.console import output, progress, tell
-from dyno.cli.lists import split
+from dyno.cli.lists import PATH, split
 from dyno.model import UsageError
 from dyno.report import tiers as tables
 from dyno.report.verdicts import line, summary
@@ -29,7 +29,7 @@ from dyno.selftest.flushes import WRONG, Proof, claims, proofs
 @click.option("--tier", metavar="TIER", help="Of --tiers: this tier alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts and figures as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Of --tiers: a Markdown table.")
-@click.option("--work", "root", type=click.Path(path_type=Path), metavar="DIR", help="Where data live meanwhile.")
+@click.option("--work", "root", type=PATH, metavar="DIR", help="Where data live meanwhile.")
 def command(tiers: bool, root: Path | None, **given: Any) -> int:
     """Prove on this machine that the measuring is right, in about a minute.
 

@@ -11,6 +11,7 @@ import click
 from dyno import prices, results
 from dyno.cli import files
 from dyno.cli.console import output
+from dyno.cli.lists import NAME, PATH
 from dyno.model import UsageError
 from dyno.prices import Prices
 from dyno.report import coststext, data, export, failed, text
@@ -23,7 +24,7 @@ PRICES = "What the rows cost, by a table of prices of yours (TOML)."
 
 
 @click.command(name="show")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run", type=PATH, metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="JSON, with a stable schema.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV, a line for each cell and phase.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")
@@ -34,11 +35,12 @@ PRICES = "What the rows cost, by a table of prices of yours (TOML)."
     "--failures", "failures", is_flag=True, help="The attempts that failed: why, and what they printed last."
 )
 @click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
-@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
+@click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option(
     "-o",
     "--output",
     "path",
+    type=NAME,
     metavar="FILE",
     help="A file to write instead; its ending says the form, where no flag does. -: standard output.",
 )

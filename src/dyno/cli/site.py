@@ -10,6 +10,7 @@ import click
 
 from dyno.cli import files
 from dyno.cli.console import progress
+from dyno.cli.lists import NAME, PATH
 from dyno.model import UsageError
 from dyno.report.page import card
 from dyno.report.site import directory
@@ -18,11 +19,12 @@ from dyno.report.site.find import find
 
 
 @click.command(name="site")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN|DIR...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN|DIR...")
 @click.option(
     "-o",
     "--output",
     "path",
+    type=NAME,
     required=True,
     metavar="DIR",
     help="Where the site goes.",

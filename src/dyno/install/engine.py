@@ -89,7 +89,7 @@ def _program(program: Program, say: Callable[[str], None]) -> str:
 
 def _packages(spec: EngineSpec, yes: bool) -> str:
     """Only where something is missing still: what is here may have come in another way."""
-    if spec.missing() or spec.needs(spec.resolve({})) is None:
+    if spec.missing() or spec.needing() is None:
         return ""
     system.install(spec.packages, yes)
     return f"installed {', '.join(spec.packages)}"

@@ -17,6 +17,7 @@ LEAST_MEMORY = 50 << 20
 """Of a trial, in bytes: less does not hold the interpreter."""
 SECONDS, MOST_SECONDS = ("budget", "timeout", "duration", "warmup", "within"), 10**9
 SIZES = ("memory", "confine")
+MOST_SAMPLES, MOST_RETRIES = 1_000_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def check_numbers(asked: Asked) -> None:
         value = getattr(asked, name)
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{name} is out of range: it wants {'50 MiB' if low == LEAST_MEMORY else low} or more")
-        most = MOST_SECONDS if name in SECONDS else MOST
+        most = MOST_SECONDS if name in SECONDS else {"samples": MOST_SAMPLES, "retries": MOST_RETRIES}.get(name, MOST)
         if value is not None and value > most:
             raise UsageError(f"{name} is out of range: it wants at most {most:,}")
     if asked.budget is not None and asked.duration is not None:

@@ -239,7 +239,7 @@ def _timeout(asked: Asked, preset: Preset, suite: Suite, rows: Sequence[Row], ph
         return asked.timeout
     wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
     starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
-    starting = max((spec.starting(spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
+    starting = max((spec.ask("starting", spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
     return max(preset.timeout, (PATIENCE + 1) * len(phases) * wanted + SPARE_SECONDS) + starts * starting
 
 

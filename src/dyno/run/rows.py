@@ -171,7 +171,7 @@ def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value
     if tier not in spec.tiers:
         gives = ", ".join(given.value for given in spec.tiers)
         raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
-    if why := spec.refuse(tier, options):
+    if why := spec.ask("refuse", tier, options):
         raise UsageError(f"engine {spec.name}: {why}")
 
 

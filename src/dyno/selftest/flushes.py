@@ -125,7 +125,7 @@ def _claims(
     """Those of one engine: at the tier that was asked for, or at all that it gives with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
-    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refuse(t, options) is None]
+    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
             yield Claim(spec, concealed_argument(text), each, None, lacking)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dyno.model import Phase, Preset, Value
-from dyno.settings import Setting, choice, integer
+from dyno.settings import MOST_COUNT, Setting, choice, integer
 from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100
@@ -56,7 +56,7 @@ def _or_all(text: str) -> Value:
     try:
         return _txn(text)
     except ValueError:
-        raise ValueError("wants a whole number from 1 up, or all") from None
+        raise ValueError(f"wants a whole number from 1 to {MOST_COUNT}, or all") from None
 
 
 INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")

@@ -1,0 +1,51 @@
+"""Test engines and suites, not real ones, each with one wrong thing in its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dyno.engine import EngineSpec
+from dyno.engines import memory
+from dyno.model import Phase
+from dyno.settings import Setting, integer
+
+
+def raises(*arguments: Any) -> Any:
+    raise ZeroDivisionError("by design")
+
+
+def engine(name: str, **wrong: Any) -> EngineSpec:
+    return replace(memory.ENGINE, name=f"broken-{name}", by_default=False, **wrong)
+
+
+MODULES = engine("modules", modules=None)
+NEEDS = engine("needs", needs=raises)
+OBJECT = object()
+OPTION = engine("option", options=(Setting("size", integer(1), 1, None),))  # type: ignore[arg-type]
+PORTS = engine("ports", ports=None)
+REFUSE = engine("refuse", refuse=raises)
+STARTING = engine("starting", starting=raises)
+TITLE = engine("title", title=None)
+
+
+class Broken:
+    name = "broken-phase"
+    title = "a suite with a phase without a title"
+    ports: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+    params: tuple[Setting, ...] = ()
+    presets: Mapping[str, Any] = {}
+    phases = (Phase("sleep", None, "op", False),)  # type: ignore[arg-type]
+    layout = None
+    charts = ()
+    proof = None
+
+
+class Missing:
+    name = "broken-missing"
+    title = "a suite without all else"
+
+
+PHASE, MISSING = Broken(), Missing()

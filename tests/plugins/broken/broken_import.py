@@ -1,0 +1,3 @@
+"""A test engine, not a real one: its import raises what is no Exception."""
+
+raise GeneratorExit("not today")
