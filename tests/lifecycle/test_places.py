@@ -62,6 +62,39 @@ def assert_kept(shell: Shell, name: str) -> None:
     assert shell.left() == []
 
 
+# -- interruptions ----------------------------------------------------------------------------------------------
+
+INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+
+
+@pytest.mark.parametrize("module", ["click", "dyno.cli", "dyno.cli.show"])
+def test_an_interruption_while_the_command_is_imported_is_one_line(shell: Shell, module: str) -> None:
+    """The signal is sent by the import of a module, so that its moment is known."""
+    on_import = f"""
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            exec({INTERRUPT!r})
+sys.meta_path.insert(0, Finder())
+"""
+    (shell.home / "sitecustomize.py").write_text(on_import)
+    shell.plugins = [shell.home]
+    ended = shell.dyno("show", shell.file)
+    assert ended.err == "dyno: interrupted\n" and ended.status in (130, -signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("kib", "command", "said"),
+    [
+        (60_000, "show r.json", "the limit of address space is 58 MiB"),
+        (4_000_000, "report r.json", "charts need 66 GiB"),
+    ],
+)
+def test_a_limit_of_address_space_is_one_line(shell: Shell, kib: int, command: str, said: str) -> None:
+    assert_one_line(bash(shell, f"ulimit -v {kib}; dyno {command} -o out.html"), said)
+
+
 # -- characters -------------------------------------------------------------------------------------------------
 
 ASCII = {"PYTHONIOENCODING": "ascii"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import NoReturn
 import click
 
 from dyno import __version__
+from dyno.__main__ import INTERRUPTED, quit_at_once
 from dyno.cli import streams
 from dyno.cli.conceal import hide_passwords
 from dyno.harmless import harmless
@@ -22,7 +24,8 @@ from dyno.settings import nearest
 
 COMPLETING = "_DYNO_COMPLETE"
 """The variable by which a shell asks what could follow, and for its own script: click's convention."""
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED, MISUSED = 1, 2
+ADDRESS_SPACE = 200 << 20
 KEEPING = {"run", "replicate"}
 """Commands whose result is in a file too."""
 READING = {"list", "show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
@@ -106,17 +109,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         sys.exit(shell_complete(dyno, {}, "dyno", COMPLETING, asked))
     streams.prepare()
-    # A polite kill ends a run as Ctrl-C does: the trial is stopped and its directory removed. So does a terminal that
-    # is closed, unless nohup(1) has seen to that.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
     hide_passwords()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if {*given[:1]} & READING:
         gc.set_threshold(SELDOM)
     gc.enable()
     status, line = _done(given)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, quit_at_once)
     if line is None and (why := streams.failure()):
         line = f"can't write to standard output: {why}"
         status = status or (FAILED if {*given[:1]} & KEEPING else MISUSED)
@@ -128,9 +128,29 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def _check_address_space() -> None:
+    """Raises UsageError where numpy can't be loaded: its OpenBLAS then aborts the process or sends it a SIGINT."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise UsageError(
+            f"the limit of address space is {limit >> 20} MiB, and dyno needs {ADDRESS_SPACE >> 20} MiB:"
+            " raise it by `ulimit -v`"
+        )
+
+
+def _raise_on_signals() -> None:
+    """SIGTERM ends a run as Ctrl-C does: the trial is stopped and its directory removed. So does SIGHUP, of a closed
+    terminal, unless nohup(1) had it ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 def _done(given: list[str]) -> tuple[int, str | None]:
     """Runs the command; its exit status, and the line that says what was wrong."""
     try:
+        _raise_on_signals()
+        _check_address_space()
         # Not by `dyno.main`, which has statuses of its own.
         with dyno.make_context("dyno", [*given]) as context:
             status = dyno.invoke(context)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dyno import installed
 from dyno.model import UsageError
+from dyno.report import vega
 from dyno.report.charts import theme
 
 NARROWEST, CRAMPED = 120, 260
@@ -80,8 +80,4 @@ def _width(drawn: str) -> int:
 
 
 def _library() -> Any:
-    try:
-        import vl_convert
-    except ImportError:
-        raise UsageError(f"pictures need vl-convert-python: {installed.extra('report')}") from None
-    return vl_convert
+    return vega.load("pictures need vl-convert-python")

@@ -11,16 +11,17 @@ from typing import Any
 
 from dyno import installed
 from dyno.model import UsageError
-from dyno.report import places, units
+from dyno.report import places, units, vega
 from dyno.report.page.bundle import script
 
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
+NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
 
 
 def lacking() -> str:
     """What is said where the report's libraries are missing."""
-    return f"the report needs Jinja2 and vl-convert; install them by: {installed.extra('report')}"
+    return f"{NEEDS}: {installed.extra('report')}"
 
 
 def text(name: str) -> str:
@@ -48,11 +49,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
 
 def library() -> str:
     """The charting library. Raises UsageError where vl-convert is missing."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise UsageError(lacking()) from None
-    return script(vl_convert)
+    return script(vega.load(NEEDS))
 
 
 def program(*texts: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dyno.report import heading, limits
+from dyno.report import heading, limits, vega
 from dyno.report.charts import theme
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.results import Run
@@ -67,7 +67,7 @@ def _first(records: Sequence[Record]) -> list[Record]:
 
 
 def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
-    import vl_convert
+    vl_convert = vega.load("the report needs vl-convert; install it by")
 
     spec = chart.spec(engines, unit_of(records[0]))
     parts = spec.get("vconcat")
