@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-CURRENCY, KEPT_GB, MILLIONS, OF = "currency", "kept_gb", "millions", "prices"
-MONTH, GB_MONTH = "month", "kept_gb_month"
+CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES = "currency", "kept_gb", "millions", "prices", "machines"
+MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
+HOURS = 730
+"""Of a month, as providers count."""
 MOST_NAME, MOST = 12, 1e15
-GIVEN = (CURRENCY, KEPT_GB, MILLIONS, OF)
+GIVEN = (CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES)
 EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
 
 
@@ -52,6 +54,13 @@ class Prices:
     of: Mapping[str, Tariff]
     """By engine, as it stands in the row, or by its name alone."""
 
+    machines: Mapping[str, float] = field(default_factory=dict)
+    """By the name of a run file, or the model of a processor: what an hour of the machine costs."""
+
+    def hour(self, *names: str) -> float | None:
+        """Price of an hour of the machine that has one of these names; None if none has a price."""
+        return next((self.machines[name] for name in names if name in self.machines), None)
+
     def tariff(self, asked: str) -> Tariff | None:
         """That of an engine as it was asked for: 's3:bucket=mine'."""
         return self.of.get(asked) or self.of.get(asked.partition(":")[0])
@@ -69,8 +78,8 @@ def read(path: Path) -> Prices:
     currency = data.get(CURRENCY, "")
     if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:
         raise UsageError(f"{path}: {CURRENCY} wants a text of up to {MOST_NAME} characters")
-    tables = data.get(OF)
-    if not isinstance(tables, dict) or not tables:
+    tables, machines = data.get(OF, {}), data.get(MACHINES, {})
+    if not (isinstance(tables, dict) and isinstance(machines, dict) and (tables or machines)):
         raise UsageError(f"{path}: there are no prices; say {EXAMPLE}")
     kept = None if KEPT_GB not in data else _number(f"{path}: {KEPT_GB}", data[KEPT_GB])
     return Prices(
@@ -79,7 +88,16 @@ def read(path: Path) -> Prices:
         kept,
         _number(f"{path}: {MILLIONS}", data.get(MILLIONS, 1)),
         {engine: _tariff(f"{path}: {OF}.{engine}", found) for engine, found in tables.items()},
+        {name: _hour(f"{path}: {MACHINES}.{name}", found) for name, found in machines.items()},
     )
+
+
+def _hour(where: str, found: Any) -> float:
+    """The price of an hour, of a table that has that or a month's."""
+    if not isinstance(found, dict) or len(found) != 1 or not found.keys() <= {HOUR, MONTH}:
+        raise UsageError(f"{where}: wants the price of an {HOUR} or of a {MONTH}; say {HOUR} = 0.34")
+    ((name, value),) = found.items()
+    return _number(f"{where}: {name}", value) / (1 if name == HOUR else HOURS)
 
 
 def _tariff(where: str, found: Any) -> Tariff:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from dyno import results
+from dyno import prices, results
 from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.lists import NAME, PATH
+from dyno.cli.show import PRICES
 from dyno.model import UsageError
 from dyno.report import byplace
 from dyno.report.page import card
@@ -38,13 +39,20 @@ OTHERS = {
 @click.option(
     "--url", metavar="URL", help="Where the page will be: links to it then have a picture, a .png beside FILE.html."
 )
+@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
 @click.option(
     "--by",
     type=click.Choice(["place"]),
     help="No page: a table of where from, where to, part by part. A place is called as its run file is.",
 )
 def command(
-    runs: tuple[Path, ...], path: str | None, overwrite: bool, show: bool, url: str | None, by: str | None
+    runs: tuple[Path, ...],
+    path: str | None,
+    overwrite: bool,
+    show: bool,
+    url: str | None,
+    table: Path | None,
+    by: str | None,
 ) -> None:
     """Write one self-contained HTML page of the run files RUN.
 
@@ -54,8 +62,8 @@ def command(
     dyno report paris.json tokyo.json --by place
     """
     if by is not None:
-        if path is not None or show or url:
-            raise UsageError("--by prints a table, and no page: leave -o, --open and --url out")
+        if path is not None or show or url or table:
+            raise UsageError("--by prints a table, and no page: leave -o, --open, --url and --prices out")
         byplace.render([results.load(run) for run in runs], output())
         return
     page = path or str(runs[0].with_suffix(".html"))
@@ -68,8 +76,9 @@ def command(
     link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
         _may_draw(picture, page, link, overwrite)
+    found = None if table is None else prices.read(table)
     loaded = [results.load(run) for run in runs]
-    content = build(loaded, link=link).encode()
+    content = build(loaded, link=link, prices=found).encode()
     if link:
         files.save(picture, card.png(loaded[0]))
     files.save(page, content)

@@ -13,22 +13,48 @@ from dyno.report.table import varying
 from dyno.results import Run
 from dyno.stats.costs import Cost
 
-HEADS = ("phase", "engine", "parameters", "rate", "p50", "bandwidth", "a million", "a month")
-LEFT = HEADS[:3]
+HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "a million", "a month")
+LEFT = HEADS[:4]
 
 
 def render(run: Run, found: Sequence[Cost], prices: Prices, console: Console) -> None:
-    changing = varying(run)
     console.print()
     console.print(Text(f"Cost by {prices.file}", "bold"))
-    columns = [grid.Column(head, head in LEFT, folds=head in LEFT, key=head in LEFT) for head in HEADS]
-    grid.render(columns, [_cells(cost, changing, prices.currency) for cost in found], console)
+    heads, rows = table([(run, found)], [""], prices)
+    columns = [grid.Column(head, head in LEFT, folds=head in LEFT, key=head in LEFT) for head in heads]
+    grid.render(columns, rows, console)
+    console.print(Text(f"  {meaning(prices)}", "dim"), soft_wrap=True)
+
+
+def meaning(prices: Prices) -> str:
+    """Of the columns of prices."""
     kept = "what the store held" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
-    told = (
-        f"a million: of the phase's operations. a month: {kept} kept, {prices.millions:,g} million of the phase's"
-        " operations, and what is to be paid in any case"
+    machine = ", with the machine for as long as they take at this rate" if prices.machines else ""
+    return (
+        f"a million: of the phase's operations{machine}. a month: {kept} kept, {prices.millions:,g} million of the"
+        f" phase's operations, {'the machine, ' if prices.machines else ''}and what is to be paid in any case. A"
+        " column without a value is left out"
     )
-    console.print(Text(f"  {told}", "dim"), soft_wrap=True)
+
+
+def table(
+    of: Sequence[tuple[Run, Sequence[Cost]]], names: Sequence[str], prices: Prices
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows, without columns that no row has a value for. Equal rows of several runs stand together."""
+    lines = [
+        (cost, [name, *_cells(cost, varying(run), prices.currency)])
+        for (run, found), name in zip(of, names, strict=True)
+        for cost in found
+    ]
+    order = {key: at for at, key in enumerate(dict.fromkeys(_place(cost) for cost, _ in lines))}
+    lines.sort(key=lambda line: order[_place(line[0])])
+    rows = [cells for _, cells in lines]
+    shown = [at for at in range(len(HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
+    return [HEADS[at] for at in shown], [[row[at] for at in shown] for row in rows]
+
+
+def _place(cost: Cost) -> tuple[object, ...]:
+    return cost.row.phase, cost.row.cell.asked, cost.row.cell.tier, cost.row.cell.combination
 
 
 def _cells(cost: Cost, changing: Sequence[str], currency: str) -> list[str]:

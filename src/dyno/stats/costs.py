@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dyno.model import UsageError
-from dyno.prices import Prices, Tariff
+from dyno.prices import HOURS, Prices, Tariff
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
 
 SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"
-MILLION, GB = 1e6, 1e9
+MILLION, GB, HOUR_SECONDS = 1e6, 1e9, 3600
 
 
 @dataclass(frozen=True)
@@ -26,35 +26,64 @@ class Cost:
     million: float | None
     """Of a million of its operations."""
     month: float | None
-    """Of a month: what is kept, so many millions of its operations, and what is to be paid in any case."""
+    """Of a month: what is kept, so many millions of its operations, the machine, and what is to be paid in any
+    case."""
 
 
 def costs(run: Run, prices: Prices) -> list[Cost]:
     """Of every row with a number whose engine has a price, in the run's order. Raises UsageError where the table has
     no price for any engine of the run, or names a fact that no row of an engine's has."""
     rows = [row for row in summarize(run) if not row.cell.floor]
-    priced = [(row, tariff) for row in rows if (tariff := prices.tariff(row.cell.asked)) is not None]
+    names = machine_names(run)
+    hour = prices.hour(*names)
+    priced = [(row, prices.tariff(row.cell.asked)) for row in rows]
+    priced = [(row, tariff) for row, tariff in priced if tariff is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
-        raise UsageError(f"{prices.file} has no prices for what was measured: {engines}")
+        raise UsageError(
+            f"{prices.file} has no prices for what was measured: neither for {engines} nor for the machine, by the"
+            f" name {' or '.join(names)}"
+        )
     told = {name for row, _ in priced if row.valid for name in row.facts}
-    for _, tariff in priced:
+    for tariff in (tariff for _, tariff in priced if tariff is not None):
         if told and (strange := next((name for name in tariff.each if name not in told), None)):
             has = _listed(told) or "nothing that is charged for"
             raise UsageError(f"{prices.file}: {strange} is nothing that the rows tell; they have {has}")
-    return [_cost(row, tariff, prices) for row, tariff in priced if row.valid]
+    return [_cost(row, tariff, hour, prices) for row, tariff in priced if row.valid]
+
+
+def machine_names(run: Run) -> list[str]:
+    """By which a table of prices may call the machine: the run file's name, or the model of the processor."""
+    model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
+    return list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
 
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(name for name in names if name.endswith(("_requests", BYTES))))
 
 
-def _cost(row: CellSummary, tariff: Tariff, prices: Prices) -> Cost:
-    million = _million(row.facts, tariff)
-    kept = prices.kept_gb if prices.kept_gb is not None else _gb(_amount(row.facts.get(KEPT)))
-    if million is None or kept is None:
-        return Cost(row, million, None)
-    return Cost(row, million, _finite(tariff.month + kept * tariff.kept_gb_month + prices.millions * million))
+def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
+    """What the tariff asks for, and the machine. A part that has no price needs nothing of the row."""
+    charged = _million(row.facts, tariff) if tariff is not None and tariff.each else 0.0
+    rate = None if row.throughput is None else row.throughput.median
+    machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
+    priced = hour is not None or (tariff is not None and bool(tariff.each))
+    million = charged + machine if priced and charged is not None and machine is not None else None
+    kept = _kept(row, tariff, prices)
+    if charged is None or kept is None:
+        return Cost(row, _known(million), None)
+    month = (tariff.month if tariff is not None else 0.0) + kept + prices.millions * charged + (hour or 0.0) * HOURS
+    return Cost(row, _known(million), _finite(month))
+
+
+def _kept(row: CellSummary, tariff: Tariff | None, prices: Prices) -> float | None:
+    """Price of what is kept for a month."""
+    if tariff is None or not tariff.kept_gb_month:
+        return 0.0
+    # A suite that tells nothing of what a service charges for has the size of its store.
+    held = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
+    kept = prices.kept_gb if prices.kept_gb is not None else _gb(held)
+    return None if kept is None else kept * tariff.kept_gb_month
 
 
 def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
@@ -77,6 +106,10 @@ def _amount(found: object) -> float | None:
 
 def _gb(found: float | None) -> float | None:
     return None if found is None else found / GB
+
+
+def _known(found: float | None) -> float | None:
+    return None if found is None else _finite(found)
 
 
 def _finite(found: float) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from dyno import __version__
 from dyno.harmless import harmless
+from dyno.prices import Prices
 from dyno.report import ceilingtext, heading, limits, sweeps, units, wide, words
 from dyno.report import charts as every
 from dyno.report.charts.chart import Chart
@@ -16,7 +17,7 @@ from dyno.report.evidence import evidence
 from dyno.report.jsontext import compact
 from dyno.report.overview import address, overviews, rankings
 from dyno.report.overviewtext import called
-from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills
+from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills, together
 from dyno.report.page.card import Link
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
 from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
@@ -40,9 +41,11 @@ class Site:
     home: str
 
 
-def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = None) -> str:
-    """The whole page; `link`: where it will be, and the picture of it. Raises UsageError where a library is missing
-    or a run file can't be read."""
+def build(
+    runs: Sequence[Run], site: Site | None = None, link: Link | None = None, prices: Prices | None = None
+) -> str:
+    """The whole page, with what the rows cost by `prices`. `link`: where it will be, and the picture of it.
+    Raises UsageError where a library is missing or a run file can't be read."""
     template, library = parts.template("page.html"), "" if site else parts.library()
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     alike = len({run.path.name for run in runs}) < len(runs)
@@ -50,6 +53,12 @@ def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = Non
         _shown(at, run, harmless(str(run.path) if alike else run.path.name, keep=""), charts)
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
+    pairs = together.together(runs, [one["name"] for one in shown])
+    if pairs and all(pair.sections for pair in pairs):
+        for one in shown:
+            # That its engines are alone is no answer beside the other runs.
+            if one["answers"] and not one["compares"]:
+                one |= {"answers": [], "further": ([], ""), "alone": True}
     told = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
     drawn = {name for one in told for name, records in one["records"].items() if records["rows"]}
     charts = list({c.name: c for one in shown for c in one["charts"] if c.name in drawn}.values())
@@ -68,6 +77,8 @@ def build(runs: Sequence[Run], site: Site | None = None, link: Link | None = Non
         text: str = template.render(
             opening=OPENING,
             runs=shown,
+            together=pairs,
+            costs=None if prices is None else together.costs(runs, [one["name"] for one in shown], prices),
             downloads=files,
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
@@ -121,6 +132,8 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
         "answers": answers[: limits.ANSWERS],
         "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
+        "alone": False,
+        "compares": any(found.others for found in words.called(run)),
         "pictures": relative.pictures(run, names),
         "names": names,
         "against": results.against(found),
