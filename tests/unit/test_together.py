@@ -99,7 +99,7 @@ def test_a_column_of_prices_that_no_row_has_is_left_out(shell: Shell) -> None:
         ("[machines.old]\nyear = 1\n", "machines.old: wants the price of an hour or of a month"),
         ("[machines.old]\nhour = -1\n", "machines.old: hour = -1"),
         ("machines = 1\n", "there are no prices"),
-        ("[machines.other]\nhour = 1\n", "nor for the machine, by the name old or old.json or A"),
+        ("[machines.other]\nhour = 1\n", "nor for its machine, by the name old or old.json or A"),
     ],
 )
 def test_a_table_of_machines_is_checked(table: str, why: str, shell: Shell) -> None:

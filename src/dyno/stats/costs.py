@@ -40,9 +40,9 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
     priced = [(row, tariff) for row, tariff in priced if tariff is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
+        machine = " or ".join(names)
         raise UsageError(
-            f"{prices.file} has no prices for what was measured: neither for {engines} nor for the machine, by the"
-            f" name {' or '.join(names)}"
+            f"{prices.file} has no prices for what was measured: {engines}; nor for its machine, by the name {machine}"
         )
     told = {name for row, _ in priced if row.valid for name in row.facts}
     for tariff in (tariff for _, tariff in priced if tariff is not None):
