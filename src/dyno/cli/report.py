@@ -39,7 +39,7 @@ OTHERS = {
 @click.option(
     "--url", metavar="URL", help="Where the page will be: links to it then have a picture, a .png beside FILE.html."
 )
-@click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE", help=PRICES)
+@click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option(
     "--by",
     type=click.Choice(["place"]),

@@ -42,7 +42,8 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
         machine = " or ".join(names)
         raise UsageError(
-            f"{prices.file} has no prices for what was measured: {engines}; nor for its machine, by the name {machine}"
+            f"{prices.file} has no prices for what was measured: {engines}; nor for its machine, by the name"
+            f" {machine}"
         )
     told = {name for row, _ in priced if row.valid for name in row.facts}
     for tariff in (tariff for _, tariff in priced if tariff is not None):
