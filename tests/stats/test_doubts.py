@@ -76,6 +76,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "budget": lambda: a_run(*worst(ended_by="budget")),
     "harness": lambda: a_run(*worst(busy_ns=SECOND // 2)),
     "short": lambda: a_run(*worst(per_second=9, elapsed_ns=9 * MS, busy_ns=9 * MS)),
+    "stall": lambda: a_run(*worst(histogram=recorded(*[MS] * 1_000, 200 * MS))),
     "errors": lambda: a_run(*worst(errors=1, first_error="OSError: busy")),
     "attempts": lambda: a_run(an_attempt(0, outcome="crash"), *sound()),
     "partial": lambda: a_run(*sound(3), samples=5),
@@ -292,6 +293,32 @@ def test_of_clients_that_are_threads_it_is_said_that_they_share_a_lock(threads: 
 )
 def test_one_call_over_all_items_is_not_held_to_a_rate(rate: Any, bulk: bool, doubted: bool) -> None:
     assert codes(a_run(*sound(bulk=bulk), rate=rate)) == ({"unpaced"} if doubted else set())
+
+
+# -- a stall ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "typical_ms", "doubted"), [(101, 1, True), (99, 0.5, False), (401, 4, True), (399, 4, False)]
+)
+def test_an_operation_that_took_far_longer_than_the_others_is_a_doubt(
+    longest_ms: int, typical_ms: float, doubted: bool
+) -> None:
+    spans = recorded(*[int(typical_ms * MS)] * 1_000, longest_ms * MS)
+    assert codes(a_run(*worst(histogram=spans))) == ({"stall"} if doubted else set())
+
+
+def test_a_stall_is_told_with_its_moment_where_that_is_known() -> None:
+    spans = recorded(*[MS] * 1_000, 4_000 * MS)
+    run = a_run(*worst(histogram=spans, slowest_at_ns=1_230 * MS))
+    assert said(run, "stall")[0] == "stall 4.0 s at 1.2 s"
+    assert said(a_run(*worst(histogram=spans)), "stall")[0] == "stall 4.0 s"
+
+
+def test_a_slow_kind_of_operation_is_no_stall() -> None:
+    mixed = recorded(*[MS] * 1_000, *[150 * MS] * 5)
+    kinds = {"get": recorded(MS), "commit": recorded(150 * MS)}
+    assert codes(a_run(*worst(histogram=mixed, by_kind=kinds))) == set()
 
 
 # -- temperature --------------------------------------------------------------------------------------------------

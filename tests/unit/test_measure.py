@@ -849,6 +849,21 @@ def test_an_open_loop_counts_errors_weights_and_kinds_as_a_closed_one(loop: str)
         assert [None if one is None else int(one.counts.sum()) for one in times] == ([4, 6] if rate else [None] * 2)
 
 
+@both_loops
+@pytest.mark.parametrize("rate", [None, RATE])
+def test_when_the_slowest_operation_began_is_kept(loop: str, rate: float | None) -> None:
+    """The sixth of eight, in the second slice."""
+    tally = once(
+        [operations(lambda ms: time.sleep(ms / 1_000), slice_ms) for slice_ms in ([1] * 4, [1, 60, 1, 1])],
+        rate=rate,
+        loop=loop,
+    )
+    assert tally.slowest is not None
+    span_ns, at_ns = tally.slowest
+    assert span_ns >= 60 * MS and at_ns >= 5 * MS
+    assert at_ns + span_ns <= tally.elapsed_ns
+
+
 # -- over the time ----------------------------------------------------------------------------------------
 
 
@@ -928,9 +943,9 @@ def test_a_bulk_phase_without_items_is_ready_and_empty() -> None:
 
 
 def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
-    one = Tally(operations=2, items=6, elapsed_ns=100, busy_ns=90, checked=2)
+    one = Tally(operations=2, items=6, elapsed_ns=100, busy_ns=90, checked=2, slowest=(5, 1))
     other = Tally(operations=3, items=9, elapsed_ns=70, busy_ns=60, errors=1, checked=3, first_error="x", bulk=True)
-    other.ended_by, other.void = "budget", "wrong"
+    other.ended_by, other.void, other.slowest = "budget", "wrong", (7, 0)
     one.latency.add([5])
     other.latency.add([7, 7])
     other.by_kind = {"get": Recorder()}
@@ -943,7 +958,7 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
     assert (one.ended_by, one.first_error, one.void, one.bulk) == ("budget", "x", "wrong", True)
     assert int(one.latency.counts.sum()) == 3
     one.merge(Tally())
-    assert (one.ended_by, one.first_error, one.void) == ("budget", "x", "wrong")
+    assert (one.ended_by, one.first_error, one.void, one.slowest) == ("budget", "x", "wrong", (7, 0))
 
 
 def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked() -> None:

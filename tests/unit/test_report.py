@@ -240,10 +240,30 @@ def test_every_remark_is_explained_below(run: Run) -> None:
 def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
     assert "resp" not in printed(run)
     for table in tables(printed(open_loop(run))):
-        assert re.search(r"p50 +p99 +resp p50 +resp p99 +on disk +remarks$", table.head.strip())
+        assert re.search(r"p50 +p99 +max +resp p50 +resp p99 +on disk +remarks$", table.head.strip())
         if table.phase != "insert-blind-indices":
             assert set(table.under("p50")) == set(table.under("p99")) == {"30.0 µs"}, "service time"
             assert set(table.under("resp p50")) == set(table.under("resp p99")) == {"2.00 ms"}
+
+
+@pytest.mark.parametrize(("operations", "far"), [(99_000, "–"), (100_000, "50.0 µs")])
+def test_the_longest_latency_is_shown_and_p9999_where_ten_took_longer(run: Run, operations: int, far: str) -> None:
+    """Of all trials of a row together, of which one has an operation of 4 s."""
+    recorder = Recorder()
+    recorder.add_many(50_000, operations // 2)
+
+    def slow(attempt: Attempt) -> Attempt:
+        stalled = Recorder()
+        stalled.add_many(4 * 10**9, int(attempt.block == 0))
+        stalled.merge(recorder)
+        return replace(attempt, samples=tuple(replace(s, histogram=stalled.encode()) for s in attempt.samples))
+
+    two = replace(run, attempts=tuple(slow(a) for a in run.attempts if a.block < 2))
+    for table in tables(printed(two)):
+        assert set(table.under("max")) == {"4.00 s"}
+        assert ("p99.99" in table.head) is (far != "–")
+        if far != "–":
+            assert set(table.under("p99.99")) == {far}
 
 
 def test_a_bulk_call_has_no_response_time_beside_phases_that_have_one(run: Run) -> None:
@@ -654,7 +674,7 @@ def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
             assert "resp p50" not in head
             continue
         at = head.index("p50")
-        assert head[at : at + 4] == ["p50", "p99", "resp p50", "resp p99"]
+        assert head[at : at + 5] == ["p50", "p99", "max", "resp p50", "resp p99"]
         assert {tuple(line[at : at + 4]) for line in lines} == {("30.0 µs", "30.0 µs", "2.00 ms", "2.00 ms")}
 
 

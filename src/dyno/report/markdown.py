@@ -18,6 +18,7 @@ from dyno.report.table import (
     legend,
     meaning,
     served,
+    tails,
     varying,
 )
 from dyno.results import Run
@@ -98,6 +99,7 @@ def columns(group: Group, changing: Sequence[str], apart: bool) -> tuple[dict[st
         "95 %": [interval(row) for row in rows],
         **{name: [each[name] or units.UNKNOWN for each in found] for name in found[0]},
         **_latencies("", [row.latency_ns for row in rows]),
+        **{name: [tails(row)[name] or units.UNKNOWN for row in rows] for name in ("p99.99", "max")},
         **_latencies("resp ", [row.response_ns for row in rows]),
         "on disk": [units.size(row.bytes_on_disk) for row in rows],
         "remarks": [", ".join(row.remarks()) for row in group.rows],

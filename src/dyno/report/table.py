@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from statistics import median
 
+from dyno.histogram import curve
 from dyno.model import TIERS, Tier
 from dyno.report import places, units
 from dyno.results import Run
@@ -19,6 +20,7 @@ from dyno.stats.metric import BANDWIDTH, rank
 from dyno.stats.summary import NOT_YET, CellSummary, absences, summarize
 
 BY = ", by "
+BEYOND = 10
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,17 @@ def interval(summary: CellSummary) -> str:
 def bandwidth(summary: CellSummary) -> str:
     """Nothing where the suite tells no bytes, so that the column goes."""
     return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
+
+
+def tails(summary: CellSummary) -> dict[str, str]:
+    """The longest latency, and p99.99 if `BEYOND` operations took longer (else it is one of the longest). Nothing
+    for a bulk phase, so that the columns go."""
+    far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
+    longest = summary.latency_ns["max"]
+    return {
+        "p99.99": units.duration(far[0][1]) if far else "",
+        "max": "" if longest is None else units.duration(longest),
+    }
 
 
 def _medians(found: Mapping[str, Mapping[str, int | None]]) -> list[str]:

@@ -37,6 +37,7 @@ from dyno.report.table import (
     loops,
     meaning,
     served,
+    tails,
     varying,
 )
 from dyno.results import Run
@@ -58,6 +59,8 @@ COLUMNS = (
     "server",
     "p50",
     "p99",
+    "p99.99",
+    "max",
     "resp p50",
     "resp p99",
     "on disk",
@@ -157,6 +160,7 @@ def _cells(row: Row, group: Group, changing: list[str], apart: bool) -> dict[str
         **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
+        **tails(summary),
         **{f"resp {name}": _known(summary.response_ns[name]) for name in ("p50", "p99")},
         "on disk": units.size(summary.bytes_on_disk),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dyno.report import limits, units
 from dyno.report.overview import Place, Ranking, place
-from dyno.report.table import Group, Row, bandwidth, costs, interval
+from dyno.report.table import Group, Row, bandwidth, costs, interval, tails
 from dyno.stats.doubts import MEANINGS
 
 Line = tuple[str, str]
@@ -88,7 +88,8 @@ def _figures(row: Row, apart: bool) -> list[Line]:
         ("95 % interval", interval(summary)),
         *((_head(who, summary.unit), text or units.UNKNOWN) for who, text in costs(summary, apart).items()),
         ("trials", str(len(summary.samples))),
-        *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99", "max")),
+        *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99")),
+        *((name, text or units.UNKNOWN) for name, text in tails(summary).items()),
         *((f"response {name}", units.duration(summary.response_ns[name])) for name in ("p50", "p99")),
         ("on disk", units.size(summary.bytes_on_disk)),
     ]
