@@ -214,6 +214,18 @@ def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
         assert port.reader().scanner(1_000)(("", "")) == newer
 
 
+@every_client
+def test_the_first_cause_is_not_masked_by_the_rollback(server: Any, tmp_path: Path, client: str) -> None:
+    """The server ends the connection on which a statement was too large for it."""
+    own, _ = server
+    large = [record("small"), record("large", stub="x" * 2 * PACKET)]
+    with changed(own, "max_allowed_packet", PACKET):
+        asked_for = job(tmp_path, own, client=client)
+        with closing(asked_for.open(tmp_path)) as engine, pytest.raises(Exception, match="max_allowed_packet"):
+            asked_for.spec.ports["records"].open(engine, True).insert(large)
+        asked_for.remove(tmp_path)
+
+
 # -- a user's own server -----------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from needed import require
 from dyno import registry
 from dyno.model import Wrong
 from dyno.suite import Report
-from dyno.suites.oltp.conformance import CHECKS, STATEMENTS, Opened, balanced, counted, looked_at
+from dyno.suites.oltp.conformance import CHECKS, STATEMENTS, Opened, accounted, balanced, counted, looked_at
 from dyno.suites.oltp.port import Tables
 
 PORT = "transactions"
@@ -78,6 +78,18 @@ def test_a_statement_too_many_or_too_few_is_wrong(test: str, name: str, off: int
 def test_what_is_not_told_is_wrong() -> None:
     with pytest.raises(Wrong, match="tells no reads"):
         looked_at("oltp_read_only", report("oltp_read_only", facts={}), 1)
+
+
+@pytest.mark.parametrize(("items", "errors", "right"), [(10, 0, True), (8, 2, True), (8, 0, False), (8, 3, False)])
+def test_an_aborted_transaction_is_accounted_for_and_a_lost_one_is_wrong(
+    items: int, errors: int, right: bool
+) -> None:
+    made = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
+    if right:
+        accounted(made)
+        return
+    with pytest.raises(Wrong, match="10 transactions were requested"):
+        accounted(made)
 
 
 @pytest.mark.parametrize("rows", [[100, 99], [100, 101], [100], [100, 100, 100]])

@@ -45,6 +45,24 @@ def test_every_phase_is_reported_and_right(engine: str, shell: Shell) -> None:
             assert sample["temperature"] in ("cold", "lukewarm") and sample["residency"] is not None
 
 
+def test_transactions_that_the_server_aborts_are_counted_and_no_wrong_answer(shell: Shell) -> None:
+    require(registry.engine("postgresql").through("transactions"))
+    ended = shell.dyno(
+        *("run", "oltp", "-e", "postgresql:set.default_transaction_isolation=serializable", "-p", "table_size=100"),
+        *("--phases", "write-only,tpcb-like", "--clients", 2, "--samples", 1, "--budget", 1, "-o", shell.file),
+    )
+    assert ended.status == 0, ended.out + ended.err
+    (line,) = shell.attempts("postgresql")
+    assert [sample["void"] for sample in line["samples"]] == [None, None]
+    (bank,) = [sample for sample in line["samples"] if sample["phase"] == "tpcb-like"]
+    assert bank["errors"] > 0 and bank["operations"] == bank["items"] + bank["errors"]
+    assert "serialization failure" in bank["first_error"]
+    assert (
+        f"{bank['errors']:,} of {bank['operations']:,} operations failed"
+        in shell.dyno("show", shell.file, "--failures").out
+    )
+
+
 def test_the_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
     """Of each phase the last run of its tool: a hot one has an untimed run before."""
     require(registry.engine("postgresql").through("transactions"))

@@ -34,6 +34,12 @@ def test_a_wrong_answer_is_a_failure_of_its_phase() -> None:
     assert found[1] == "  fill: void: 3 records are not there"
 
 
+def test_operations_that_failed_are_told_with_the_first_error() -> None:
+    found = printed(an_attempt(0, a_sample(operations=9, errors=2, first_error="Error: 1153 'max_allowed_packet'")))
+    assert found[1] == "  read: 2 of 9 operations failed, the first: Error: 1153 'max_allowed_packet'"
+    assert found[-2:] == ["0 of 1 attempts failed.", "Operations failed in 1 more."]
+
+
 def test_where_none_failed_that_is_said() -> None:
     assert printed(an_attempt(0, a_sample())) == ["No attempt failed, of 1."]
 

@@ -32,7 +32,10 @@ PRICES = "What the rows cost, by a table of prices of yours (TOML)."
 @click.option("--all", "whole", is_flag=True, help="Every table, with intervals, latencies and doubts.")
 @click.option("--by-phase", is_flag=True, help="Tables by phase, also where the suite has one of its own.")
 @click.option(
-    "--failures", "failures", is_flag=True, help="The attempts that failed: why, and what they printed last."
+    "--failures",
+    "failures",
+    is_flag=True,
+    help="Failed attempts and operations: why, and what they printed last.",
 )
 @click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engine import EngineSpec, PortSpec
 from dyno.engines._shared.pieces import Pieces
 from dyno.model import Caveat, Tier, Value
@@ -104,12 +105,13 @@ class Arrays(Pieces):
                 datasets[name][count : count + size] = columns.stored(name, values)
             count += size
 
-        try:
-            yield write
-            self.rows = count
-        finally:
+        def settle() -> None:
             self._engine.resize(self.rows)
             self._engine.commit(self.rows)
+
+        with finally_(settle):
+            yield write
+            self.rows = count
 
     def update(self, change: Change) -> None:
         for name, values in change.values.items():

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared import layouts
 from dyno.engines._shared.flushing import flush, replace
@@ -115,11 +116,9 @@ class Arrays(Held):
             layouts.store(self._layout, self._arrays, count, chunk)
             count += len(next(iter(chunk.values())))
 
-        try:
+        with finally_(self._engine.trim):
             yield write
             self._engine.commit(count)
-        finally:
-            self._engine.trim()
 
     def update(self, change: Change) -> None:
         self.change(change)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines._shared.pieces import Pieces
 from dyno.host import below
@@ -103,13 +104,14 @@ class Arrays(Pieces):
                 arrays[name][count : count + size] = columns.stored(name, values)
             count += size
 
-        try:
+        def trim() -> None:
+            if count != self.rows or count < self.rows + rows:
+                self._engine.resize(self.rows)
+
+        with finally_(trim):
             yield write
             self._engine.commit(count)
             self.rows = count
-        finally:
-            if count != self.rows or count < self.rows + rows:
-                self._engine.resize(self.rows)
 
     def update(self, change: Change) -> None:
         for name, values in change.values.items():

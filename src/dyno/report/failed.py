@@ -15,24 +15,24 @@ EXCERPT = 12
 
 
 def render(run: Run, console: Console) -> None:
-    """Each attempt that failed, in the order in which they were made, and each phase whose answers were wrong."""
-    failed = [attempt for attempt in run.attempts if attempt.outcome != "ok" or _void(attempt)]
-    if not failed:
+    """Each attempt that failed, in the order in which they were made, and each phase whose answers were wrong or in
+    which operations failed."""
+    shown = [attempt for attempt in run.attempts if _whys(attempt)]
+    if not shown:
         console.print(f"No attempt failed, of {len(run.attempts):,}.")
         return
     changing = varying(run)
-    for attempt in failed:
+    for attempt in shown:
         cell = run.cells[attempt.cell]
         console.print(Text.assemble((_where(attempt, cell, changing), "bold")), soft_wrap=True)
         for line in _whys(attempt):
             console.print(Text(f"  {line}", "red"), soft_wrap=True)
         for line in _excerpt(attempt.output):
             console.print(Text(f"  | {line}", "dim"), soft_wrap=True)
+    failed = [attempt for attempt in shown if attempt.outcome != "ok" or any(each.void for each in attempt.samples)]
     console.print(f"{len(failed):,} of {len(run.attempts):,} attempts failed.")
-
-
-def _void(attempt: Attempt) -> bool:
-    return any(sample.void for sample in attempt.samples)
+    if others := len(shown) - len(failed):
+        console.print(f"Operations failed in {others:,} more.")
 
 
 def _where(attempt: Attempt, cell: Cell, changing: list[str]) -> str:
@@ -43,6 +43,12 @@ def _where(attempt: Attempt, cell: Cell, changing: list[str]) -> str:
 
 def _whys(attempt: Attempt) -> list[str]:
     found = [f"{sample.phase}: void: {sample.void}" for sample in attempt.samples if sample.void]
+    found += [
+        f"{sample.phase}: {sample.errors:,} of {sample.operations:,} operations failed, the first: "
+        f"{sample.first_error or 'unknown error'}"
+        for sample in attempt.samples
+        if sample.errors
+    ]
     if attempt.outcome != "ok":
         where = f"{attempt.phase}: " if attempt.phase else "before its first phase: "
         found.append(f"{where}{attempt.outcome}: {attempt.why or 'nobody knows why'}")

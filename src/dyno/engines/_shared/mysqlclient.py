@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dyno.cleanup import finally_
 from dyno.model import Refused
 from dyno.passwords import concealed
 from dyno.servers import foreign
@@ -144,11 +145,9 @@ class Thin:
     def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
         self._query(statement.encode(), buffered=False)
         rows = iter(self._row, None)
-        try:
+        with finally_(self._free):
             while piece := list(islice(rows, count)):
                 yield piece
-        finally:
-            self._free()
 
     @property
     def rowcount(self) -> int:

@@ -17,6 +17,8 @@ from dyno.suites.oltp.port import Load, Tables
 SECOND_NS = sysbench.SECOND_NS
 IGNORED = "an error that sysbench passes over (a deadlock, say), after which it begins the transaction again"
 
+ABORTED = "a transaction that the server aborted: a serialization failure or a deadlock"
+
 
 class Sysbench:
     """Its tests `oltp_*`, on the server that `words` and `environment` name."""
@@ -93,7 +95,7 @@ def run_pgbench(program: str, environment: Mapping[str, str], script: str, load:
         items=int(done),
         elapsed_ns=round(done / rate * SECOND_NS),
         errors=int(failed or 0),
-        first_error="a transaction that pgbench calls failed" if failed else None,
+        first_error=ABORTED if failed else None,
         facts=facts,
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
@@ -31,11 +32,9 @@ class Arrays:
 
     def _handed(self, statement: str, chunk: Chunk) -> None:
         self._cursor.register(CHUNK, columns.table(chunk))
-        try:
+        with finally_(lambda: self._cursor.unregister(CHUNK)):
             # Until its count was fetched it is not over.
             self._execute(statement).fetchall()
-        finally:
-            self._cursor.unregister(CHUNK)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:

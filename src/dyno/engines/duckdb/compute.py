@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engines._shared.library import Functions
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.compute.port import columns
@@ -37,10 +38,8 @@ class Compute(Functions):
 
         made = columns(arrays)
         self._cursor.register("handed", pa.table(made))
-        try:
+        with finally_(lambda: self._cursor.unregister("handed")):
             self._cursor.execute("CREATE OR REPLACE TABLE numbers AS SELECT * FROM handed").fetchall()
-        finally:
-            self._cursor.unregister("handed")
         return f"SELECT {', '.join(f'sum({name})' for name in made)} FROM numbers"
 
     def threads(self) -> int | None:

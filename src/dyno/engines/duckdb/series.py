@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dyno.cleanup import finally_
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
@@ -46,13 +47,10 @@ class Series(Reading):
         import pyarrow
 
         self._cursor.register(BATCH, pyarrow.table(self.stored(batch)._asdict()))
-        try:
-            with transaction(self._execute):
-                # Until its count was fetched it is not over.
-                self._execute(DELETE.format(first=batch.ts.min(), last=batch.ts.max())).fetchall()
-                self._execute(INSERT).fetchall()
-        finally:
-            self._cursor.unregister(BATCH)
+        with finally_(lambda: self._cursor.unregister(BATCH)), transaction(self._execute):
+            # Until its count was fetched it is not over.
+            self._execute(DELETE.format(first=batch.ts.min(), last=batch.ts.max())).fetchall()
+            self._execute(INSERT).fetchall()
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return list(self._execute(statement, values).fetchnumpy().values())

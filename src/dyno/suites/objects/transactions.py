@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
+from dyno.cleanup import finally_, unless_done
 from dyno.suites.objects.port import Objects
 
 MOST_ATTEMPTS = 10_000
@@ -55,23 +56,18 @@ class Connection:
     def writing(self) -> Iterator[Any]:
         """A transaction on the root, committed at the end of the block; nothing of it is left if it raises."""
         manager = self.manager
-        try:
+        with unless_done(manager.abort):
             # In here: the storage is asked what is new, and where that fails the manager has a transaction all the
             # same.
             manager.begin()
             yield self.connection.root()
             manager.commit()
-        except BaseException:
-            manager.abort()
-            raise
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        try:
+        with finally_(self.manager.abort):
             self.manager.begin()
             yield self.connection.root()
-        finally:
-            self.manager.abort()
 
     def close(self) -> None:
         self.connection.close()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from dyno.cleanup import unless_done
 from dyno.suites.records.port import Key, Reader, Record
 
 FIELDS = "name, location, stub"
@@ -81,9 +82,6 @@ class SqlReader(Reader):
 def transaction(execute: Callable[..., Any], begin: str = "BEGIN") -> Iterator[None]:
     """Committed at the end of the block, rolled back if it raises."""
     execute(begin)
-    try:
+    with unless_done(lambda: execute("ROLLBACK")):
         yield
-    except BaseException:
-        execute("ROLLBACK")
-        raise
     execute("COMMIT")

@@ -1,0 +1,26 @@
+"""Cleanup at the end of a block that may have failed. No engine and no suite may be named here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def finally_(do: Callable[[], object]) -> Iterator[None]:
+    """Calls `do` at the end of the block. If the block raised, an error of `do` doesn't mask the first cause."""
+    with unless_done(do):
+        yield
+    do()
+
+
+@contextmanager
+def unless_done(undo: Callable[[], object]) -> Iterator[None]:
+    """Calls `undo` if the block raises. An error of `undo` doesn't mask the first cause: on a lost connection a
+    rollback fails, too."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            undo()
+        raise
