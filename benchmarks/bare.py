@@ -28,7 +28,10 @@ LEAST = 0.95
 
 
 def opened(engine: str, records: int, home: Path) -> Job:
-    suite, spec = registry.suite("records"), registry.engine(engine)
+    suite = registry.suite("records")
+    spec = registry.through(suite, registry.engine(engine))
+    if spec is None:
+        raise SystemExit(f"bare.py: engine {engine} has no port of the suite records")
     params = {setting.name: setting.default for setting in suite.params} | {"records": records, "encoder": "raw"}
     return Job(spec, home, spec.default_tier, spec.resolve({}), params, seed=1, clients=1)
 

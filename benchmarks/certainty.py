@@ -155,6 +155,9 @@ def same(seed: int, blocks: int) -> bool:
         for comparison in against(table, engine)
         if comparison.engine.engine == engine
     ]
+    if not verdicts:
+        print(f"\nA/A: no comparison; it takes --blocks of at least {CHUNK}")
+        return False
     false = sum(kind in ("faster", "slower") for kind in verdicts)
     share = false / len(verdicts)
     print(
@@ -172,6 +175,10 @@ def gated(seed: int, blocks: int) -> bool:
     for size in (5, 10):
         parts = list(chunks(run, size))
         pairs = [(one, other) for one in parts for other in parts if one is not other]
+        if not pairs:
+            print(f"gate: no pairs of runs of {size} samples; it takes --blocks of at least {2 * size}")
+            good = False
+            continue
         random.Random(seed).shuffle(pairs)
         failed, found = (
             sum(_fails(_only(one, 0), _only(other, cell)) for one, other in pairs) / len(pairs) for cell in (0, 1)

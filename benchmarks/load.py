@@ -1,6 +1,6 @@
 """The run file: how large it is, how long it takes to read, and what the commands that show one take for large ones.
 
-    python benchmarks/load.py [--cells N] [--engines N] [--phases N] [--only COMMAND[,...]]
+    python benchmarks/load.py [--cells N] [--deep N] [--engines N] [--phases N] [--only COMMAND[,...]]
 
 Made-up runs of the shape that Dyno writes: every sample has a histogram of log-normal latencies, each around another
 median, and all else that a sample has. Two kinds:
@@ -45,6 +45,7 @@ MORE = {"plot": 5.0, "site of two": 10.0}
 WIDEST = 10_000
 """Cells for which a command has so much."""
 REPEATS = 5
+DEEP = 100
 # As many different histograms; encoding one for each sample would take a minute.
 POOL = 100
 USED = dict.fromkeys(
@@ -122,13 +123,13 @@ class Shape:
     """Of a sample."""
 
 
-def deep() -> Shape:
-    """Engines of ten names, each with ten values of a parameter."""
-    cells = [
+def deep(cells: int = DEEP) -> Shape:
+    """Engines of ten names, each with as many values of a parameter as it takes."""
+    made = [
         Cell("records", f"engine-{at % 10}", {}, Tier.PROCESS, {"records": 10 ** (at // 10), "clients": 1})
-        for at in range(100)
+        for at in range(cells)
     ]
-    return Shape(cells, 10, 10, 20_000)
+    return Shape(made, 10, 10, 20_000)
 
 
 def wide(count: int, engines: int, phases: int) -> Shape:
@@ -168,9 +169,9 @@ def seconds(call: Callable[[], object]) -> float:
     return statistics.median(found)
 
 
-def reading(place: Path) -> bool:
+def reading(place: Path, cells: int) -> bool:
     """Prints what a deep run takes; whether it is little enough."""
-    path, shape = place / "deep.json", deep()
+    path, shape = place / "deep.json", deep(cells)
     write(path, shape)
     size, count = path.stat().st_size, len(shape.cells) * shape.samples * shape.phases
     each = statistics.mean(map(len, histograms(shape.operations)))
@@ -258,12 +259,13 @@ def table(place: Path, asked: argparse.Namespace) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description="How large a run file is, and what commands take for large ones.")
     parser.add_argument("--cells", type=int, default=WIDEST, metavar="N", help="of the widest run; default: 10000")
+    parser.add_argument("--deep", type=int, default=DEEP, metavar="N", help="cells of the deep run; default: 100")
     parser.add_argument("--engines", type=int, default=10, metavar="N", help="of a wide run; default: 10")
     parser.add_argument("--phases", type=int, default=1, metavar="N", help="of a wide run; default: 1")
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="COMMAND,...", help="these commands")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
-        well = [reading(Path(place)), table(Path(place), asked)]
+        well = [reading(Path(place), asked.deep), table(Path(place), asked)]
     return 0 if all(well) else 1
 
 

@@ -6,12 +6,14 @@ A made-up run of the shape that Dyno writes (see `load.py`), its page by `dyno r
 Chromium without a network: until the first paint (`performance.getEntriesByType('paint')`), when the answer and its
 picture are seen; until its whole text is there; and until its interactive charts are drawn that are in sight. The
 figures are medians over repeats, each in a browser context of its own; the first visit, which warms the browser up,
-does not count. Exit status 1: a page of over 2 MB, or a first paint after 300 ms or more.
+does not count. Exit status 1: a page of over 2 MB, or a first paint after 300 ms or more; 3: no browser
+is here.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shutil
 import statistics
 import subprocess
@@ -24,6 +26,7 @@ from typing import Any
 
 import load
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MOST_BYTES = 2_000_000
 MOST_PAINT_MS = 300
 # Charts that are out of sight are drawn when they are scrolled to: those in sight must be there.
@@ -58,6 +61,10 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=7, metavar="N", help="default: 7")
     parser.add_argument("--width", type=int, default=1_400, metavar="PIXELS", help="of the window; default: 1400")
     asked = parser.parse_args()
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if chromium is None or importlib.util.find_spec("playwright") is None:
+        print("page.py: needs Chromium and Playwright: apt-get install chromium; make setup", file=sys.stderr)
+        return 3
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(dir=".") as place:
@@ -68,8 +75,7 @@ def main() -> int:
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         took, size = perf_counter() - began, page.stat().st_size
         with sync_playwright() as playwright:
-            path = shutil.which("chromium")
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             visited(browser, page, asked.width)
             figures = [visited(browser, page, asked.width) for _ in range(asked.repeats)]
             browser.close()

@@ -2,6 +2,7 @@
 object, beside tools of others.
 
     python benchmarks/storing.py [--engine versitygw] [--samples N] [--seconds S] [--inflight N,N...] [--bytes N]
+        [--requests N]
 
 Of each phase: requests a second by each client, and the CPU time of the client for each request, in user mode and in
 the kernel; medians over trials. The last column is the ratio of CPU times, boto3's by libcurl's, block by block: its
@@ -48,6 +49,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--inflight", default="1,8,64")
     parser.add_argument("--bytes", type=int, default=1_000)
+    parser.add_argument("--requests", type=int, default=10_000, metavar="N", help="of a phase; default: 10000")
     asked = parser.parse_args()
     if lacking := registry.engine(asked.engine).lacking():
         print(f"{asked.engine} {lacking}")
@@ -55,7 +57,7 @@ def main() -> int:
     params = {
         "inflight": [int(each) for each in asked.inflight.split(",")],
         "size": [asked.bytes],
-        "requests": [10_000],
+        "requests": [asked.requests],
     }
     engines = [f"{asked.engine}:client={client}" for client in ("boto3", "thin")]
     made = plan.make(
@@ -98,7 +100,7 @@ def beside(asked: argparse.Namespace) -> None:
             client.create_bucket(Bucket="one")
             client.put_object(Bucket="one", Key="object", Body=random.Random(1).randbytes(asked.bytes))
             signed = client.generate_presigned_url("get_object", {"Bucket": "one", "Key": "object"})
-            tools = _tools(server, signed, asked.bytes, asked.seconds)
+            tools = _tools(server, signed, asked)
             for inflight in map(int, asked.inflight.split(",")):
                 _compare(tools, inflight, asked.samples)
 
@@ -106,22 +108,28 @@ def beside(asked: argparse.Namespace) -> None:
 Tool = Callable[[int], Figure]
 
 
-def _tools(server: Any, signed: str, size: int, seconds: float) -> dict[str, Tool]:
+def _tools(server: Any, signed: str, asked: argparse.Namespace) -> dict[str, Tool]:
     tools: dict[str, Tool] = {
-        "libcurl": partial(_by_dyno, server.address.url, "thin", size, seconds),
-        "boto3": partial(_by_dyno, server.address.url, "boto3", size, seconds),
+        "libcurl": partial(_by_dyno, server.address.url, "thin", asked),
+        "boto3": partial(_by_dyno, server.address.url, "boto3", asked),
     }
     if shutil.which("wrk"):
-        tools["wrk"] = partial(_by_wrk, signed, seconds)
+        tools["wrk"] = partial(_by_wrk, signed, asked.seconds)
     if shutil.which("oha"):
-        tools["oha"] = partial(_by_oha, server, seconds)
+        tools["oha"] = partial(_by_oha, server, asked.seconds)
     return tools
 
 
-def _by_dyno(url: str, client: str, size: int, seconds: float, inflight: int) -> Figure:
-    params = {"inflight": [inflight], "size": [size], "requests": [10_000], "objects": [1], "targets": [1]}
+def _by_dyno(url: str, client: str, asked: argparse.Namespace, inflight: int) -> Figure:
+    params = {
+        "inflight": [inflight],
+        "size": [asked.bytes],
+        "requests": [asked.requests],
+        "objects": [1],
+        "targets": [1],
+    }
     engine = f"s3:url={url}+client={client}"
-    made = plan.make(Asked("objectstore", [engine], params, phases=["get"], samples=1, duration=seconds))
+    made = plan.make(Asked("objectstore", [engine], params, phases=["get"], samples=1, duration=asked.seconds))
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
         run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.Quiet(), False, False)
     (row,) = [row for row in summarize(run) if not row.cell.floor]

@@ -1,0 +1,76 @@
+"""Guards that every benchmark runs: at a tiny size it ends with figures. What it promises is not judged here: that
+takes a quiet machine and time.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from needed import unavailable
+from shell import TESTS
+
+ROOT = TESTS.parent
+BENCHMARKS = ROOT / "benchmarks"
+SECONDS = 300
+"""Longest that one may take, on a busy machine too."""
+TINY = {
+    "asking": "--turns 1 --seconds 0.1 --inflight 1",
+    "bare": "--records 500 --pairs 2",
+    "certainty": "--quick --blocks 5",
+    "clients": "--seconds 0.1 --samples 1",
+    "cold": "--records 2000",
+    "curling": "--turns 2",
+    "layer": "--records 500 --pairs 2",
+    "load": "--cells 200 --deep 10 --engines 2 --only show,check,report",
+    "memory": "--operations 1000000",
+    "overhead": "--operations 20000 --rounds 1",
+    "page": "--cells 20 --engines 2 --repeats 1",
+    "peers": "--operations 2000",
+    "storing": "--samples 1 --seconds 0.1 --inflight 1 --requests 20",
+    "thin": "redis --clients 1 --turns 1 --seconds 0.1 --records 200",
+    "transactions": "--engines postgresql --clients 1 --phases point-select --pairs 1 --seconds 1",
+    "waking": "redis --turns 1 --seconds 0.1 --records 200",
+}
+DONE, SHORT_OF_PROMISE, NOTHING_HERE = 0, 1, 3
+
+
+def smoke(name: str, arguments: list[str], place: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *arguments]
+    return subprocess.run(
+        command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS
+    )
+
+
+def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
+    said = ended.stdout + ended.stderr
+    assert ended.returncode in (DONE, SHORT_OF_PROMISE), said
+    assert "Traceback" not in said, said
+    assert re.search(r"\d", ended.stdout), said
+
+
+def test_every_benchmark_is_tried() -> None:
+    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout"}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_benchmark_ends_with_figures(name: str, place: Path) -> None:
+    ended = smoke(name, TINY[name].split(), place)
+    if ended.returncode == NOTHING_HERE:
+        unavailable(f"benchmarks/{name}.py: {(ended.stdout + ended.stderr).strip()}")
+    has_figures(ended)
+
+
+def test_two_versions_are_compared_whole(place: Path) -> None:
+    run = "records -e memory --phases rand-key --samples 1 -p records=200"
+    has_figures(smoke("whole", ["--against", str(ROOT), "--turns", "1", "--run", run], place))
+
+
+def test_without_zodbshootout_one_line_says_so(place: Path) -> None:
+    """It needs versions of its own, which no environment of ours has."""
+    ended = smoke("shootout", ["--zodbshootout", str(place / "none")], place)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr
+    assert "zodbshootout" in ended.stderr
