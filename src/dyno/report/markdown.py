@@ -82,8 +82,6 @@ def _remarks(run: Run, found: Sequence[Group], remarks: Sequence[str]) -> list[s
 
 def _group(group: Group, changing: Sequence[str], apart: bool) -> str:
     title = places.named(f"**{plain(group.place)}**", places.tier(group.tier))
-    if group.empty:
-        return f"{title}: nothing was measured."
     return f"{title}\n\n{table(*columns(group, changing, apart))}"
 
 
