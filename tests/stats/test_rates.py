@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
 
 from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
+from rich.console import Console
 
 from dyno.measured import Sample
-from dyno.report import rates
+from dyno.report import overviewtext, rates, sweeptext
 from dyno.report.table import groups
 from dyno.results import Run
 
@@ -47,3 +50,18 @@ def test_who_did_not_hold_it_is_told_with_what_was_done() -> None:
 def test_a_closed_loop_and_one_call_hold_no_rate() -> None:
     assert lines(run(lmdb=a_sample())) == []
     assert lines(run(lmdb=a_sample(bulk=True))) == []
+
+
+def test_every_table_and_sentence_has_the_same_p99() -> None:
+    """Trials differ in it: the median over trials is 2 ms, and the p99 of all operations together 9 ms."""
+    trials = [opened(RATE, ms) for ms in (1, 2, 9)]
+    cells = [a_cell("lmdb", rate=rate) for rate in (RATE, 2 * RATE)]
+    attempts = [an_attempt(b, each, cell=at) for at in range(2) for b, each in enumerate(trials)]
+    made = of_cells(*cells, attempts=tuple(attempts))
+    out = io.StringIO()
+    for render in (overviewtext.render, sweeptext.render):
+        render(made, Console(file=out, width=160))
+    shown = out.getvalue()
+    assert "p99 of the response time by rate" in shown
+    figures = [*re.findall(r"^lmdb .*", shown, re.M), *lines(made)]
+    assert len(figures) == 5 and all("9.00 ms" in line and "2.00 ms" not in line for line in figures)

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 from dyno.measured import Cell
 from dyno.model import Tier
 from dyno.report import limits, places, units, words
-from dyno.report.table import Group, Row, costs, reported, varying, written
+from dyno.report.table import Group, Row, costs, figure, reported, varying
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
-from dyno.stats.metric import RESPONSE, THROUGHPUT, Metric, estimated
+from dyno.stats.metric import THROUGHPUT, Metric
 from dyno.stats.summary import NOT_YET, CellSummary
 
 Place = tuple[str, str | None, str | None, str]
@@ -173,11 +173,6 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     if summary.throughput is None:
         why = summary.why or "not measured"
         return Figure(why.split(":", 1)[0], False, "", why, "", row.doubts)
-    found = estimated(summary, by)
-    value = units.UNKNOWN if found is None else written(found, by.kind)[0]
-    if by is RESPONSE:
-        # Of all samples together, as in every table.
-        value = units.duration(summary.response_ns["p99"])
     standing, verdict, share = "", "", None
     if ranking is not None and row.name in ranking.seen:
         seen = ranking.seen[row.name].verdict
@@ -186,7 +181,7 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         standing = words.standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = words.first(each.verdict.kind for each in ranking.seen.values()), 1.0
-    return Figure(value, True, standing, verdict, _cost(summary), row.doubts, share)
+    return Figure(figure(summary, by), True, standing, verdict, _cost(summary), row.doubts, share)
 
 
 def _cost(summary: CellSummary) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dyno.report import places, units
-from dyno.report.table import varying, written
+from dyno.report.table import figure, varying
 from dyno.results import Run
 from dyno.stats.kept import kept
-from dyno.stats.metric import THROUGHPUT, estimated
+from dyno.stats.metric import THROUGHPUT
 from dyno.stats.sweep import Crossing, End, Sweep, crossings, ends, logarithmic, sweeps, swept, values
 
 
@@ -56,9 +56,7 @@ def told(run: Run, sweep: Sweep) -> Told:
     figures: dict[tuple[str, float], str] = {}
     for value, table in sweep.points:
         for row, _ in table.rows:
-            found = estimated(row, sweep.metric)
-            if found is not None:
-                figures[row.cell.label, value] = written(found, sweep.metric.kind)[0]
+            figures[row.cell.label, value] = figure(row, sweep.metric)
     unit = sweep.points[0][1].rows[0][0].unit
     what = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
     lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]

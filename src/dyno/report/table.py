@@ -16,7 +16,7 @@ from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
 from dyno.stats.estimate import Estimate
 from dyno.stats.kept import kept
-from dyno.stats.metric import BANDWIDTH, rank
+from dyno.stats.metric import BANDWIDTH, Metric, estimated, rank
 from dyno.stats.summary import NOT_YET, CellSummary, absences, summarize
 
 BY = ", by "
@@ -85,6 +85,15 @@ def written(found: Estimate, kind: str) -> tuple[str, str]:
     write = {"bytes": units.bandwidth, "ns": units.duration}.get(kind, units.rate)
     known = found.low is not None and found.high is not None
     return write(found.median), f"{write(found.low)} – {write(found.high)}" if known else units.UNKNOWN
+
+
+def figure(summary: CellSummary, by: Metric) -> str:
+    """A row's figure in the tables of a run: a percentile of the operations of all trials together, and of anything
+    else the median over trials."""
+    if by.pooled is not None:
+        return units.duration(by.pooled(summary))
+    found = estimated(summary, by)
+    return units.UNKNOWN if found is None else written(found, by.kind)[0]
 
 
 def ranked_by_bandwidth(summary: CellSummary) -> bool:

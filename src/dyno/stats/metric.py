@@ -24,6 +24,8 @@ class Metric:
     """None for a sample that does not have it."""
     kind: str = "ns"
     """What it counts: 'items' a second, 'bytes' a second, or 'ns'."""
+    pooled: Callable[[CellSummary], int | None] | None = None
+    """Of a percentile: that of the operations of all trials together."""
 
     def speed(self, sample: Sample) -> float | None:
         """More is better: a latency's inverse."""
@@ -33,12 +35,19 @@ class Metric:
         return 1 / found if self.inverse else found
 
 
-def _service(name: str) -> Callable[[Sample], float | None]:
-    return lambda sample: percentiles([sample.histogram])[name]
+def _service(name: str) -> Metric:
+    def of(sample: Sample) -> float | None:
+        return percentiles([sample.histogram])[name]
+
+    return Metric(name, f"{name} of the latency", True, of, pooled=lambda row: row.latency_ns[name])
 
 
-def _response(name: str) -> Callable[[Sample], float | None]:
-    return lambda sample: percentiles([sample.response])[name]
+def _response(name: str) -> Metric:
+    def of(sample: Sample) -> float | None:
+        return percentiles([sample.response])[name]
+
+    title = f"{name} of the response time"
+    return Metric(f"response-{name}", title, True, of, pooled=lambda row: row.response_ns[name])
 
 
 def _cpu(sample: Sample) -> float | None:
@@ -50,15 +59,15 @@ def _cpu(sample: Sample) -> float | None:
 
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
-RESPONSE = Metric("response-p99", "p99 of the response time", True, _response("p99"))
+RESPONSE = _response("p99")
 METRICS = {
     metric.name: metric
     for metric in (
         THROUGHPUT,
         BANDWIDTH,
         Metric("cpu", "CPU time of an item", True, _cpu),
-        *(Metric(name, f"{name} of the latency", True, _service(name)) for name in ("p50", "p99", "p999")),
-        Metric("response-p50", "p50 of the response time", True, _response("p50")),
+        *map(_service, ("p50", "p99", "p999")),
+        _response("p50"),
         RESPONSE,
     )
 }
