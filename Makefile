@@ -62,7 +62,7 @@ $(STAMP): $(ENGINES) requirements.lock
 # What tests need beside Python packages and servers. Without root and sudo it says so and goes on.
 system:
 	@PYTHON=$(PYTHON) sh tools/system-packages python3-venv strace cargo chromium fio nginx openssl galera-4 \
-		pgbouncer
+		pgbouncer wrk
 
 # What can't be had here is said; its tests are skipped, or fail under CI=true.
 servers: setup

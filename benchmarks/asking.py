@@ -57,12 +57,12 @@ def outside(words: list[str], pattern: str) -> Figure:
 
 
 def by_wrk(url: str, inflight: int, seconds: float) -> Figure:
-    words = ["wrk", "-t1", f"-c{inflight}", f"-d{round(seconds)}s", url]
+    words = ["wrk", "-t1", f"-c{inflight}", f"-d{max(1, round(seconds))}s", url]
     return outside(words, r"(?P<count>\d+) requests in (?P<seconds>[\d.]+)s")
 
 
 def by_oha(url: str, inflight: int, seconds: float) -> Figure:
-    words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{round(seconds)}s", url]
+    words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{max(1, round(seconds))}s", url]
     return outside(words, r"Total:\s+(?P<seconds>[\d.]+) sec[\s\S]*\[200\] (?P<count>\d+) responses")
 
 
