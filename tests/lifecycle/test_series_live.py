@@ -4,6 +4,8 @@ left behind; and what is missing, late or wrong is seen.
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from needed import unavailable
 from shell import Shell
 
-from dyno.model import Absent, Wrong
+from dyno.model import Absent, Refused, Wrong
 from dyno.suites.series import live
 from dyno.suites.series.ioc import database
 from dyno.suites.series.live import Asked, Live
@@ -130,3 +132,42 @@ def test_an_event_that_is_not_found_again_voids_it(monkeypatch: pytest.MonkeyPat
     assert found.verify(Port(2)) == 1  # type: ignore[arg-type]
     with pytest.raises(Wrong, match="the archive has 1 samples"):
         found.verify(Port(1))  # type: ignore[arg-type]
+
+
+# -- one that falls behind ----------------------------------------------------------------------------------
+
+
+def test_one_that_falls_behind_is_refused_with_the_rate_that_it_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each look at the clock is a second later; 30 events in each 3 seconds are 10 a second, of 100 offered."""
+    monkeypatch.setattr(live, "missing", lambda: None)
+    monkeypatch.setattr(live, "time_ns", partial(next, itertools.count(0, SECOND)))
+    monkeypatch.setattr(live, "sleep", lambda seconds: None)
+    row = (0, 1, 1.0, 0, 0)
+    received: Any = type("Received", (), {"take": lambda self: [row] * 30})()
+    store: Any = type("Port", (), {"insert": lambda self, batch: None})()
+    found = Live(tmp_path, Asked(variables=10, hz=10, seconds=10, period_ms=100))
+    with pytest.raises(Refused, match=r"fell 30 s behind: it kept up with 10 events a second of the 100 offered"):
+        found._archive(store, received, 0, 10 * SECOND)
+
+
+@pytest.mark.timeout(20)
+def test_it_ends_although_events_come_faster_than_they_are_taken() -> None:
+    class Endless:
+        def pop(self) -> Any:
+            stamp, alarm = {"secondsPastEpoch": 1, "nanoseconds": 0}, {"status": 0, "severity": 0}
+            return {"timeStamp": stamp, "alarm": alarm, "value": 1.0}
+
+        def close(self) -> None:
+            pass
+
+    class Context:
+        def monitor(self, name: str, told: Any, request: str) -> Endless:
+            told()
+            return Endless()
+
+    received = live.Received(Context(), ["a", "b"])
+    while not received.take():
+        pass
+    received.close()

@@ -115,7 +115,8 @@ class Received:
             self._error = error
 
     def _take_waiting(self) -> None:
-        while self._waiting:
+        # Events may come faster than they are taken: without the flag, closing would wait for ever.
+        while self._waiting and not self._over:
             number = self._waiting.popleft()
             if (subscription := self._subscriptions.get(number)) is None:
                 # It is told of before the library has given it.
@@ -124,7 +125,7 @@ class Received:
             self._take(number, subscription)
 
     def _take(self, number: int, subscription: Any) -> None:
-        while (event := subscription.pop()) is not None:
+        while not self._over and (event := subscription.pop()) is not None:
             if isinstance(event, Exception):
                 continue
             stamp, alarm = event["timeStamp"], event["alarm"]
@@ -175,7 +176,7 @@ class Live:
             self._await(received)
             begin, used = time_ns(), process_time_ns()
             end = begin + min(self._asked.seconds * SECOND, limit_ns)
-            late_ns = self._archive(port, received, end)
+            late_ns = self._archive(port, received, begin, end)
             used = process_time_ns() - used
         return self._reported(begin, end, late_ns, used)
 
@@ -188,13 +189,13 @@ class Live:
             sleep(0.05)
         self._before = {row[0]: row[2] for row in received.take()}
 
-    def _archive(self, port: Series, received: Received, end: int) -> int:
+    def _archive(self, port: Series, received: Received, begin: int, end: int) -> int:
         """Batch by batch, until each variable has had a later event; by how much the last one was in after `end`."""
         period = self._asked.period_ms * 1_000_000
         while len(self._after) < self._asked.variables:
             began = time_ns()
             if began > end + DRAIN_S * SECOND:
-                raise Refused(f"is {DRAIN_S} s behind, of {self._asked.variables * self._asked.hz:,} events a second")
+                raise Refused(self._fell_behind(began - begin))
             kept = list[Row]()
             for row in received.take():
                 if row[1] < end:
@@ -205,6 +206,11 @@ class Live:
                 self._put(port, kept)
             sleep(max(period - (time_ns() - began), 0) / SECOND)
         return max(max(self._acknowledged, default=0) - end, 0)
+
+    def _fell_behind(self, elapsed_ns: int) -> str:
+        offered = self._asked.variables * self._asked.hz
+        archived = sum(len(batch.ts) for batch in self._kept) / elapsed_ns * SECOND
+        return f"fell {DRAIN_S} s behind: it kept up with {archived:,.0f} events a second of the {offered:,} offered"
 
     def _put(self, port: Series, rows: list[Row]) -> None:
         batch = samples.batch(samples.of_rows(rows))
