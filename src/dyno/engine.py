@@ -203,6 +203,9 @@ class EngineSpec:
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
     """Called with the name of a store on a user's own server, and all options: the command with which the user
     removes a store that Dyno could not remove. It is shown, and not run; the password of `url` is hidden."""
+    missing_right: Callable[[Exception], str | None] | None = None
+    """Called with an exception that a user's own server caused: which right its user lacks, as the server says it;
+    None if the exception means something else. The trial is refused for it."""
     log: tuple[str, ...] = ()
     """Patterns of the files that have what a commit wrote when it is acknowledged, in the directory of a proof of its
     tiers ('*/wal/*'), for an engine that goes on with others in the background: the proof is by these alone."""

@@ -385,6 +385,25 @@ def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], s
     assert "stays on" not in ended.out + ended.err
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("without", "named"), [("-smembers", "smembers"), ("-mset -set", "set"), ("-config|get", "config")]
+)
+def test_a_user_without_a_right_is_refused_by_its_name(
+    users: Callable[..., Users], shell: Shell, client: str, without: str, named: str
+) -> None:
+    mine = users("--appendonly", "yes", "--appendfsync", "always")
+    rights = ["reset", "on", ">pw", "~*", "+@all", *without.split()]
+    mine.client().execute_command("ACL", "SETUSER", "u", *rights)
+    row = f"redis:client={client}+url=redis://u:pw@127.0.0.1:{mine.port}/0"
+    asked = small(samples=1, phases="insert", param_txn=1, tier="process")
+    ended = shell.dyno("run", "records", "-e", row, *asked, "-o", shell.file)
+    (attempt,) = shell.attempts("redis")
+    assert attempt["outcome"] == "refused", ended
+    assert "right" in attempt["why"] and named in attempt["why"].lower()
+    assert mine.client().keys("dyno_*:*") == []
+
+
 def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], place: Path, shell: Shell) -> None:
     mine, spec = users(), registry.engine("redis")
     name = namespace.of(place)

@@ -381,6 +381,15 @@ def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: 
     assert schemas(url) == []
 
 
+def test_a_user_without_the_right_to_create_a_schema_is_refused_by_name(shell: Shell, url: str) -> None:
+    other = url.replace("/own", "/other")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={other}", *small(samples=1), "-o", shell.file)
+    assert ended.status == 3, ended
+    (attempt,) = shell.attempts("postgresql")
+    assert attempt["outcome"] == "refused"
+    assert "CREATE on database other" in attempt["why"]
+
+
 def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str) -> None:
     with shell.started(
         *("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0),

@@ -28,6 +28,8 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"fsync_after_insert": "none"},
 }
 PORT = 9_000
+DENIED = (164, 497)
+"""READONLY and ACCESS_DENIED."""
 SHOWN = ("max_threads", "max_block_size", "max_insert_block_size", *PROFILE)
 # Of rows with one key the last that came in is left: when parts are merged, and by FINAL when they are read.
 CREATE = (
@@ -194,6 +196,11 @@ class Series:
         self._client.disconnect()
 
 
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`. The second line of an error is the server's stack."""
+    return str(error).partition("Stack trace")[0].strip() if getattr(error, "code", None) in DENIED else None
+
+
 def removal(name: str, options: Mapping[str, Value]) -> str:
     at = loopback.of_url(str(options[URL]), PORT, ("clickhouses",))
     words = [f"--host={at.host}", f"--port={at.port}", f"--user={at.user or 'default'}", "--password"]
@@ -230,6 +237,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     removal=removal,
+    missing_right=missing_right,
     seldom=Seldom("merge of all parts", Click.merge),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="one",

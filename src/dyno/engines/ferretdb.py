@@ -118,6 +118,7 @@ ENGINE = EngineSpec(
     seldom=Seldom("checkpoint of the log", Ferret.checkpoint),
     remove=lambda home, options, server: mongo.remove(home, server),
     removal=mongo.removal,
+    missing_right=mongo.missing_right,
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,

@@ -34,6 +34,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"data.wal-fsync-delay": "0s"},
 }
 PORT = 8_086
+FORBIDDEN = 403
 MEASUREMENT = "samples"
 FIELDS = "val, stat, sevr"
 OF_ONE = ("time", "val", "stat", "sevr")
@@ -236,6 +237,11 @@ def _samples(found: Any) -> Samples:
     return samples.samples([()] * 4 if found is None else _columns(found, *OF_ONE))
 
 
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`."""
+    return str(error) if getattr(error, "code", None) == FORBIDDEN else None
+
+
 def removal(name: str, options: Mapping[str, Value]) -> str:
     at = loopback.of_url(str(options[URL]), PORT)
     words = ["-host", at.host, "-port", str(at.port), *(["-ssl"] if at.secure else []), "-username", at.user]
@@ -269,6 +275,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     removal=removal,
+    missing_right=missing_right,
     upkeep=Influx.upkeep,
     # Some seconds each.
     seldom=Seldom("its log written to its files", Influx.upkeep, every=30),

@@ -28,6 +28,7 @@ ENGINE = EngineSpec(
     gives=innodb.InnoDB.gives,
     remove=innodb.remove,
     removal=innodb.removal,
+    missing_right=innodb.missing_right,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
     starting=lambda options: NODE_SECONDS * (int(str(options["nodes"])) - 1),

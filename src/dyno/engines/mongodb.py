@@ -144,6 +144,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=lambda home, options, server: mongo.remove(home, server),
     removal=mongo.removal,
+    missing_right=mongo.missing_right,
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),
     clients="processes",
     by_default=False,

@@ -24,6 +24,7 @@ ENGINE = EngineSpec(
     gives=innodb.InnoDB.gives,
     remove=innodb.remove,
     removal=innodb.removal,
+    missing_right=innodb.missing_right,
     upkeep=innodb.InnoDB.upkeep,
     seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
     needs=innodb.needs(MYSQL),

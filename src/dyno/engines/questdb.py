@@ -7,6 +7,7 @@ QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability an
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -241,6 +242,12 @@ class Series:
         self._connection.close()
 
 
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`. Its errors have no code of their own."""
+    said = " ".join(str(error).split())
+    return said if re.search("permission denied|Access denied|read.?only", said, re.IGNORECASE) else None
+
+
 def removal(name: str, options: Mapping[str, Value]) -> str:
     at = loopback.of_url(str(options[URL]), HTTP_PORT)
     return shlex.join(["curl", "-G", f"{at.url}/exec", "--data-urlencode", f"query=DROP TABLE {name}"])
@@ -270,6 +277,7 @@ ENGINE = EngineSpec(
     server=serve,
     remove=remove,
     removal=removal,
+    missing_right=missing_right,
     seldom=Seldom("partitions squashed, and old files removed", Quest.squash),
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
     log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),

@@ -121,7 +121,7 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
     suite = registry.suite(message["suite"])
     job = _job(message, suite)
     spent.on("start")
-    with _served(job, pipe, spent) as job, _closed(suite.workload(job)) as workload:
+    with _served(job, pipe, spent) as job, _rights_checked(job), _closed(suite.workload(job)) as workload:
         spent.on("dataset")
         _phases(workload, suite, job, message, pipe, spent)
         pipe.tell("facts", facts=declared.values(workload.trial_facts(), f"suite {suite.name}: facts"))
@@ -183,6 +183,25 @@ def _served(job: Job, pipe: Teller, spent: Spent) -> Iterator[Job]:
         server.start()
         spent.on(SERVER)
         yield replace(job, server=server)
+
+
+@contextmanager
+def _rights_checked(job: Job) -> Iterator[None]:
+    """Raises Refused if the block fails since the user of a user's own server lacks a right."""
+    try:
+        yield
+    except (Refused, Wrong):
+        raise
+    except Exception as error:
+        right = job.spec.missing_right
+        if right is None or job.server is None or job.server.own:
+            raise
+        link: BaseException | None = error
+        while isinstance(link, Exception):
+            if (lacking := right(link)) is not None:
+                raise Refused(f"the user of the server lacks a right: {lacking}") from error
+            link = link.__cause__ or link.__context__
+        raise
 
 
 @contextmanager

@@ -68,9 +68,10 @@ def remove_stores(
     for name, command in stores.commands.items():
         reason = " ".join(stores.reasons.get(name, why).split())
         how = f"; to remove it: {command}" if command else ""
-        lines.append(
-            harmless(without(f"{name} stays on {concealed(url) or 'your server'} ({reason}){how}", secrets), keep="")
-        )
+        # A refused trial may have ended before it had a store.
+        verb = "may stay" if refused else "stays"
+        line = f"{name} {verb} on {concealed(url) or 'your server'} ({reason}){how}"
+        lines.append(harmless(without(line, secrets), keep=""))
     return lines
 
 

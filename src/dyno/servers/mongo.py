@@ -17,6 +17,7 @@ from dyno.passwords import concealed
 from dyno.servers import foreign, namespace
 from dyno.servers.foreign import URL
 
+UNAUTHORIZED = 13
 PATIENCE_MS = 5_000
 """How long the client looks for a server that answers. Its default is 30 s."""
 
@@ -79,6 +80,11 @@ def bson_code() -> str:
     import bson
 
     return "C" if bson.has_c() else "Python"
+
+
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`."""
+    return said(error) if getattr(error, "code", None) == UNAUTHORIZED else None
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:

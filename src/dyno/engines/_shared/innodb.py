@@ -15,7 +15,6 @@ from dyno.engine import Nodes, PortSpec, Server
 from dyno.engines._shared import mysqlclient
 from dyno.engines._shared.mysqlclient import CLIENTS, Client, connect, said
 from dyno.model import Caveat, Refused, Tier, Value, strongest
-from dyno.passwords import concealed
 from dyno.servers import chosen, foreign, galera, given, namespace
 from dyno.servers.cluster import KEEPS
 from dyno.servers.foreign import URL, Foreign
@@ -61,6 +60,9 @@ DURABILITY = (
 """What `weaker` looks at."""
 NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
 """Beside the tiers' own: what would take a tier back."""
+DATABASE_DENIED = 1044
+DENIED = (1142, 1143, 1227, 1370, 1698)
+"""Of a command, a column, a global privilege, a routine, a user: the server's error names the right."""
 CACHE_MIB = 256
 NODES = "nodes"
 REPLICATED = ("wsrep_slave_threads", "wsrep_sync_wait", "wsrep_certify_nonpk", "binlog_format")
@@ -110,14 +112,10 @@ class InnoDB:
         if self._server.own:
             execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
             return
-        try:
-            names = [name for (name,) in execute("SHOW DATABASES").fetchall()]
-            for name in namespace.abandoned(names):
-                execute(f"DROP DATABASE IF EXISTS {name}")
-            execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
-        except Exception as error:
-            # Of either library.
-            raise Refused(f"can't make a database at {concealed(self._server.url)}: {said(error)}") from None
+        names = [name for (name,) in execute("SHOW DATABASES").fetchall()]
+        for name in namespace.abandoned(names):
+            execute(f"DROP DATABASE IF EXISTS {name}")
+        execute(f"CREATE DATABASE IF NOT EXISTS {self._database}")
 
     def connect(self, loading: bool = False) -> Client:
         """A connection whose statements are about this store, and on which files of the client's may be loaded."""
@@ -250,6 +248,14 @@ def needs(wanted: str) -> Callable[[Mapping[str, Value]], str | None]:
 
 def _cluster(options: Mapping[str, Value]) -> str | None:
     return galera.missing() if _nodes(options) > 1 else None
+
+
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`. Both libraries have the server's number, each in its own place."""
+    number = getattr(error, "errno", error.args[0] if error.args else None)
+    if number == DATABASE_DENIED:
+        return f"on databases called dyno_% ({said(error)})"
+    return said(error) if number in DENIED else None
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:

@@ -78,12 +78,15 @@ class Keyspace:
 
     def _prepare(self, name: str) -> None:
         from redis import RedisError
+        from redis.exceptions import NoPermissionError
 
         try:
             self._refuse()
             for gone in namespace.abandoned([found.decode() for found in self._client.smembers(STORES)]):
                 _drop(self._client, gone)
             self._client.sadd(STORES, name)
+        except NoPermissionError:
+            raise
         except RedisError as error:
             raise Refused(f"the server refused: {error}") from None
 
@@ -94,7 +97,10 @@ class Keyspace:
         for name, enough in ENOUGH[self._tier].items():
             found = self._config(name)
             if found is None:
-                raise Refused(f"the server does not tell its {name}, so that tier {self._tier.value} can't be known")
+                raise Refused(
+                    f"the server does not tell its {name}, so that tier {self._tier.value} can't be known: its user"
+                    " needs the right to CONFIG GET (+config|get)"
+                )
             if found not in enough:
                 raise Refused(f"the server has {name}={found}, so that it can't give tier {self._tier.value}")
 
@@ -180,6 +186,12 @@ def _unlink(client: Any, prefix: bytes) -> None:
             client.unlink(*keys)
 
 
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`. redis-py has a class for it, hiredis the server's word."""
+    denied = type(error).__name__ == "NoPermissionError" or str(error).startswith("NOPERM")
+    return str(error).removeprefix("NOPERM ") if denied else None
+
+
 def removal(name: str, options: Mapping[str, Value]) -> str:
     """By redis-cli, which is also Valkey's. Its own `-u` can't log in with a password alone."""
     at = urlsplit(str(options[URL]))
@@ -256,6 +268,7 @@ def declared(
         gives=Keyspace.gives,
         remove=remove,
         removal=removal,
+        missing_right=missing_right,
         needs=lambda options: None if options[URL] else program.missing(chosen.given(options)),
         clients="processes",
         in_memory=True,

@@ -6,7 +6,7 @@ Apache Software Foundation, Cassandra 5.0 documentation; DataStax, Python Driver
 from __future__ import annotations
 
 from dyno.engine import EngineSpec, PortSpec
-from dyno.engines.cassandra.opener import MOST_NODES, TIERS, Cass, refuse, removal, remove, serve
+from dyno.engines.cassandra.opener import MOST_NODES, TIERS, Cass, missing_right, refuse, removal, remove, serve
 from dyno.model import Tier
 from dyno.servers import foreign, given
 from dyno.servers.cassandra import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
@@ -42,6 +42,7 @@ ENGINE = EngineSpec(
     gives=Cass.gives,
     remove=remove,
     removal=removal,
+    missing_right=missing_right,
     starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * int(str(options["nodes"])),
     needs=lambda options: None if options[URL] else missing(),
     clients="one",

@@ -138,6 +138,11 @@ def _addresses(server: Any) -> list[loopback.Address]:
     return list(server.addresses) if server.own else [loopback.of_url(server.url, PORT, ())]
 
 
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`."""
+    return " ".join(str(error).split()) if type(error).__name__ == "Unauthorized" else None
+
+
 def removal(name: str, options: Mapping[str, Value]) -> str:
     at = loopback.of_url(str(options[URL]), PORT, ())
     return shlex.join(["cqlsh", at.host, str(at.port), "-u", at.user, "-e", f"DROP KEYSPACE {name}"])

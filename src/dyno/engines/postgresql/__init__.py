@@ -5,7 +5,7 @@ from __future__ import annotations
 from dyno.engine import EngineSpec, PortSpec, Seldom
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
-from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, refuse, removal, remove, serve
+from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, missing_right, refuse, removal, remove, serve
 from dyno.model import Tier
 from dyno.servers import chosen, foreign, given
 from dyno.servers.foreign import URL
@@ -64,6 +64,7 @@ ENGINE = EngineSpec(
     gives=Postgres.gives,
     remove=remove,
     removal=removal,
+    missing_right=missing_right,
     upkeep=Postgres.upkeep,
     seldom=Seldom("checkpoint", Postgres.checkpoint),
     needs=lambda options: None if options[URL] else missing(chosen.given(options)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,6 +36,9 @@ UNVERIFIED = ("disable", "allow", "prefer")
 REPLICATED = ("synchronous_standby_names",)
 _settings = given.refusing("shared_buffers", "cache_mib", CACHE_MIB)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
+
+
+INSUFFICIENT_PRIVILEGE = "42501"
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -217,6 +221,15 @@ def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:
     """The setting of a user's own server by which it can't give the tier; None if it can."""
     wanted = {Tier.VOLATILE: (), Tier.PROCESS: ("synchronous_commit",), Tier.POWER: tuple(found)}[tier]
     return next((f"{name}={found[name]}" for name in wanted if found[name] == "off"), None)
+
+
+def missing_right(error: Exception) -> str | None:
+    """See `dyno.engine.EngineSpec.missing_right`. libpq's own calls raise a RuntimeError without a code."""
+    said = " ".join(str(error).split())
+    if getattr(error, "sqlstate", None) != INSUFFICIENT_PRIVILEGE and "ERROR: permission denied" not in said:
+        return None
+    database = re.search(r"permission denied for database (\S+)", said)
+    return f"CREATE on database {database[1]} ({said})" if database else said
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:
