@@ -24,6 +24,17 @@ def cache() -> Path:
     return HOMELESS / ".cache" / "dyno"
 
 
+def state() -> Path:
+    """`dyno` in the user's state directory: what Dyno must remember, and may not trust the cache to."""
+    if named := os.environ.get("XDG_STATE_HOME"):
+        return Path(named) / "dyno"
+    if os.geteuid() == 0:
+        return Path("/var/lib/dyno")
+    with suppress(RuntimeError):
+        return Path.home() / ".local" / "state" / "dyno"
+    return HOMELESS / ".local" / "state" / "dyno"
+
+
 def trouble(error: OSError) -> str:
     """What the system says is wrong, and with which file where it tells."""
     said = error.strerror or str(error)

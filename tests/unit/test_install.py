@@ -24,7 +24,9 @@ from dyno import registry
 from dyno.engine import EngineSpec, PortSpec
 from dyno.install import environment
 from dyno.install.engine import install
+from dyno.model import Refused
 from dyno.programs import GoModule, Jar, Jars, Program
+from dyno.servers import chosen
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +42,7 @@ PROJECT = Path(dyno.__file__).parents[2] / "pyproject.toml"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Dyno's cache directory, which is not there yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "cache" / "dyno"
 
 
@@ -335,6 +338,61 @@ def test_an_archive_of_mavens_is_taken_if_it_is_what_was_pinned(
     else:
         assert not done and lines[1].startswith("not installed: toy-1.0-all.jar is not what was pinned: SHA-256 ")
         assert program.path() is None and list((cache / "programs").iterdir()) == []
+
+
+def exchange(file: Path) -> None:
+    """Other content of the same size and with the same time of change, as far as a user can set it."""
+    times = file.stat()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
+    cache: Path, tools: Callable[[str, str], None]
+) -> None:
+    tools("mvn", MAVEN)
+    program = Program(
+        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
+    )
+    spec = engine(programs=(program,))
+    assert told(spec)[0]
+    jar = program.home / "toy.jar"
+    for _ in range(2):
+        assert chosen.verified(program) == str(jar)
+    exchange(jar)
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"is not what was installed: .* dyno install"):
+            chosen.verified(program)
+    done, lines = told(spec)
+    assert done and "is not what was installed" in lines[0] and jar.read_text() == "an archive"
+    assert chosen.verified(program) == str(jar)
+
+
+def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
+    assert told(engine(programs=(toy,)))[0]
+    built = toy.path()
+    assert built is not None and chosen.verified(toy) == str(built)
+    exchange(built)
+    with pytest.raises(Refused, match="is not what was installed"):
+        chosen.verified(toy)
+    assert told(engine(programs=(toy,)))[0] and chosen.verified(toy) == str(built)
+
+
+@pytest.mark.parametrize("name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/toy.jar"])
+def test_a_program_that_others_may_write_does_not_run(
+    cache: Path, tools: Callable[[str, str], None], name: str
+) -> None:
+    tools("mvn", MAVEN)
+    program = Program(
+        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
+    )
+    assert told(engine(programs=(program,)))[0]
+    place = cache / name
+    place.chmod(place.stat().st_mode | 0o002)
+    with pytest.raises(Refused, match=re.escape(f"chmod go-w {place}")):
+        chosen.verified(program)
 
 
 SEVERAL = """

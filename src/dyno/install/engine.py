@@ -11,7 +11,9 @@ from dyno import interpreters
 from dyno.engine import EngineSpec
 from dyno.install import environment, go, maven, pip, system
 from dyno.install.tools import NotHad, made
+from dyno.model import Refused
 from dyno.programs import GoModule, Program
+from dyno.servers.verified import forget, verify
 
 Step = Callable[[], str]
 """Does one thing; returns what it did, or nothing where nothing was to be done. Raises NotHad."""
@@ -71,8 +73,14 @@ def _told(installed: dict[str, str]) -> str:
 
 
 def _program(program: Program, say: Callable[[str], None]) -> str:
-    if program.path() is not None:
-        return ""
+    if (path := program.path()) is not None:
+        try:
+            verify(program, path)
+            return ""
+        except Refused as why:
+            say(str(why))
+    # What it was before doesn't bind what it will be.
+    forget(program)
     built = isinstance(program.source, GoModule)
     say(f"{'building' if built else 'fetching'} {program.name} {program.version}")
     with made(program.home) as into:
@@ -84,7 +92,14 @@ def _program(program: Program, say: Callable[[str], None]) -> str:
         else:
             maven.fetch(program, program.source, into, work)
         shutil.rmtree(work)
-    return f"{'built' if built else 'fetched'} {program.path()}"
+    path = program.path()
+    if path is None:
+        raise NotHad(f"{program.name} is not in {program.home}")
+    try:
+        verify(program, path)
+    except Refused as why:
+        raise NotHad(str(why)) from None
+    return f"{'built' if built else 'fetched'} {path}"
 
 
 def _packages(spec: EngineSpec, yes: bool) -> str:

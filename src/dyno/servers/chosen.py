@@ -72,6 +72,17 @@ def found(made: Program) -> str | None:
     return str(own) if own else program(made.name)
 
 
+def verified(made: Program) -> str | None:
+    """What `found` returns, to be run. Raises Refused if it is in the cache and may be another than was installed."""
+    own = made.path()
+    if own is None:
+        return found(made)
+    from dyno.servers.verified import verify
+
+    verify(made, own)
+    return str(own)
+
+
 def beside(path: str, name: str) -> str | None:
     """The program of that name in the directory of another, or of what that one is a link to."""
     places = (Path(path).parent, Path(path).resolve().parent)

@@ -53,7 +53,7 @@ class FerretDB(Served):
     """See `dyno.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is that of another program."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
-        found = path or chosen.found(PROGRAM)
+        found = path or chosen.verified(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"

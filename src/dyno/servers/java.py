@@ -30,8 +30,11 @@ class InJava(NamedTuple):
         return None if shutil.which("java") else foreign.lacking(self.java, self.install)
 
     def found(self) -> tuple[Path, str]:
-        """Where the jars are, and java. Raises Refused."""
+        """Where the jars are, and java. Raises Refused, also for jars that are not what was installed."""
         jars, java = self.program.path(), shutil.which("java")
         if jars is None or java is None:
             raise Refused(f"{self.missing()}")
+        from dyno.servers.verified import verify
+
+        verify(self.program, jars)
         return jars, java

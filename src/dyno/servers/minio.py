@@ -52,7 +52,7 @@ class Minio(Served):
     region = REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
-        found = path or chosen.found(PROGRAM)
+        found = path or chosen.verified(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data = home, home / "data"

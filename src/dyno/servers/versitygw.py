@@ -47,7 +47,7 @@ class Versity(Served):
     region = REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
-        found = path or chosen.found(PROGRAM)
+        found = path or chosen.verified(PROGRAM)
         if found is None or missing(path):
             raise Refused(f"{missing(path)}")
         self._home, self.data, self._beside = home, home / "data", home / "beside"
