@@ -20,7 +20,7 @@ from dyno.settings import Setting, resolve, unknown
 
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
-TIER, OWN = "tier", ("name", "tier")
+TIER, OWN = "tier", ("name", "tier", "label")
 """Words that stand among an engine's options where it is asked for, and are none of them."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 

@@ -37,6 +37,9 @@ class Cell:
     """No tier was requested of a user's own server: `tier` is what the server's settings give, once a trial has read
     them, and the weakest tier of the engine before."""
 
+    name: Text | None = None
+    """The label that the user gave the row."""
+
     @property
     def tier_name(self) -> str | None:
         """'power'; None where nothing is stored."""
@@ -50,8 +53,8 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """What people read: as it was asked for, and with its version where a run that was read has several."""
-        return self.asked
+        """What people read: the user's label, or as it was asked for. `results.labels` may set a better one."""
+        return self.name or self.asked
 
     @cached_property
     def combination(self) -> str:

@@ -101,3 +101,27 @@ def test_a_page_and_a_picture_call_rows_as_tables_do(tmp_path: Path) -> None:
         choice = plot.check(run, plot.Choice(engines=[name]))
         drawn = plot.drawing(run, plot.chart(run, "throughput"), choice).svg()
         assert "postgresql 16.4" in drawn and "postgresql 15.18" not in drawn
+
+
+def at(url: str, engine: str = "postgresql", name: str | None = None) -> Cell:
+    return replace(a_cell(engine), options={"url": url}, name=name)
+
+
+def test_a_row_on_a_server_is_called_by_its_place_or_its_label(tmp_path: Path) -> None:
+    urls = (
+        "postgresql://user:***@db.example:5432/shop?sslmode=verify-full",
+        "postgresql://[::1]/shop",
+        "env:ADDRESS",
+        "postgresql://user@one/a?x=1",
+        "postgresql://user@one/a?x=2",
+    )
+    found = labels(tmp_path, *((at(url), "1") for url in urls), (at("postgresql://user@other/b", name="old"), "1"))
+    assert found == [
+        "postgresql at db.example:5432/shop",
+        "postgresql at [::1]/shop",
+        "postgresql:url=env:ADDRESS",
+        # The same place twice: the whole address tells the two apart.
+        "postgresql:url=postgresql://user@one/a?x=1",
+        "postgresql:url=postgresql://user@one/a?x=2",
+        "old",
+    ]

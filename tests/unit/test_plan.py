@@ -799,3 +799,34 @@ def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None
     assert timeout("series", "cassandra", phases=cold) == given + 2 * one
     assert timeout("series", "cassandra:nodes=3", phases=cold) == given + 6 * one
     assert timeout("series", "cassandra:nodes=3", phases=cold, timeout=5.0) == 5.0
+
+
+# -- labels ---------------------------------------------------------------------------------------------------
+
+
+def test_a_label_is_given_in_text_and_in_a_table() -> None:
+    table = {"name": "sqlite", "label": "by table", "cache_mib": 8}
+    made = plan.make(Asked(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
+    names = {cell.asked: (cell.label, cell.name) for cell in made.cells if not cell.floor}
+    assert names == {
+        "sqlite:journal_mode=wal": ("wal", "wal"),
+        "sqlite:cache_mib=8": ("by table", "by table"),
+        "lmdb": ("lmdb", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("engines", "said"),
+    [
+        (["a=sqlite", "a=lmdb"], "label a is given to two rows"),
+        (["a=sqlite", "b=sqlite"], "a and b are the same engine"),
+        (["lmdb=sqlite"], "label lmdb is the name of another engine"),
+        (["=sqlite"], "wants 1 to 40 letters"),
+        (["a/b=sqlite"], "wants 1 to 40 letters"),
+        (["a=nowhere"], "engine nowhere is not known"),
+    ],
+)
+def test_a_label_that_tells_nothing_apart_is_refused(engines: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        plan.make(Asked(suite="records", engines=engines))
+    assert "\n" not in str(raised.value)

@@ -89,7 +89,7 @@ class Display:
             # Of a null engine, which is not yet known well enough.
             self._more([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
-        row = places.engine(cell.asked, None if cell.follows else cell.tier)
+        row = places.engine(cell.label, None if cell.follows else cell.tier)
         self._what = f"{row}, block {trial.block + 1}{again}"
         self._show(self._what)
 

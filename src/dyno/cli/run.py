@@ -45,7 +45,7 @@ FAILED, NOTHING = 1, 3
     "engines",
     multiple=True,
     shell_complete=words.ENGINES,
-    metavar="ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
+    metavar="[LABEL=]ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
     help="Engines to compare. The address of your own server: url=env:NAME or url=file:PATH, as ps(1) shows it else.",
 )
 @click.option(

@@ -41,7 +41,7 @@ def render(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: s
     console.print()
     rows = [
         (
-            f"{cell.asked}{' (floor)' if cell.floor else ''}",
+            f"{cell.label}{' (floor)' if cell.floor else ''}",
             "as set" if cell.follows else cell.tier_name or "",
             *(str(cell.params[name]) for name in varying),
         )

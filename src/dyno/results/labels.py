@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
 
 from dyno.measured import Cell
 from dyno.model import NOT
 from dyno.results.run import Attempt
 
+URL = "url"
 PROGRAM = "program"
 """The option that names another program of the same server: its version says more than where it is."""
 
@@ -28,11 +30,36 @@ def give(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
         for at, cell in enumerate(cells)
         if cell.engine in several and at in versions
     } | _other_products(cells, attempts)
+    named = {at: name for at, name in named.items() if cells[at].name is None}
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
         # Of two programs of one version, where they are is all that tells them apart.
         alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
+    _give_places([cell for at, cell in enumerate(cells) if cell.name is None and at not in named])
+
+
+def _give_places(unnamed: Sequence[Cell]) -> None:
+    """'postgresql at db.example:5432/shop' in place of a whole address, if that tells the row from all others."""
+    short = {cell.asked: place for cell in unnamed if (place := _place(cell))}
+    for cell in unnamed:
+        place = short.get(cell.asked)
+        if place is not None and list(short.values()).count(place) == 1:
+            object.__setattr__(cell, "label", place)
+
+
+def _place(cell: Cell) -> str | None:
+    """Without user, password and query. None if the row has no address that can be read."""
+    text = str(cell.options.get(URL, ""))
+    try:
+        address = urlsplit(text)
+        host, port = address.hostname, address.port
+    except ValueError:
+        return None
+    if "://" not in text or not host:
+        return None
+    host = f"[{host}]" if ":" in host else host
+    return f"{cell.engine} at {host}{'' if port is None else f':{port}'}{address.path}{_options(cell, URL)}"
 
 
 def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[int, str]:

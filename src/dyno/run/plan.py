@@ -173,7 +173,7 @@ def make(asked: Asked) -> Plan:
         suite=suite.name,
         phases=phases,
         cells=tuple(
-            Cell(suite.name, row.spec.name, row.options, row.tier, params, row.spec.floor, row.follows)
+            Cell(suite.name, row.spec.name, row.options, row.tier, params, row.spec.floor, row.follows, row.label)
             for row in rows
             for params in combinations
         ),

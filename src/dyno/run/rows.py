@@ -25,10 +25,15 @@ class Row(NamedTuple):
     tier: Tier | None
     follows: bool = False
     """See `Cell.follows`."""
+    label: str | None = None
 
 
 Entry = str | Mapping[str, Any]
 """An engine as it is asked for: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
+LABEL = "label"
+"""The key of a table that calls the row by another name."""
+_LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
+_GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
 """Of an address with a user: its password was cut in two."""
 
@@ -40,6 +45,7 @@ class Named(NamedTuple):
     options: dict[str, Any]
     tier: Tier | None
     """Its own, which stands before that of all; None where it has none."""
+    label: str | None = None
 
     @property
     def asked(self) -> str:
@@ -113,11 +119,25 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         wanted = named.tier or tier
         follows = wanted is None and spec.gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
-        row = Row(spec, {option: resolved[option] for option in given}, wanted or least, follows)
+        row = Row(spec, {option: resolved[option] for option in given}, wanted or least, follows, named.label)
         _check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
+    _check_labels(rows)
     return rows
+
+
+def _check_labels(rows: Sequence[Row]) -> None:
+    """Raises UsageError for a label that does not tell its rows from others."""
+    names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
+    labels: dict[str, str] = {}
+    for row in rows:
+        asked = Cell("", row.spec.name, row.options, None, {}).asked
+        name = row.label or asked
+        if names.setdefault(name, (row.spec, row.options)) != (row.spec, row.options):
+            raise UsageError(f"label {name} is given to two rows: each needs its own")
+        if labels.setdefault(asked, name) != name:
+            raise UsageError(f"{labels[asked]} and {name} are the same engine with the same options: leave one out")
 
 
 def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
@@ -187,7 +207,7 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, Named]]:
     address = False
     for text in texts:
         try:
-            registry.engine(text.partition(":")[0] if isinstance(text, str) else text["name"])
+            registry.engine(_label(text)[1].partition(":")[0] if isinstance(text, str) else text["name"])
         except UsageError:
             if address:
                 # Perhaps the rest of its password.
@@ -201,10 +221,21 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, Named]]:
 
 
 def split(text: Entry) -> Named:
-    """'sqlite:journal_mode=wal+cache_mib=8+tier=power' as a name, its options and its own tier."""
+    """'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' as a label, a name, its options and its own tier."""
     name, options = _split(text)
-    tier = options.pop(TIER, None)
-    return Named(name, options, None if tier is None else tier_named(str(tier)))
+    tier, label = options.pop(TIER, None), options.pop(LABEL, None)
+    if label is not None and not _GOOD_LABEL.fullmatch(str(label)):
+        shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
+        raise UsageError(f"engine {name}: {shown} wants 1 to 40 letters, digits, blanks or . _ -")
+    if label is not None and label != name and label in registry.names("engine"):
+        raise UsageError(f"engine {name}: label {label} is the name of another engine")
+    return Named(name, options, None if tier is None else tier_named(str(tier)), label)
+
+
+def _label(text: str) -> tuple[str | None, str]:
+    """The label of 'NAME=ENGINE:…', None if there is none, and the rest."""
+    found = _LABELLED.fullmatch(text)
+    return (found[1], found[2]) if found else (None, text)
 
 
 SET = "set."
@@ -214,10 +245,11 @@ SET = "set."
 def _split(text: Entry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
+    label, text = _label(text)
     name, colon, rest = text.partition(":")
     if _PLUS.search(rest):
         raise UsageError(f"engine {name}: a + in an address is written %2B")
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if label is None else {LABEL: label}
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
