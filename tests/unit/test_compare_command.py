@@ -143,7 +143,7 @@ def test_the_markdown_is_a_table(compare: Any) -> None:
     assert status == 0
     assert out.startswith("**read, tier process**, against memory, the fastest\n\n")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line[:1] == "|"]
-    assert table[0] == ["engine", "ratio", "\\[99 %]", "blocks", "verdict"]
+    assert table[0] == ["engine", "ratio", "\\[99 %]", "samples", "verdict"]
     assert table[1] == [":---", "---:", "---:", "---:", ":---"]
     assert [row[0] for row in table[2:]] == ["lmdb", "sqlite"]
 

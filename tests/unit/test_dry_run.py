@@ -22,8 +22,8 @@ def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
     assert "phases: scan, update" in out
     # Engines: 2 of 2 rows, 10 blocks, 2 phases of 6 s. Floors: 2 of 2 rows, 3 blocks, 2 phases of 0.6 s.
     assert (
-        "52 trials in 10 blocks (one of every row, shuffled), of 2 phases each: measuring takes 8 min 14 s at most"
-        in out
+        "52 trials in 10 blocks (one of every row, shuffled; floors in 3 of them), of 2 phases each:"
+        " measuring takes 8 min 14 s at most" in out
     )
     assert not shell.file.exists() and shell.left() == []
 
