@@ -22,7 +22,10 @@ PHASES = [phase.name for phase in registry.suite("objectstore").phases]
 
 def run(shell: Shell, engine: str, *words: object, **params: object) -> None:
     """A trial of each engine."""
-    asked = [f"-p{name}={value}" for name, value in {**SMALL, **params}.items()]
+    phases = set(str(words[words.index("--phases") + 1]).split(",")) if "--phases" in words else set(PHASES)
+    used = {each.name for each in registry.suite("objectstore").params if not each.phases or phases & {*each.phases}}
+    values = {name: value for name, value in SMALL.items() if name in used} | params
+    asked = [f"-p{name}={value}" for name, value in values.items()]
     file = ("-o", shell.file, "--overwrite")
     status, _, err = shell.dyno(
         "run", "objectstore", "-e", engine, "--samples", "1", *asked, "--budget", "60", *file, *words

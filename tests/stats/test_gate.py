@@ -7,14 +7,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
+from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded, written
 from noise import CONTAMINATED, SLOWED, Noise
 from scipy import stats
 
+from dyno import check
+from dyno.model import Tier
 from dyno.report import words
 from dyno.results import Run
 from dyno.stats.between import between
@@ -206,3 +209,16 @@ def test_a_regression_of_half_the_margin_is_not_one() -> None:
 
 def test_a_gate_without_rows_judges_nothing() -> None:
     assert gate(between(reads(sqlite=(1,) * 3, lmdb=()), reads(sqlite=(), lmdb=(1,) * 3)), MARGIN) == []
+
+
+@pytest.mark.parametrize(("before", "after", "passed"), [("power", "volatile", False), ("volatile", "power", True)])
+def test_a_row_whose_tier_fell_is_lost_however_fast_it_became(
+    before: str, after: str, passed: bool, tmp_path: Path
+) -> None:
+    cells = [replace(a_cell("postgresql", Tier(tier)), follows=True) for tier in (before, after)]
+    slow, fast = (
+        of_rates((cell, {"read": even(rate)}), phases=["read"]) for cell, rate in zip(cells, (1e3, 2e3), strict=True)
+    )
+    found = check(written(fast, tmp_path / "after.json"), written(slow, tmp_path / "before.json"))
+    assert found.passed is passed
+    assert ["its tier fell from power to volatile" in line for line in found.lost] == ([] if passed else [True])

@@ -169,11 +169,12 @@ def compare(
 def check(
     run: Given, against: Given, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
 ) -> Check:
-    """The gate of `dyno check`: fails where a row of `run` is shown to be slower than in `against` by more than the
-    margin, or has no number any more; with `strict`, also where one can't tell. Raises UsageError."""
+    """The gate of `dyno check`: fails if a row of `run` is shown slower than in `against` by more than the margin,
+    has no number any more, or stands at a weaker tier since the user's server was changed; with `strict`, also if
+    a row can't be told. Raises UsageError."""
     by = None if metric is None else named(metric)
     before, after = loaded(against), loaded(run)
-    found = two.between(before, after, by, margin)
+    found = two.without_weakened(two.between(before, after, by, margin))
     judged = gate(found, margin)
     states = [row.state for row in judged]
     passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)

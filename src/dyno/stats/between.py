@@ -7,13 +7,13 @@ compared as a whole, and a drift of the machine from one to the other is in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dyno.model import Tier, UsageError
+from dyno.model import TIERS, Tier, UsageError
 from dyno.results import Run
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
 from dyno.stats.metric import Metric, fitting, speeds
@@ -94,6 +94,15 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         lost=tuple(lost),
         new=tuple(row for key, row in new.items() if row.valid and key not in valid),
     )
+
+
+def without_weakened(found: Between) -> Between:
+    """The same with each row on a user's own server whose tier fell moved to the lost ones: a gate would pass it as
+    faster."""
+    fell = [c for c in found.changes if TIERS.index(c.after.cell.tier) < TIERS.index(c.before.cell.tier)]
+    why = [f"its tier fell from {c.before.cell.tier_name} to {c.after.cell.tier_name}" for c in fell]
+    lost = *found.lost, *zip((c.before for c in fell), why, strict=True)
+    return replace(found, changes=tuple(c for c in found.changes if c not in fell), lost=lost)
 
 
 def halves(run: Run) -> tuple[Run, Run]:
