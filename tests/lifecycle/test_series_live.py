@@ -86,6 +86,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
         (([1, 2, 3, 4], [5, 6, 7]), 0),
         (([1, 2, 4, 5], [5, 6, 7]), 1),
         (([1, 4, 5], [5, 6, 9]), 4),
+        (([1, 4, 99], [5, 6, 7]), 96),
         # Those that came in another order are not lost.
         (([1, 3, 2, 4], [5, 6, 7]), 0),
     ],
@@ -96,7 +97,10 @@ def test_a_number_that_is_missing_is_an_event_that_was_lost(
     report = run(monkeypatch, tmp_path, *numbers)._reported(SECOND, 9 * SECOND, 0, 5)
     assert report.facts["lost_events"] == report.errors == lost
     assert report.facts["kept_up"] == ("no" if lost else "yes")
-    assert report.operations == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
+    assert report.items == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
+    # More may be lost than came.
+    assert report.operations == report.items + lost
+    assert ("kept up with" in str(report.first_error)) is bool(lost)
 
 
 def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
