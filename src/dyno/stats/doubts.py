@@ -25,7 +25,7 @@ ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 WAKE_UP_PERCENT = 25.0
-STALL_NS, STALL_TIMES = 100_000_000, 100
+STALL_NS, STALL_TIMES = 100_000_000, 10
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -50,7 +50,7 @@ MEANINGS = {
     f" {PAUSE_CPU_PERCENT:g} % of the CPU time that they used under load; or an open loop's schedule stood still for"
     f" over {STOOD_PERCENT:g} % of the time",
     "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the p99 or p99.9 of response",
-    "stall": f"stall: an operation took over {STALL_NS / 1e9:g} s, and over {STALL_TIMES} times the median; with"
+    "stall": f"stall: an operation took over {STALL_NS / 1e9:g} s, and over {STALL_TIMES} times the p95; with"
     " the moment of the phase at which it began",
     "wake-ups": f"wake-ups: waking up sleeping cores could be over {WAKE_UP_PERCENT:g} % of the latency: the"
     " machine's work, and not the engine's; --awake measures without",
@@ -204,15 +204,15 @@ def _late(row: CellSummary) -> Iterator[Doubt]:
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """One operation far beyond the others, which no percentile shows. The longest one counts."""
     kinds = row.latency_by_kind_ns.values()
-    # Of a mix, the slowest kind's median: a rare commit is no stall of the reads around it.
-    typical = max((times["p50"] or 0 for times in (row.latency_ns, *kinds)), default=0)
+    # Of a mix, the slowest kind's p95: a rare commit is no stall of the reads around it.
+    typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
     longest = row.latency_ns["max"]
     if longest is None or longest <= max(STALL_NS, STALL_TIMES * typical):
         return
     worst = max(row.samples, key=lambda sample: percentiles([sample.histogram])["max"] or 0)
     moment = "" if worst.slowest_at_ns is None else f" at {worst.slowest_at_ns / 1e9:.1f} s"
     began = moment and f", and began{moment} of the phase"
-    text = f"an operation took {longest / 1e9:.2f} s{began}; half of them took {typical / 1e6:.2g} ms or less"
+    text = f"an operation took {longest / 1e9:.2f} s{began}; 95 % took {typical / 1e6:.2g} ms or less"
     yield Doubt("stall", f"stall {longest / 1e9:.1f} s{moment}", text)
 
 
