@@ -132,7 +132,11 @@ def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell
     assert "settings that you gave" in ended.out
     plain, given = sorted(shell.attempts("postgresql"), key=lambda attempt: int(attempt["cell"]))
     assert (given["settings"]["work_mem"], given["settings"]["max_wal_size"]) == ("5MB", "2GB")
-    assert (plain["settings"].get("work_mem"), plain["settings"]["max_wal_size"]) == (None, "1GB")
+    assert (plain["settings"]["work_mem"], plain["settings"]["max_wal_size"]) == ("4MB", "1GB")
+    shown = shell.dyno("show", shell.file).out
+    (line,) = (line for line in shown.splitlines() if "work_mem is" in line)
+    assert "4MB with postgresql" in line and "5MB with postgresql:set" in line
+    assert "not known" not in shown
 
 
 @pytest.mark.parametrize(

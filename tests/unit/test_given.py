@@ -141,6 +141,7 @@ def test_a_pragma_that_breaks_the_tier_is_refused_by_name(
     ("engine", "text"),
     [
         ("sqlite", "journal_mode=off"),
+        ("sqlite", "wal_checkpoint=truncate"),
         ("sqlite", "'temp_store=2; DROP TABLE x'"),
         ("sqlite", "'a b=2'"),
         ("rocksdb", "manual_wal_flush=true"),
@@ -169,3 +170,31 @@ def test_they_take_effect_and_are_read_back_and_one_that_is_unknown_is_refused(s
     for name in ("sqlite", "rocksdb"):
         refused = told[f"{name}:set.no_such=1"]
         assert refused.outcome == "refused" and "set.no_such" in str(refused.why)
+
+
+def test_a_row_reads_back_what_only_other_rows_of_its_engine_set(shell: Shell) -> None:
+    rows = "sqlite,sqlite:set.temp_store=memory,rocksdb,rocksdb:set.max_background_jobs=3"
+    ended = shell.dyno("run", "records", "-e", rows, *small(samples=1, phases="update"), "-o", shell.file)
+    assert ended.status == 0, ended
+    run = results.load(shell.file)
+    settings = {run.cells[a.cell].asked: a.settings or {} for a in run.attempts}
+    assert (settings["sqlite"]["temp_store"], settings["sqlite:set.temp_store=memory"]["temp_store"]) == (0, 2)
+    assert settings["rocksdb"]["max_background_jobs"] == "2"
+    assert not any(name.startswith(given.SET) for found in settings.values() for name in found)
+    assert "temp_store" not in settings["rocksdb"]
+
+
+def test_a_users_own_server_is_asked_for_no_setting_that_only_other_rows_set() -> None:
+    spec = registry.engine("redis")
+    names = given.names_in([spec.resolve({}), spec.resolve({"set": "requirepass=x maxclients=9"})])
+    assert names == ["requirepass", "maxclients"]
+    assert given.to_read(given.with_names(spec.resolve({"set": "maxclients=7"}), names)) == (
+        "maxclients",
+        "requirepass",
+    )
+    assert given.to_read(given.with_names(spec.resolve({"url": "redis://h/"}), names)) == ()
+
+
+def test_another_option_of_this_name_has_no_names_of_settings() -> None:
+    assert given.names_in([{"set": 5}, {"set": "a=1"}, {}]) == ["a"]
+    assert given.with_names({"cache_mib": 1}, ["a"]) == {"cache_mib": 1}

@@ -99,7 +99,7 @@ class Click:
         return f"ClickHouse {told} (clickhouse-driver {version('clickhouse-driver')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = tuple(dict.fromkeys((*SHOWN, *given.given(self._options))))
+        names = tuple(dict.fromkeys((*SHOWN, *given.to_read(self._options))))
         asked = "SELECT name, value FROM system.settings WHERE name IN %(names)s"
         told = dict(self._client.execute(asked, {"names": names}))
         return {

@@ -42,6 +42,8 @@ CHUNK = 20_000
 """Points of an answer that come at once, where all are asked for. Its default is 10,000."""
 PATIENCE_SECONDS = 120.0
 CSV = {"Accept": "application/csv"}
+SECTIONS = {"config-httpd": "http", "config-cqs": "continuous_queries"}
+"""Sections of the configuration file by their names in the diagnostics. Other names differ by the prefix alone."""
 INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
 
 
@@ -103,10 +105,27 @@ class Influx:
         return f"InfluxDB {self._client.ping().removeprefix('v')} (influxdb {version('influxdb')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        """It does not tell them: they are as they were given, but for its host and port."""
+        """Settings as Dyno wrote them to the configuration file, without host and port. Those that a row of the run
+        sets are read back if the server reports them: it reports only some."""
         every = self.server.settings if self.server.own else {}
         kept = {name: value.strip('"') for name, value in every.items() if not name.endswith(("dir", "-address"))}
+        names = given.to_read(self._options)
+        effective = self._diagnostics() if names else {}
+        kept |= {name: effective[name] for name in names if name in effective}
         return {**kept, **foreign.transport(self.server, _address(self.server).secure, "loopback")}
+
+    def _diagnostics(self) -> dict[str, str]:
+        """Returns the settings that the server reports, by their names in the configuration file."""
+        # The client can't decode this answer in its usual format, MessagePack.
+        asked = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
+        (result,) = self._client.request("query", **asked).json()["results"]
+        return {
+            f"{SECTIONS.get(series['name'], series['name'].removeprefix('config-'))}.{name}": (
+                str(value).lower() if isinstance(value, bool) else str(value)
+            )
+            for series in result["series"]
+            for name, value in zip(series["columns"], series["values"][0], strict=True)
+        }
 
     def upkeep(self) -> None:
         """Waits until what is in its log is in its files: after some minutes without a write it is."""

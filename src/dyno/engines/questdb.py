@@ -118,7 +118,7 @@ class Quest:
 
     def settings(self) -> Mapping[str, Value | None]:
         told = self._told()
-        names = dict.fromkeys((*SHOWN, *given.given(self._options)))
+        names = dict.fromkeys((*SHOWN, *given.to_read(self._options)))
         reached = foreign.transport(self.server, _http(self.server).secure, "loopback")
         return {**{name: told.get(name) for name in names}, **reached}
 

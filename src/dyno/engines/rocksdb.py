@@ -79,8 +79,7 @@ class RocksDB:
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
-        self._given = given.given(options)
-        for name, value in self._given.items():
+        for name, value in given.given(options).items():
             _set(settings, name, value)
         self.db: Any = rocksdict.Rdict(str(home), settings)
         self.write_options = self.library.WriteOptions()
@@ -100,22 +99,24 @@ class RocksDB:
         return f"RocksDB of rocksdict {version('rocksdict')}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {**self._tier, **self._options, **self._read_back()}
+        shown = {name: value for name, value in self._options.items() if name not in (given.SET, given.READ_BACK)}
+        return {**self._tier, **shown, **self._read_back()}
 
     def _read_back(self) -> dict[str, Value | None]:
-        """What was given, as RocksDB keeps it in the newest file of its settings."""
-        kept = max(self._home.glob("OPTIONS-*"), default=None) if self._given else None
+        """Returns settings of RocksDB's own, as the newest file of its settings has them."""
+        names = given.to_read(self._options)
+        kept = max(self._home.glob("OPTIONS-*"), default=None) if names else None
         lines = [] if kept is None else kept.read_text().splitlines()
         known = {
             name.strip(): value.strip() for name, equals, value in (line.partition("=") for line in lines) if equals
         }
-        return {name: known.get(name) for name in self._given}
+        return {name: known.get(name) for name in names}
 
     def files(self) -> Iterable[Path]:
         return (path for path in self._home.iterdir() if path.is_file())
 
     def caveats(self) -> Iterable[Caveat]:
-        return (given.CAVEAT,) if self._given else ()
+        return (given.CAVEAT,) if self._options[given.SET] else ()
 
 
 class Keys:

@@ -47,6 +47,7 @@ FIRST = 100 * 86_400
 TOGETHER = 25
 """Variables that are exported in one answer, of all."""
 SHOWN = re.compile(r'^-([\w.]+)="(.*)"$', re.MULTILINE)
+DEFAULT = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}', re.MULTILINE)
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -105,8 +106,11 @@ class Victoria:
         return f"VictoriaMetrics {known or 'of unknown version'} (requests {version('requests')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        """The flags that it was given."""
+        """The flags that it was given, and the defaults of those that only other rows were given."""
         told = dict(SHOWN.findall(self._api.ask("/flags").decode()))
+        if unset := [name for name in given.to_read(self._options) if name not in told]:
+            defaults = dict(DEFAULT.findall(self._api.ask("/metrics").decode()))
+            told |= {name: defaults[name] for name in unset if name in defaults}
         ours = {name.lower() for name in OURS} | {"envflag.prefix"}
         shown = {name: value for name, value in told.items() if name.lower() not in ours}
         reached = foreign.transport(self.server, _address(self.server).secure, "loopback")

@@ -33,7 +33,7 @@ from dyno.measured import plain
 from dyno.model import Absent, Refused, Tier, Wrong
 from dyno.pace import Pace
 from dyno.passwords import concealed
-from dyno.servers import namespace
+from dyno.servers import given, namespace
 from dyno.servers.foreign import URL
 from dyno.suite import Job, Suite, Workload
 
@@ -135,7 +135,7 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
 def _job(message: Mapping[str, Any], suite: Suite) -> Job:
     spec = registry.through(suite, registry.engine(message["engine"]))
     assert spec is not None
-    options = spec.resolve(message["options"])
+    options = given.with_names(spec.resolve(message["options"]), message["read_back"])
     return Job(
         spec=spec.chosen(options),
         home=Path(message["home"]),

@@ -30,7 +30,7 @@ from dyno.run.nursery import Nurseries, Process, Unborn, end
 from dyno.run.plan import GENERAL, Plan
 from dyno.run.resources import INTERVAL, Watch
 from dyno.run.story import ASKEW, CLOSED, Story
-from dyno.servers import strays
+from dyno.servers import given, strays
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 """Characters of its end."""
@@ -165,6 +165,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
         "suite": cell.suite,
         "engine": cell.engine,
         "options": plan.options(cell),
+        "read_back": given.names_in(other.options for other in plan.cells if other.engine == cell.engine),
         "tier": None if cell.tier is None else cell.tier.value,
         "clients": cell.params["clients"],
         "params": params,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from dyno.model import SETTINGS, Caveat, Tier, Value
 from dyno.servers.chosen import PROGRAM
@@ -15,6 +16,9 @@ from dyno.servers.foreign import URL
 from dyno.settings import Setting
 
 SET = SETTINGS
+READ_BACK = f"{SET}.read-back"
+"""Key among the options of a trial: names of settings that only other rows of the engine set. No option can have this
+name, which contains a dot."""
 CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with them is not proven")
 
 
@@ -45,6 +49,31 @@ def pairs(text: str) -> dict[str, str]:
 def given(options: Mapping[str, Value]) -> dict[str, str]:
     """What was given, by name."""
     return pairs(str(options[SET]))
+
+
+def names_in(rows: Iterable[Mapping[str, Value]]) -> list[str]:
+    """Returns the names of all settings in the options of these rows."""
+    names: dict[str, None] = {}
+    for text in dict.fromkeys(str(options[SET]) for options in rows if SET in options):
+        # An engine of a plug-in may have an option of this name that means something else.
+        with suppress(ValueError):
+            names.update(dict.fromkeys(pairs(text)))
+    return list(names)
+
+
+def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[str, Value]:
+    """Returns options that make `to_read` return these names too. A user's own server is asked for nothing more: its
+    settings may contain secrets."""
+    if SET not in options or options.get(URL):
+        return options
+    others = [name for name in names if name not in given(options)]
+    return {**options, READ_BACK: shlex.join(others)} if others else options
+
+
+def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:
+    """Returns the names of the settings to read back: those of this row, and those that other rows of its engine set,
+    so that a report can compare the values."""
+    return (*given(options), *shlex.split(str(options.get(READ_BACK, ""))))
 
 
 def refused(tier: Tier, options: Mapping[str, Value]) -> str | None:

@@ -148,7 +148,7 @@ class InnoDB:
     def settings(self) -> Mapping[str, Value | None]:
         found = self._variables()
         more = REPLICATED if self._several else ()
-        names = (*SHOWN, *more, *(name.replace("-", "_") for name in given.given(self._options)))
+        names = (*SHOWN, *more, *(name.replace("-", "_") for name in given.to_read(self._options)))
         told: dict[str, Value | None] = {name: found[name] for name in names if name in found}
         if self._several:
             told["nodes"] = self._server.count

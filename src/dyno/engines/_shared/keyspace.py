@@ -142,7 +142,7 @@ class Keyspace:
         return f"{server} ({', '.join(f'{named.get(name, name)} {version(name)}' for name in by)})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = dict.fromkeys((*SHOWN, *given.given(self.options)))
+        names = dict.fromkeys((*SHOWN, *given.to_read(self.options)))
         told: dict[str, Value | None] = {name: self._config(name) for name in names}
         told["mem_allocator"] = self._client.info("memory").get("mem_allocator")
         # redis-py takes its parser where it is installed, which it is here.

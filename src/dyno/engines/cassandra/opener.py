@@ -106,7 +106,7 @@ class Cass:
 
     def settings(self) -> Mapping[str, Value | None]:
         told = dict(self._ask("SELECT name, value FROM system_views.settings"))
-        names = dict.fromkeys((*SHOWN, *given.given(self._options)))
+        names = dict.fromkeys((*SHOWN, *given.to_read(self._options)))
         return {
             **{name: told.get(name) for name in names},
             "nodes": len(self.session.cluster.metadata.all_hosts()),

@@ -70,7 +70,7 @@ class Base:
     def settings(self) -> Mapping[str, Value | None]:
         """It does not tell them: they are as they were given, but for its ports and places."""
         told = self.server.settings if self.server.own else {}
-        names = dict.fromkeys((SYNC, "hbase.wal.provider", "fs.file.impl", *given.given(self.options)))
+        names = dict.fromkeys((SYNC, "hbase.wal.provider", "fs.file.impl", *given.to_read(self.options)))
         return {
             **{name: told.get(name) for name in names},
             "nodes": self.server.count if self.server.own else None,

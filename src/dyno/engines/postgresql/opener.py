@@ -103,6 +103,11 @@ class Postgres:
         (value,) = self.connection.execute(f"SHOW {name}").fetchone()
         return str(value)
 
+    def _setting(self, name: str) -> str | None:
+        """Returns the value as `SHOW` prints it; None for a name that the server does not know."""
+        (value,) = self.connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
+        return None if value is None else str(value)
+
     def close(self) -> None:
         self.connection.close()
 
@@ -114,8 +119,8 @@ class Postgres:
         return f"PostgreSQL {server} (psycopg {version('psycopg')}, libpq {library})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = dict.fromkeys((*SHOWN, *(REPLICATED if self._several else ()), *given.given(self.options)))
-        told: dict[str, Value | None] = {name: self.show(name) for name in names}
+        names = dict.fromkeys((*SHOWN, *(REPLICATED if self._several else ()), *given.to_read(self.options)))
+        told: dict[str, Value | None] = {name: self._setting(name) for name in names}
         if self._several:
             told["nodes"] = self._server.count
         reached = foreign.transport(self._server, self._encrypted())

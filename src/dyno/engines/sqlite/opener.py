@@ -32,12 +32,17 @@ def page_size(text: str) -> Value:
 
 OURS = ("journal_mode", "page_size", "cache_size", "mmap_size", "locking_mode", "writable_schema", "key", "rekey")
 """Pragmas that a tier, an option or Dyno itself decides; or that are secrets."""
+ACTIONS = (
+    *("foreign_key_check", "incremental_vacuum", "integrity_check", "optimize", "quick_check", "shrink_memory"),
+    "wal_checkpoint",
+)
+"""Pragmas that are no settings: they do work whenever they are read."""
 PRAGMA = re.compile(r"[A-Za-z_]{1,64}=[A-Za-z0-9_.-]{1,64}")
 
 
 def pragmas(text: str) -> Value:
     """What `set` takes: nothing that is more than a name and a value may get into a statement."""
-    found = given.setting("pragmas", OURS).parse(text)
+    found = given.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
     for name, value in given.pairs(text).items():
         if not PRAGMA.fullmatch(f"{name}={value}"):
             raise ValueError("wants PRAGMA=VALUE, of letters and digits")
@@ -114,7 +119,7 @@ class SQLite:
             return (self._connection.execute(f"PRAGMA {name}").fetchone() or (None,))[0]
 
         shown = ("journal_mode", "page_size", "wal_autocheckpoint", "mmap_size")
-        told = {name: read(name) for name in (*shown, *given.given(self._options)) if name != "synchronous"}
+        told = {name: read(name) for name in (*shown, *given.to_read(self._options)) if name != "synchronous"}
         return {"synchronous": SYNCHRONOUS[read("synchronous")], "cache_kib": -read("cache_size"), **told}
 
     def files(self) -> Iterable[Path]:
