@@ -197,4 +197,5 @@ def test_a_users_own_server_is_asked_for_no_setting_that_only_other_rows_set() -
 
 def test_another_option_of_this_name_has_no_names_of_settings() -> None:
     assert given.names_in([{"set": 5}, {"set": "a=1"}, {}]) == ["a"]
+    assert given.with_names({"set": 5}, ["a"])["set"] == 5
     assert given.with_names({"cache_mib": 1}, ["a"]) == {"cache_mib": 1}

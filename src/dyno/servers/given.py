@@ -66,7 +66,8 @@ def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[st
     settings may contain secrets."""
     if SET not in options or options.get(URL):
         return options
-    others = [name for name in names if name not in given(options)]
+    own = names_in([options])
+    others = [name for name in names if name not in own]
     return {**options, READ_BACK: shlex.join(others)} if others else options
 
 
