@@ -68,13 +68,17 @@ system:
 servers: setup
 	@$(BIN)/dyno install --yes $(SERVERS) || true
 
-# Needs uv. The comments that it writes name no index and no path. What both files have is of one version.
+# Needs uv. The comments that it writes name no index and no path. What several files have is of one version.
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
-	--no-emit-find-links --no-header --no-annotate
+	--no-emit-find-links --no-header
+# What `dyno install` verifies packages by. It needs to know which package requires which.
+LOCK := src/dyno/install/engines.lock
 lock:
-	$(COMPILE) --all-extras --group test --group bench pyproject.toml -o requirements.lock
-	$(COMPILE) --extra embedded --extra report --group build -c requirements.lock pyproject.toml \
+	$(COMPILE) --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock
+	$(COMPILE) --no-annotate --extra embedded --extra report --group build -c requirements.lock pyproject.toml \
 		-o requirements-demo.lock
+	$(COMPILE) --annotation-style line --no-strip-extras --all-extras -c requirements.lock pyproject.toml -o $(LOCK)
+	sed -i '/# via/{s/-c requirements.lock, //;s/, -c requirements.lock//;s/ (pyproject.toml)//}' $(LOCK)
 
 clean:
 	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html

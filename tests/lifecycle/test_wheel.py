@@ -53,6 +53,7 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
         assert ended.status == 0, ended.err
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
+    assert (installed / "dyno" / "install" / "engines.lock").exists()
     # Who has the slower loop is told, and how to get the other.
     listed = shell.dyno("list")
     assert listed.status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import json
@@ -17,12 +18,14 @@ from pathlib import Path
 
 import pytest
 from needed import unavailable
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
 from shell import Shell, is_one_line, wait_for
 
 import dyno
 from dyno import registry
 from dyno.engine import EngineSpec, PortSpec
-from dyno.install import environment
+from dyno.install import environment, lock
 from dyno.install.engine import install
 from dyno.model import Refused
 from dyno.programs import GoModule, Jar, Jars, Program
@@ -165,18 +168,22 @@ def test_every_engine_says_what_to_do_where_its_library_is_not_here() -> None:
 # -- Python packages --------------------------------------------------------------------------------------------
 
 
-def wheel(folder: Path, name: str, version: str) -> None:
+def wheel(folder: Path, name: str, version: str, requires: str = "", text: str = "") -> str:
+    """Makes a wheel. Returns its SHA-256."""
     folder.mkdir(exist_ok=True)
+    file = folder / f"{name}-{version}-py3-none-any.whl"
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
     about = f"{name}-{version}.dist-info"
     texts = {
-        f"{name}.py": "",
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{name}.py": text,
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{about}/RECORD": "",
     }
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
-        for path, text in texts.items():
-            file.writestr(path, text)
+    with zipfile.ZipFile(file, "w") as opened:
+        for path, content in texts.items():
+            opened.writestr(path, content)
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 PLUGIN = """
@@ -208,9 +215,110 @@ def test_a_library_is_installed_into_the_running_environment(own: str, shell: Sh
     run = ("run", "records", "-e", "toy", "-p", "records=10", "--samples", "1", "--phases", "rand-key")
     refused = shell.sh(own, "-m", "dyno", *run)
     assert refused == (2, "", "dyno: engine toy needs dyno_toy: dyno install toy\n")
-    assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: installed dyno_toy 2.5\ntoy: ready\n", "")
+    unverified = "toy: not in the lock file, so not verified by hash: dyno_toy\n"
+    installed = f"{unverified}toy: installed dyno_toy 2.5\ntoy: ready\n"
+    assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, installed, "")
     assert shell.sh(own, "-m", "dyno", "install", "toy") == (0, "toy: ready\n", "")
     assert shell.sh(own, "-m", "dyno", *run).status == 0
+
+
+@pytest.fixture
+def locked(own: str, shell: Shell, tmp_path: Path) -> str:
+    """The Python of `own`, with a copy of Dyno whose lock file has dyno_toy and what it requires, dyno_base."""
+    copy = tmp_path / "copy" / "dyno"
+    shutil.copytree(Path(dyno.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    wheels = tmp_path / "wheels"
+    toy = wheel(wheels, "dyno_toy", "2.5", "dyno_base>=2")
+    base = wheel(wheels, "dyno_base", "2.2")
+    # Later than those of the lock file, and not in it.
+    wheel(wheels, "dyno_toy", "3", "dyno_base>=2")
+    wheel(wheels, "dyno_base", "3")
+    (copy / "install" / "engines.lock").write_text(
+        f"dyno-base==1 ; python_full_version < '3' \\\n    --hash=sha256:{'0' * 64}\n    # via dyno-toy\n"
+        f"dyno-base==2.2 ; python_full_version >= '3' \\\n    --hash=sha256:{base}\n    # via dyno-toy\n"
+        f"dyno-toy==2.5 \\\n    --hash=sha256:{'0' * 64} \\\n    --hash=sha256:{toy}\n    # via dyno-bench\n"
+    )
+    shell.plugins = [copy.parent]
+    return own
+
+
+def versions(python: str, shell: Shell) -> dict[str, str]:
+    """Of the test's packages that are installed."""
+    code = "from importlib.metadata import *; print({d.name: d.version for d in distributions()})"
+    found = ast.literal_eval(shell.sh(python, "-c", code).out)
+    return {name: version for name, version in found.items() if name in ("dyno_toy", "dyno_base")}
+
+
+def test_a_package_of_the_lock_file_is_installed_in_its_version_with_what_it_requires(
+    locked: str, shell: Shell
+) -> None:
+    ended = shell.sh(locked, "-m", "dyno", "install", "toy")
+    assert ended == (0, "toy: installed dyno_base 2.2, dyno_toy 2.5\ntoy: ready\n", "")
+    assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "2.2"}
+
+
+@pytest.mark.parametrize("name", ["dyno_toy", "dyno_base"])
+def test_an_exchanged_package_is_refused_and_nothing_is_installed(
+    name: str, locked: str, shell: Shell, tmp_path: Path
+) -> None:
+    version = {"dyno_toy": "2.5", "dyno_base": "2.2"}[name]
+    other = wheel(tmp_path / "wheels", name, version, "dyno_base>=2" if name == "dyno_toy" else "", "# exchanged")
+    status, out, err = shell.sh(locked, "-m", "dyno", "install", "toy")
+    assert (status, err) == (1, "") and is_one_line(out)
+    assert out.startswith("toy: not installed: ") and other in out
+    assert f"{name.replace('_', '-')}=={version} " in out
+    assert versions(locked, shell) == {}
+
+
+def test_an_installed_version_is_kept_where_it_does(locked: str, shell: Shell) -> None:
+    pip = (locked, "-m", "pip", "install", "--quiet", "--no-deps")
+    assert shell.sh(*pip, "dyno_base==3").status == 0
+    ended = shell.sh(locked, "-m", "dyno", "install", "toy")
+    assert ended == (0, "toy: installed dyno_toy 2.5\ntoy: ready\n", "")
+    assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "3"}
+    # And so is the engine's own.
+    assert shell.sh(*pip, "--upgrade", "dyno_toy==3").status == 0
+    assert shell.sh(locked, "-m", "dyno", "install", "toy") == (0, "toy: ready\n", "")
+    assert versions(locked, shell) == {"dyno_toy": "3", "dyno_base": "3"}
+
+
+def test_an_installed_version_that_does_not_do_is_changed_and_named(
+    locked: str, shell: Shell, tmp_path: Path
+) -> None:
+    wheel(tmp_path / "wheels", "dyno_base", "1")
+    assert shell.sh(locked, "-m", "pip", "install", "--quiet", "dyno_base==1").status == 0
+    status, out, err = shell.sh(locked, "-m", "dyno", "install", "toy")
+    assert (status, err) == (0, "")
+    changed, installed, ready = out.splitlines()
+    assert "dyno_base 1 to 2.2" in changed
+    assert (installed, ready) == ("toy: installed dyno_base 2.2, dyno_toy 2.5", "toy: ready")
+    assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "2.2"}
+
+
+UNLOCKED = {"cudf-cu12>=24.10", "cupy-cuda12x>=13", "torch>=2.0", "pyspark==4.3.0", "wendelin.core==0.13"}
+"""What engines require and the lock file lacks: packages of gigabytes, and those that no extra has."""
+
+
+def test_the_lock_file_has_what_the_engines_require() -> None:
+    unlocked = set()
+    for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
+        markers = {**default_environment(), "python_version": version, "python_full_version": f"{version}.4"}
+        packages = lock.read(markers, {})
+        assert all(package.hashes for package in packages.values())
+        for spec in filter(ours, registry.engines()):
+            if spec.python in ("", version):
+                needed = map(Requirement, {each for port in spec.ports for each in spec.through(port).requires})
+                applied = [each for each in needed if lock.applies(each, markers)]
+                unlocked |= {str(each) for each in lock.split(applied, packages, {})[1]}
+    assert unlocked == UNLOCKED
+
+
+def test_the_lock_file_names_no_index_and_no_path() -> None:
+    requirement = r"[a-z0-9][a-z0-9-]*(\[[a-z, ]+\])?==[\w.]+( ; [\w.*'<>=! ]+)? \\"
+    line = re.compile(rf"{requirement}|    --hash=sha256:[0-9a-f]{{64}}( \\)?|    # via [a-z0-9-]+(, [a-z0-9-]+)*")
+    lines = lock.FILE.read_text().splitlines()
+    assert len(lines) > 1000
+    assert [each for each in lines if not line.fullmatch(each)] == []
 
 
 def test_what_a_library_is_built_with_comes_before_it(
@@ -218,7 +326,9 @@ def test_what_a_library_is_built_with_comes_before_it(
 ) -> None:
     asked: list[tuple[list[str], bool]] = []
 
-    def install(python: Path, requirements: Sequence[str], *options: str | Path) -> dict[str, str]:
+    def install(
+        python: Path, requirements: Sequence[str], say: object, *options: str, held: object = None
+    ) -> dict[str, str]:
         asked.append((list(requirements), "--no-build-isolation" in options))
         return {}
 
@@ -226,7 +336,7 @@ def test_what_a_library_is_built_with_comes_before_it(
     version = "{}.{}".format(*sys.version_info)
     for builds in (("toy-builder<2",), ()):
         asked.clear()
-        environment.make(f"toy-{len(builds)}", version, ("toy",), (), builds)
+        environment.make(f"toy-{len(builds)}", version, ("toy",), (), print, builds)
         core, *rest = asked
         assert any(requirement.startswith("numpy") for requirement in core[0])
         assert rest == [*([(["toy-builder<2"], False)] if builds else []), (["toy"], bool(builds))]

@@ -44,7 +44,7 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
     if spec.python:
         yield lambda: _own(spec, requires, groups, say)
     elif requires:
-        yield lambda: _told(pip.install(Path(sys.executable), requires))
+        yield lambda: _told(pip.install(Path(sys.executable), requires, say))
     # What fetches a program may be one of the packages.
     first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_fetched, spec.programs))
     if first:
@@ -65,7 +65,7 @@ def _fetched(program: Program) -> bool:
 def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:
     if spec.interpreter() is None:
         say(f"making an environment of Python {spec.python}")
-    return _told(environment.make(spec.name, spec.python, requires, groups, spec.builds))
+    return _told(environment.make(spec.name, spec.python, requires, groups, say, spec.builds))
 
 
 def _told(installed: dict[str, str]) -> str:

@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
 from pathlib import Path
@@ -25,24 +24,29 @@ FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
 def make(
-    engine: str, version: str, requires: Sequence[str], groups: Sequence[str], builds: Sequence[str] = ()
+    engine: str,
+    version: str,
+    requires: Sequence[str],
+    groups: Sequence[str],
+    say: Callable[[str], None],
+    builds: Sequence[str] = (),
 ) -> dict[str, str]:
     """The environment, or what it lacks. Returns what was installed: version by name. `groups` are those of the entry
     points of plug-ins, which are there as they are here; `builds` is what is needed beforehand to build what is
-    required. Raises NotHad."""
+    required; `say` is given what pip.install reports. Raises NotHad."""
     home = interpreters.home(engine, version)
     python = interpreters.interpreter(engine, version)
     if python is not None:
         _link(python, groups)
-        return _required(python, requires, builds)
+        return _required(python, requires, say, builds)
     base = find(version)
     # Not made elsewhere and moved: its scripts would point to where it was.
     shutil.rmtree(home, ignore_errors=True)
     try:
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
-        new = _core(python, version)
-        new |= _required(python, requires, builds)
+        new = _core(python, version, say)
+        new |= _required(python, requires, say, builds)
         _link(python, groups)
         (home / interpreters.MARK).touch()
     except BaseException:
@@ -51,11 +55,13 @@ def make(
     return new
 
 
-def _required(python: Path, requires: Sequence[str], builds: Sequence[str]) -> dict[str, str]:
+def _required(
+    python: Path, requires: Sequence[str], say: Callable[[str], None], builds: Sequence[str]
+) -> dict[str, str]:
     """What the engine requires, built with what is in the environment where it can't say what it is built with."""
     if not builds:
-        return pip.install(python, requires) if requires else {}
-    return pip.install(python, builds) | pip.install(python, requires, "--no-build-isolation")
+        return pip.install(python, requires, say) if requires else {}
+    return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
 
 
 def find(version: str) -> Path:
@@ -79,18 +85,15 @@ def _candidates(version: str) -> Iterator[Path]:
             yield Path(run([uv, "python", "find", "--no-project", version]).strip())
 
 
-def _core(python: Path, version: str) -> dict[str, str]:
+def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, str]:
     """What Dyno itself requires, of the versions that are here, where they are for that Python too."""
     try:
         # Those of extras are among them, and passed over by pip, as nobody asks it for an extra.
         needed = distribution(DISTRIBUTION).requires or []
     except PackageNotFoundError:
         raise NotHad(f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}") from None
-    with tempfile.TemporaryDirectory() as place:
-        held = Path(place) / "constraints.txt"
-        held.write_text("".join(f"{name}=={at}\n" for name, at in _here(version)))
-        # What is imported there is compiled then; most is not.
-        return pip.install(python, needed, "--no-compile", "-c", held)
+    # What is imported there is compiled then; most is not.
+    return pip.install(python, needed, say, "--no-compile", held=dict(_here(version)))
 
 
 def _here(version: str) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,20 @@
-"""Python packages, which pip installs into an environment."""
+"""Python packages, which pip installs into an environment: those of the lock file only with the hashes it has."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import packaging
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from dyno import installed as ours
+from dyno.install import lock
 from dyno.install.tools import NotHad, run
 
 LISTED = """
@@ -15,11 +22,32 @@ import json
 from importlib.metadata import distributions
 print(json.dumps({dist.metadata["Name"]: dist.version for dist in distributions() if dist.metadata["Name"]}))
 """
+MARKERS = """
+import json, sys
+sys.path.append(sys.argv[1])
+from packaging.markers import default_environment
+print(json.dumps(default_environment()))
+"""
+QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
+MISMATCH = "DO NOT MATCH THE HASHES"
+UNMET = re.compile(r"ResolutionImpossible|--require-hashes mode")
+"""Errors of pip where an installed version doesn't meet what a locked package requires."""
 
 
-def install(python: Path, requirements: Sequence[str], *options: str | Path) -> dict[str, str]:
-    """What was installed so that all requirements are there: version by name, nothing of what was there before.
-    Raises NotHad."""
+def install(
+    python: Path,
+    requirements: Sequence[str],
+    say: Callable[[str], None],
+    *options: str,
+    held: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Installs what the requirements lack. Returns what was installed: version by name, nothing of what was there
+    before. Raises NotHad.
+
+    Packages of the lock file are installed in its versions and verified by hash. `say` is given a line about the
+    others, and one about packages whose version changed. `held` is for a new environment: the only version that a
+    package may have, by name.
+    """
     before = installed(python)
     try:
         run([python, "-c", "import pip"])
@@ -27,9 +55,86 @@ def install(python: Path, requirements: Sequence[str], *options: str | Path) -> 
         if python == Path(sys.executable) and ours.apart():
             raise NotHad(f"there is no pip in {environment(python)}: {ours.command(requirements)}") from None
         raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-    run([python, "-m", "pip", "install", *quiet, *options, "--", *requirements], name="pip")
-    return {name: version for name, version in installed(python).items() if before.get(name) != version}
+    markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
+    versions = {canonicalize_name(name): version for name, version in (held or {}).items()}
+    needed = [each for each in map(Requirement, requirements) if lock.applies(each, markers)]
+    locked = lock.read(markers, versions)
+    met, others = lock.split(needed, locked, versions)
+    with tempfile.TemporaryDirectory() as place:
+        if met:
+            _verified(python, met, locked, before, options, Path(place))
+        verified = installed(python)
+        if others:
+            constraints = Path(place) / "constraints.txt"
+            constraints.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()))
+            # The requirements that are met already too, so that pip keeps to them.
+            run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
+    after = installed(python)
+    if unverified := _new(verified, after):
+        say(f"not in the lock file, so not verified by hash: {', '.join(sorted(unverified))}")
+    new = _new(before, after)
+    changes = [f"{name} {before[name]} to {new[name]}" for name in sorted(new.keys() & before.keys())]
+    # A new environment has pip's own packages only, which nobody has chosen.
+    if changes and held is None:
+        say(f"installed packages changed their version: {', '.join(changes)}")
+    return new
+
+
+def _verified(
+    python: Path,
+    wanted: Sequence[Requirement],
+    locked: lock.Lock,
+    before: Mapping[str, str],
+    options: Sequence[str],
+    folder: Path,
+) -> None:
+    """Installs packages of the lock file. Raises NotHad, and installs nothing, if a hash doesn't match.
+
+    Packages that are installed keep their version, unless pip finds that it doesn't meet what is required of it.
+    """
+    there = {canonicalize_name(name): version for name, version in before.items()}
+
+    def satisfied(each: Requirement) -> bool:
+        version = there.get(canonicalize_name(each.name))
+        return version is not None and each.specifier.contains(version, prereleases=True)
+
+    roots = {canonicalize_name(each.name) for each in wanted}
+    replaced = {canonicalize_name(each.name) for each in wanted if not satisfied(each)}
+    # What an installed package requires is installed too, except what only an extra requires.
+    incomplete = replaced | {canonicalize_name(each.name) for each in wanted if each.extras}
+    kept = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
+    needed = lock.closure(incomplete, locked)
+    pinned = [package.line() for name, package in needed.items() if name not in there or name in replaced]
+    try:
+        _hashed(python, [*kept, *pinned], options, folder)
+    except NotHad as why:
+        if not UNMET.search(why.output):
+            raise
+        whole = lock.closure(roots, locked)
+        _hashed(python, [package.line() for package in whole.values()], options, folder)
+
+
+def _hashed(python: Path, lines: Sequence[str], options: Sequence[str], folder: Path) -> None:
+    """Installs the lines of a requirements file, each of what isn't installed yet with its hashes. Raises NotHad."""
+    file = folder / "requirements.txt"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    try:
+        run(_pip(python, *options, "--require-hashes", "-r", file), name="pip")
+    except NotHad as why:
+        _, mismatch, details = why.output.partition(MISMATCH)
+        package, got = re.search(r"^\s+(\S+==\S+)", details, re.MULTILINE), re.search(r"Got\s+(\w+)", details)
+        if not mismatch or package is None or got is None:
+            raise
+        what = f"{package[1]} has SHA-256 {got[1]}, which the lock file doesn't have for it"
+        raise NotHad(f"pip refused it: {what}", why.output) from None
+
+
+def _pip(python: Path, *words: str | Path) -> list[str | Path]:
+    return [python, "-m", "pip", "install", *QUIET, *words]
+
+
+def _new(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    return {name: version for name, version in after.items() if before.get(name) != version}
 
 
 def installed(python: Path) -> dict[str, str]:

@@ -18,7 +18,11 @@ MOST_FILES = 1 << 20
 
 
 class NotHad(Exception):
-    """Something can't be got here: why, in one line."""
+    """Something can't be got here: why, in one line. `output`: all that a tool which failed printed."""
+
+    def __init__(self, why: str, output: str = "") -> None:
+        super().__init__(why)
+        self.output = output
 
 
 def run(
@@ -48,7 +52,8 @@ def run(
             _end(process)
             raise
     if process.returncode:
-        raise NotHad(f"{name or Path(words[0]).name} failed: {last_word(err) or last_word(out) or 'it said nothing'}")
+        why = last_word(err) or last_word(out) or "it said nothing"
+        raise NotHad(f"{name or Path(words[0]).name} failed: {why}", f"{out}\n{err}")
     return out
 
 

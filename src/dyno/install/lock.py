@@ -1,0 +1,91 @@
+"""The lock file of the engines' Python packages: exact versions, and the hashes of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+FILE = Path(__file__).with_name("engines.lock")
+"""Written by `make lock`."""
+HASH, VIA = "--hash=", "# via "
+
+
+class Locked(NamedTuple):
+    """One package at one version."""
+
+    requirement: Requirement
+    """Has the extras that were locked with it: `redis[hiredis]==8.1.0`."""
+    hashes: tuple[str, ...]
+    parents: frozenset[str]
+    """Names of the packages that require it."""
+
+    @property
+    def version(self) -> str:
+        return next(iter(self.requirement.specifier)).version
+
+    def meets(self, wanted: Requirement) -> bool:
+        fits = wanted.specifier.contains(self.version, prereleases=True)
+        return fits and wanted.url is None and wanted.extras <= self.requirement.extras
+
+    def line(self) -> str:
+        """The requirement with its hashes, as a requirements file has it. Its marker is known to apply."""
+        extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
+        return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
+
+
+Lock = Mapping[NormalizedName, Locked]
+
+
+def read(markers: Mapping[str, str], held: Mapping[NormalizedName, str]) -> Lock:
+    """The packages that are locked for an interpreter with these values of environment markers, by name.
+
+    A version that is `held` is preferred, though it was locked for another version of Python.
+    """
+    packages: dict[NormalizedName, Locked] = {}
+    # Only its own lines start in the first column; hashes and parents are indented.
+    for entry in FILE.read_text().replace("\n ", " ").splitlines():
+        specification, _, parents = entry.replace("\\", "").partition(VIA)
+        text, *hashes = (part.strip() for part in specification.split(HASH))
+        requirement = Requirement(text)
+        names = frozenset(canonicalize_name(parent.strip()) for parent in parents.split(","))
+        package, name = Locked(requirement, tuple(hashes), names), canonicalize_name(requirement.name)
+        chosen = name in packages and packages[name].version == held.get(name)
+        if package.version == held.get(name) or (applies(requirement, markers) and not chosen):
+            packages[name] = package
+    return packages
+
+
+def applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
+    """Whether an interpreter with these values of environment markers needs the requirement."""
+    return requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""})
+
+
+def closure(names: set[NormalizedName], lock: Lock) -> Lock:
+    """The packages of these names and all that they require, directly or indirectly.
+
+    The lock file doesn't say which extra requires a package, so those of all extras that Dyno uses are included.
+    """
+    while True:
+        more = {name for name, package in lock.items() if name not in names and package.parents & names}
+        if not more:
+            return {name: lock[name] for name in sorted(names) if name in lock}
+        names = names | more
+
+
+def split(
+    requirements: Sequence[Requirement], lock: Lock, held: Mapping[NormalizedName, str]
+) -> tuple[list[Requirement], list[Requirement]]:
+    """The requirements that the lock file meets, and the others. `held`: the only version a package may have."""
+    met, others = [], []
+    for wanted in requirements:
+        name = canonicalize_name(wanted.name)
+        locked = name in lock and lock[name].meets(wanted)
+        if locked and all(held.get(each, one.version) == one.version for each, one in closure({name}, lock).items()):
+            met.append(wanted)
+        else:
+            others.append(wanted)
+    return met, others
