@@ -277,7 +277,7 @@ def by_command(found: Any) -> list[list[str | None]]:
 
 def told(change: Mapping[str, Any]) -> list[str]:
     verdict = Verdict(**{name: change[name] for name in Verdict.__annotations__})
-    return [words.figure(verdict.ratio), words.interval(verdict), change["text"]]
+    return [words.point(verdict), words.interval(verdict), change["text"]]
 
 
 def by_page(page: Any) -> list[list[str | None]]:
@@ -417,7 +417,7 @@ def test_what_differs_comes_first_and_rows_of_one_run_only_are_named(
         ["plan", "budget", "30.0", "31.0"],
     ], "what is the same, and what is never the same twice are not there"
     # Values that look the same where they are rounded are told apart.
-    assert ["quick (process)", "cache_bytes", str(8 << 20), str((8 << 20) + 1)] in rows
+    assert ["quick", "cache_bytes", str(8 << 20), str((8 << 20) + 1)] in rows
     tops = [page.locator(what).bounding_box()["y"] for what in ("#differs", "#rows", "#gone")]
     assert tops == sorted(tops)
     assert "even, read, tier process: only before; after: not measured yet" in page.locator("#gone").inner_text()

@@ -248,9 +248,9 @@ REFUSED = (
     (("report", "r.json", "--overwrite"), "link", "-o link: that is a run file, which is not replaced"),
     (("plot", "r.json", "--chart", "latency"), "loop.svg", "can't write loop.svg: Too many levels of symbolic links"),
     (("plot", "r.json"), "-", "-o - is one picture and wants --chart NAME"),
-    (("plot", "r.json"), "loop/", "can't make loop/: it is there and no directory"),
+    (("plot", "r.json"), "loop/", "can't create loop/: it exists and is not a directory"),
     (("site", "r.json"), "-", "-o -: a site is a directory"),
-    (("site", "r.json"), "away", "away is there and no directory"),
+    (("site", "r.json"), "away", "away exists and is not a directory"),
 )  # fmt: skip
 
 

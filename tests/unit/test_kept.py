@@ -151,7 +151,8 @@ def test_a_line_that_could_not_be_read_is_not_written(
 def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[Path, Attempt]) -> None:
     file, attempt = written
     bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
-    ended = _kept(file, replace(attempt, **bad))
+    with results.Lock() as lock:
+        ended = _kept(file, lock, replace(attempt, **bad))
     assert results.load(file).attempts == (ended,)
     assert (ended.outcome, ended.samples) == ("error", ())
     assert ended.why and ended.why.startswith("its results can't be kept: ")

@@ -314,6 +314,6 @@ def test_no_run_file_is_said_in_one_line(shell: Shell) -> None:
 
 def test_a_missing_library_is_named_with_what_installs_it(shell: Shell) -> None:
     (shell.home / "hidden").mkdir()
-    (shell.home / "hidden" / "vl_convert.py").write_text("raise ImportError('not here')")
+    (shell.home / "hidden" / "vl_convert.py").write_text("raise ModuleNotFoundError('not here')")
     shell.given["PYTHONPATH"] = str(shell.home / "hidden")
     assert installed.extra("report") in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")

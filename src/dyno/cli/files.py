@@ -83,13 +83,13 @@ def save(path: str, content: bytes) -> None:
 
 
 def directory(path: str) -> Path:
-    """Made if it is not there. Raises UsageError."""
+    """Creates the directory if it is missing. Raises UsageError."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UsageError(f"can't make {path}: it is there and no directory") from None
+        raise UsageError(f"can't create {path}: it exists and is not a directory") from None
     except OSError as error:
-        raise UsageError(f"can't make {path}: {error.strerror}") from None
+        raise UsageError(f"can't create {path}: {error.strerror}") from None
     return Path(path)
 
 

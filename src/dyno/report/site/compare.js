@@ -175,7 +175,7 @@ function line({ before, after, metric, verdict }, varying) {
     ...(varying.length ? [paramsText(place.params, varying)] : []),
     figureText(before, metric),
     figureText(after, metric),
-    ratioText(verdict.ratio),
+    ratioText(verdict),
     intervalText(verdict),
     verdictNode(verdict),
     remarksOf(before, after).join("; "),

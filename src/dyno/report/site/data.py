@@ -87,6 +87,8 @@ class Collection:
             "fewest_trimmed": estimate.FEWEST_TRIMMED,
             "trimmed": estimate.TRIMMED,
             "twice": words.TWICE,
+            "wide": words.WIDE,
+            "fineness": words.FINENESS,
         }
         return {
             "rules": rules,

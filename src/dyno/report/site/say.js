@@ -48,17 +48,49 @@ function verdictText(found) {
 function moreText({ blocks, more }) {
   const samples = `more sample${more === 1 ? "" : "s"}`;
   if (blocks < RULES.fewest) return `${more} ${samples}, ${RULES.fewest} in all at least`;
-  return more === null ? "a quieter machine, or thousands of samples" : `about ${grouped.format(more)} ${samples}`;
+  if (more === null) return "a quieter machine, or thousands of samples";
+  return `about ${more < 100 ? more : twoDigits(more, Math.ceil)} ${samples}`;
 }
 
-function ratioText(value) {
+/** A ratio: at most three digits after the point around 1, and fewer if its interval is wide. */
+function figureOf(value, width = 0) {
   if (value === null) return UNKNOWN;
+  if (width > 0 && value > 0) {
+    const allowed = Math.floor(Math.log10(RULES.fineness / width));
+    const usual = value >= 99.5 ? 0 : value >= 10 ? 1 : value >= 2 ? 2 : 3;
+    if (allowed < usual) return fixed(Number(`${Math.round(`${value}e${allowed}`)}e${-allowed}`), allowed);
+  }
   if (value >= 99.5) return grouped.format(value);
   if (value >= 10 || value < 0.1) return general(value, 3);
   return value < 2 ? value.toFixed(3) : value.toFixed(2);
 }
 
-const intervalText = ({ low, high }) => (low === null ? UNKNOWN : `${ratioText(low)} – ${ratioText(high)}`);
+function fixed(value, digits) {
+  const fractions = Math.max(digits, 0);
+  return value.toLocaleString("en-US", { minimumFractionDigits: fractions, maximumFractionDigits: fractions });
+}
+
+const wide = (low, high) => high > low * RULES.wide;
+
+function twoDigits(value, rounding) {
+  if (value <= 0) return "0";
+  const digits = 1 - Math.floor(Math.log10(value));
+  return fixed(rounded(value, digits, rounding), digits);
+}
+
+/** The ratio, as precise as its interval allows; of a wide interval the end nearer to 1, if any. */
+function ratioText({ ratio, low, high }) {
+  if (low === null) return figureOf(ratio);
+  if (!wide(low, high)) return figureOf(ratio, high - low);
+  if (low > 1) return `≥ ${twoDigits(low, Math.floor)}`;
+  return high < 1 ? `≤ ${twoDigits(high, Math.ceil)}` : UNKNOWN;
+}
+
+function intervalText({ low, high }) {
+  if (low === null) return UNKNOWN;
+  if (wide(low, high)) return `${twoDigits(low, Math.floor)} – ${twoDigits(high, Math.ceil)}`;
+  return `${figureOf(low, high - low)} – ${figureOf(high, high - low)}`;
+}
 
 const level = () => `${RULES.confidence * 100} %`;
 
