@@ -91,8 +91,7 @@ def command(
         if into_directory:
             files.directory(path)
         if suffix == ".svg":
-            head = "" if files.is_output(path) else OPENING
-            files.save(paths[drawing.file], (head + picture).encode())
+            files.save(paths[drawing.file], (OPENING + picture).encode())
         else:
             files.save(paths[drawing.file], draw.png(picture, scale or SCALE))
 
