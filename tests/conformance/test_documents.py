@@ -275,7 +275,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) ->
     with closing(mongo.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
     with closing(asked.open(asked.home)) as engine:
-        assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared"}
+        assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared", "no-tls"}
         assert list(engine.files()) == list(server.pids()) == []
     for refused in (server.stop, server.kill):
         with pytest.raises(Absent, match="your own"):
@@ -302,7 +302,7 @@ def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
         with closing(asked.open(asked.home)) as engine:
             assert engine.settings()["journal"] is False
             assert engine.version().startswith("FerretDB ")
-            assert {caveat.code for caveat in engine.caveats()} == {"not-atomic", "declared"}
+            assert {caveat.code for caveat in engine.caveats()} == {"not-atomic", "declared", "no-tls", "session"}
     else:
         with pytest.raises(Refused, match=why):
             asked.open(asked.home)

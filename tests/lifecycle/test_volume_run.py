@@ -20,7 +20,7 @@ from dyno import registry
 
 SUITE = registry.suite("volume")
 PHASES = [phase.name for phase in SUITE.phases]
-FEW = {"area": "2m", "block_size": "4k", "depth": "1", "warm": "1"}
+FEW = {"area": "2m", "block_size": "4k", "depth": "1"}
 
 
 def words(**given: str) -> tuple[object, ...]:
@@ -29,7 +29,7 @@ def words(**given: str) -> tuple[object, ...]:
     return ("run", "volume", *params, "--budget", 0.1, "--samples", 1, "-o", "r.json", "--overwrite")
 
 
-RUN = words()
+RUN = words(warm="1")
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path,
     with looped(image(tmp_path / "image")) as device:
         link.symlink_to(device)
         both = f"fio:destroy={device},fio:destroy={device}+ioengine=sync"
-        ended = shell.dyno(*RUN, "-e", both, "--phases", "rand-read")
+        ended = shell.dyno(*words(), "-e", both, "--phases", "rand-read")
         assert ended.status == 0, ended.out + ended.err
         shell.file.unlink()
         assert "is in use" in refused(shell, "-e", f"fio:destroy={device},fio:destroy={link}")
@@ -234,7 +234,7 @@ def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: 
     wrapper.write_text(WITHOUT_IO_URING.format(python=sys.executable, fio=shutil.which("fio")))
     wrapper.chmod(0o755)
     shell.given["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    ended = shell.dyno(*RUN, "-e", "fio:ioengine=io_uring,fio", "--phases", "rand-read")
+    ended = shell.dyno(*words(), "-e", "fio:ioengine=io_uring,fio", "--phases", "rand-read")
     assert ended.status == 1, ended.out + ended.err
     told = why(shell, "fio:ioengine=io_uring")["rand-read"]
     assert told.startswith("refused") and "ioengine=libaio" in told and "Operation not permitted" in told, told
@@ -243,7 +243,7 @@ def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: 
 
 def test_a_file_system_without_direct_io_is_refused_with_what_to_set(shell: Shell, tmp_path: Path) -> None:
     with mounted("none", tmp_path / "ram", "-t", "ramfs") as ram:
-        ended = shell.dyno(*RUN, "-e", "fio,fio:direct=no", "--phases", "rand-read", "--work", ram)
+        ended = shell.dyno(*words(), "-e", "fio,fio:direct=no", "--phases", "rand-read", "--work", ram)
     assert ended.status == 1, ended.out + ended.err
     told = why(shell, "fio")["rand-read"]
     assert told.startswith("refused") and "direct=no" in told, told

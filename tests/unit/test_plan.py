@@ -316,6 +316,10 @@ def test_a_parameter_that_no_requested_phase_uses_is_an_error_that_names_those_t
     with pytest.raises(UsageError, match=r"distribution has no effect on rand-key; it is used by update, mixed"):
         make(phases=["get"], params={"distribution": ["zipfian"]})
     assert make(phases=["get", "mixed"], params={"distribution": ["zipfian"]}).phases == ("rand-key", "mixed")
+    # The command that repeats a run names every parameter, those of its phases or not.
+    assert make(phases=["get"], params={"mix": ["a"]}).phases == ("rand-key",)
+    with pytest.raises(UsageError, match="mix has no effect on rand-key"):
+        make(phases=["get"], params={"mix": ["a", "b"]})
     # The values of a preset are nobody's request.
     assert make(preset="full", phases=["mixed"]).phases == ("mixed",)
     for suite in registry.suites():

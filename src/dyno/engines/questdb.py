@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -256,6 +257,10 @@ def removal(name: str, options: Mapping[str, Value]) -> str:
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     with closing(_connect(server)) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
+        if not server.own:
+            # Rows that a killed client had sent may still arrive, and create the table again.
+            sleep(0.5)
+            connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
 
 
 ENGINE = EngineSpec(

@@ -256,9 +256,15 @@ def _phases(suite: Suite, preset: Preset, asked: Sequence[str]) -> tuple[str, ..
 
 
 def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -> None:
-    """Raises UsageError for a given parameter that none of the phases uses: the run would seem to have varied it."""
+    """Raises UsageError for a given parameter that none of the phases uses: the run would seem to have varied it.
+
+    One value that is the default, or a preset's, is accepted: the command that repeats a run names every parameter.
+    """
     for setting in suite.params:
-        if setting.name in given and setting.phases and not set(setting.phases) & set(phases):
+        if setting.name not in given or not setting.phases or set(setting.phases) & set(phases):
+            continue
+        known = [setting.default, *(preset.params.get(setting.name) for preset in suite.presets.values())]
+        if len(given[setting.name]) > 1 or setting.read(given[setting.name][0], suite.name) not in known:
             raise UsageError(
                 f"suite {suite.name}: parameter {setting.name} has no effect on {', '.join(phases)};"
                 f" it is used by {', '.join(setting.phases)}"
