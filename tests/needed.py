@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from dyno import registry
 from dyno.engine import EngineSpec
 
 
@@ -22,3 +25,13 @@ def require(spec: EngineSpec) -> None:
         pytest.skip(f"engine {spec.name}: {spec.untested}")
     if lacking := spec.lacking():
         unavailable(f"engine {spec.name} {lacking}")
+
+
+def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that the phases in `words` (after '--phases'; all if it is missing) use: a run refuses
+    the others."""
+    declared = registry.suite(suite)
+    named = str(words[words.index("--phases") + 1]) if "--phases" in words else "all"
+    phases = {phase.name for phase in declared.phases} if named == "all" else set(named.split(","))
+    unused = {each.name for each in declared.params if each.phases and not phases & {*each.phases}}
+    return {name: value for name, value in params.items() if name not in unused}

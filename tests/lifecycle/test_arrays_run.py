@@ -5,7 +5,7 @@ says of itself; and an engine that answers nearly right, whose cells are void.
 from __future__ import annotations
 
 import pytest
-from needed import require, unavailable
+from needed import require, unavailable, used
 from shell import TESTS, Shell
 
 from dyno import registry
@@ -18,11 +18,12 @@ ROWS, MORE_ROWS = 30_000, 200_000
 several columns in a block there have to be more."""
 
 LIMIT_BYTES = 256 << 20
+WRITE = ("--phases", "write")
 
 
-def few(rows: int = ROWS) -> list[str]:
-    """The flags of a small table."""
-    given = {"rows": rows, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2}
+def few(*words: object, rows: int = ROWS) -> list[str]:
+    """The flags of a small table, as far as the phases in `words` use them."""
+    given = used("arrays", words, {"rows": rows, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2})
     return [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
 
 
@@ -54,7 +55,17 @@ def need(engine: str) -> None:
 
 def run(shell: Shell, engine: str, *words: object, rows: int = ROWS) -> dict[str, dict[str, object]]:
     ended = shell.dyno(
-        "run", "arrays", "-e", engine, *few(rows), "--samples", 2, "-o", shell.file, "--overwrite", *words
+        "run",
+        "arrays",
+        "-e",
+        engine,
+        *few(*words, rows=rows),
+        "--samples",
+        2,
+        "-o",
+        shell.file,
+        "--overwrite",
+        *words,
     )
     assert ended.status == 0, ended.out + ended.err
     cells = shell.cells()
@@ -139,7 +150,7 @@ def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shel
     need("numpy_memory")
     shell.plugins = [TESTS / "plugins" / "lossy"]
     engine = f"lossy:how={how}"
-    ended = shell.dyno("run", "arrays", "-e", engine, *few(), "--samples", 1, "-o", shell.file, "--phases", "write")
+    ended = shell.dyno("run", "arrays", "-e", engine, *few(*WRITE), "--samples", 1, "-o", shell.file, *WRITE)
     # Nothing was measured but the floor.
     assert ended.status == 3, ended.out + ended.err
     (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from needed import require
+from needed import require, used
 from shell import PATIENCE, Shell, is_one_line, wait_for
 
 from dyno import registry
@@ -22,10 +22,7 @@ PHASES = [phase.name for phase in registry.suite("objectstore").phases]
 
 def run(shell: Shell, engine: str, *words: object, **params: object) -> None:
     """A trial of each engine."""
-    phases = set(str(words[words.index("--phases") + 1]).split(",")) if "--phases" in words else set(PHASES)
-    used = {each.name for each in registry.suite("objectstore").params if not each.phases or phases & {*each.phases}}
-    values = {name: value for name, value in SMALL.items() if name in used} | params
-    asked = [f"-p{name}={value}" for name, value in values.items()]
+    asked = [f"-p{name}={value}" for name, value in {**used("objectstore", words, SMALL), **params}.items()]
     file = ("-o", shell.file, "--overwrite")
     status, _, err = shell.dyno(
         "run", "objectstore", "-e", engine, "--samples", "1", *asked, "--budget", "60", *file, *words

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import tracemalloc
 from collections.abc import Iterator
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -215,7 +215,7 @@ def test_the_last_word_of_a_worker_that_is_gone_is_heard(
 ) -> None:
     monkeypatch.setattr(trial, "INTERVAL", 0.0)
     worker: Any = Parting(ends[1])
-    watch: Any = SimpleNamespace(verdict=lambda: None)
+    watch: Any = SimpleNamespace(verdict=lambda: None, deadline=monotonic() + 60)
     story = Story(on_phase=lambda phase: None, began_ns=monotonic_ns())
-    assert trial._listen(worker, Hearing(ends[0], KEY, monotonic_ns()), watch, story) is None
+    assert trial._listen(worker, Hearing(ends[0], KEY, monotonic_ns()), watch, story, 60.0) is None
     assert story.outcome == "ok"
