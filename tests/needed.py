@@ -28,10 +28,10 @@ def require(spec: EngineSpec) -> None:
 
 
 def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that the phases in `words` (after '--phases'; all if it is missing) use: a run refuses
-    the others."""
+    """Those of the parameters that the phases in `words` (after '--phases'; all if it is missing) use, and those at
+    their default: a run refuses the others."""
     declared = registry.suite(suite)
     named = str(words[words.index("--phases") + 1]) if "--phases" in words else "all"
     phases = {phase.name for phase in declared.phases} if named == "all" else set(named.split(","))
-    unused = {each.name for each in declared.params if each.phases and not phases & {*each.phases}}
-    return {name: value for name, value in params.items() if name not in unused}
+    unused = {each.name: each.default for each in declared.params if each.phases and not phases & {*each.phases}}
+    return {name: value for name, value in params.items() if name not in unused or value == unused[name]}

@@ -148,6 +148,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
     every = [sample for _, sample in found]
     why = _void(attempts, phase) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
+    # What a suite tells of its store stands without a number too: how many requests of a burst were throttled.
+    described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     about = next((a for a in last if a.version is not None), None)
     sizes = [s.bytes_on_disk for s in counted if s.bytes_on_disk is not None]
@@ -179,8 +181,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
             for kind in _ordered(declared.kinds, {kind for s in counted for kind in s.by_kind})
         },
         latency_by_part_ns={
-            part: percentiles(s.by_part.get(part) for s in counted)
-            for part in _ordered(declared.parts, {part for s in counted for part in s.by_part})
+            part: percentiles(s.by_part.get(part) for s in described)
+            for part in _ordered(declared.parts, {part for s in described for part in s.by_part})
         },
         response_ns=percentiles(s.response for s in counted),
         late_ns=percentiles(s.late for s in counted),
@@ -193,7 +195,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
         server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
         write_amplification=_write_amplification(counted),
-        facts=_facts([s.facts for s in counted]),
+        facts=_facts([s.facts for s in described]),
         trial_facts=_facts([a.facts for a in last if a.facts]),
         version=about.version if about else None,
         settings=about.settings if about else None,
