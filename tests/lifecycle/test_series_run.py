@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from needed import require
+from needed import require, used
 from shell import Shell
 
 from dyno import registry
@@ -36,14 +36,25 @@ are longer than what is in them."""
 DIGESTS: dict[int, object] = {}
 
 
-def flags(**given: int) -> list[str]:
-    return [word for name, value in {**FEW, **given}.items() for word in ("-p", f"{name}={value}")]
+def flags(*words: object, **given: int) -> list[str]:
+    params = {**used("series", words, FEW), **given}
+    return [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
 
 
 def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, dict[str, Any]]:
     require(registry.engine(engine).through("series"))
     ended = shell.dyno(
-        "run", "series", "-e", engine, *flags(**given), "--samples", 1, "-o", shell.file, "--overwrite", *words
+        "run",
+        "series",
+        "-e",
+        engine,
+        *flags(*words, **given),
+        "--samples",
+        1,
+        "-o",
+        shell.file,
+        "--overwrite",
+        *words,
     )
     assert ended.status == 0, ended.out + ended.err
     cells = shell.cells()
