@@ -113,8 +113,8 @@ def test_everything_opened_is_closed_and_closing_comes_last(life: Life) -> None:
 def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
     at = max(index for index, event in enumerate(life.events) if event["call"] == "commit" and event["deleted"])
     after = life.calls[at:]
-    # After the deletes: by key, by index and in key order.
-    assert after.count("get") >= RECORDS
+    # After the deletes: by key, by index and in key order. The sample by key has no record twice.
+    assert after.count("get") > RECORDS * 3 // 4
     assert after.count("seek") > 0
 
 
@@ -166,8 +166,14 @@ def test_engines_of_either_port_are_asked_the_same(shell: Shell) -> None:
     assert sorted(replaced) == sorted(removed) != replaced, "in random order"
 
     reads = [read for event in kv if event["call"] in ("get", "seek") for read in kv_read(event)]
+    # After each phase that writes, the entries of both indexes are walked: only a key-value engine has them apart.
+    assert reads.count(ALL_ENTRIES) == 2 * 2
+    reads = [read for read in reads if read != ALL_ENTRIES]
     assert reads == [read for event in records for read in record_read(event)]
     assert [what for what, _ in reads].count("get") > 3 * RECORDS
+
+
+ALL_ENTRIES = ("find", "")
 
 
 def measured(life: Life) -> list[Event]:
