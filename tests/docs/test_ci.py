@@ -110,7 +110,8 @@ def test_a_slowdown_beyond_the_margin_by_so_much_of_the_noise_is_found_nine_time
     for _ in range(repeats):
         centers = [slower, *[0.0] * (rows - 1)]
         ratios = [np.exp(random.normal(at, spread, samples)).tolist() for at in centers]
-        changes = [SimpleNamespace(metric=THROUGHPUT, center=center(values)) for values in ratios]
+        seen = SimpleNamespace(ratio=1.0, blocks=samples)
+        changes = [SimpleNamespace(metric=THROUGHPUT, center=center(values), verdict=seen) for values in ratios]
         judged = gate(cast(Between, SimpleNamespace(changes=changes)), margin)
         found += judged[0].state == "slower"
     assert found / repeats >= 0.87
