@@ -53,7 +53,7 @@ function moreText({ blocks, more }) {
 }
 
 /** A ratio: at most three digits after the point around 1, and fewer if its interval is wide. */
-function figureOf(value, width = 0) {
+function ratioFigure(value, width = 0) {
   if (value === null) return UNKNOWN;
   if (width > 0 && value > 0) {
     const allowed = Math.floor(Math.log10(RULES.fineness / width));
@@ -80,8 +80,8 @@ function twoDigits(value, rounding) {
 
 /** The ratio, as precise as its interval allows; of a wide interval the end nearer to 1, if any. */
 function ratioText({ ratio, low, high }) {
-  if (low === null) return figureOf(ratio);
-  if (!wide(low, high)) return figureOf(ratio, high - low);
+  if (low === null) return ratioFigure(ratio);
+  if (!wide(low, high)) return ratioFigure(ratio, high - low);
   if (low > 1) return `≥ ${twoDigits(low, Math.floor)}`;
   return high < 1 ? `≤ ${twoDigits(high, Math.ceil)}` : UNKNOWN;
 }
@@ -89,7 +89,7 @@ function ratioText({ ratio, low, high }) {
 function intervalText({ low, high }) {
   if (low === null) return UNKNOWN;
   if (wide(low, high)) return `${twoDigits(low, Math.floor)} – ${twoDigits(high, Math.ceil)}`;
-  return `${figureOf(low, high - low)} – ${figureOf(high, high - low)}`;
+  return `${ratioFigure(low, high - low)} – ${ratioFigure(high, high - low)}`;
 }
 
 const level = () => `${RULES.confidence * 100} %`;
