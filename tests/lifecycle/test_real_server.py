@@ -277,9 +277,9 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
     # And what was said of it, wherever.
     report = shell.dyno("report", shell.file, "-o", shell.home / "r.html")
     assert report.status == 0, report
-    for command in (("show", shell.file), ("show", shell.file, "--json"), ("show", shell.file, "--csv")):
-        said = shell.dyno(*command)
-        assert "u:***@127.0.0.1" in said.out
+    for words, named in ((), "at 127.0.0.1:"), (("--json",), "u:***@127.0.0.1"), (("--csv",), "u:***@127.0.0.1"):
+        said = shell.dyno("show", shell.file, *words)
+        assert named in said.out
         assert SECRET not in said.out + said.err
     for secret in (SECRET, PLAIN):
         assert secret not in everything(shell, ended)

@@ -32,6 +32,8 @@ class _Stores:
     """With which a user removes them."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
+    ended: str = "the process that was to remove it ended early"
+    """Why those stay of which nothing else is said."""
 
     def hear(self, event: Mapping[str, Any]) -> None:
         name = str(event.get("name"))
@@ -41,6 +43,8 @@ class _Stores:
             self.reasons[name], self.unreachable = str(event["why"]), bool(event["unreachable"])
         elif event["event"] == "removed":
             self.commands.pop(name, None)
+        elif event["event"] == "end" and event["why"]:
+            self.ended = str(event["why"])
 
 
 def remove_stores(
@@ -90,4 +94,4 @@ def _listen(job: Mapping[str, Any], executable: str, nurseries: Nurseries, store
                 return f"not removed after {PATIENCE_SECONDS:g} s"
             for heard in hearing.listen(left) or ():
                 stores.hear(heard.event)
-    return "the process that was to remove it ended early"
+    return stores.ended
