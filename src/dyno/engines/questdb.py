@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -43,8 +43,6 @@ USER, PASSWORD = "admin", "quest"
 LONGEST_BATCH = 1 << 32
 """Bytes, as its client writes it. Its default is 100 MiB."""
 FIELDS = "val, stat, sevr"
-QUIET = 2.0
-"""Seconds without the table of a killed client, after which it is taken to be gone."""
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -53,9 +51,14 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     return QuestDB(home, {MODE: str(TIERS[tier][MODE]), **given.given(options)})
 
 
+def _http_of_url(url: str) -> Address:
+    """Address of HTTP; `?pg=` names the port of PostgreSQL's protocol."""
+    return loopback.of_url(url, HTTP_PORT, known=("pg",))
+
+
 def _http(server: Any) -> Address:
-    found: Address = server.address if server.own else loopback.of_url(server.url, HTTP_PORT, known=("pg",))
-    return found
+    address: Address = server.address if server.own else _http_of_url(server.url)
+    return address
 
 
 def _postgresql(server: Any) -> Address:
@@ -252,23 +255,17 @@ def missing_right(error: Exception) -> str | None:
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:
-    at = loopback.of_url(str(options[URL]), HTTP_PORT, known=("pg",))
+    at = _http_of_url(str(options[URL]))
     return shlex.join(["curl", "-G", f"{at.url}/exec", "--data-urlencode", f"query=DROP TABLE {name}"])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    name = namespace.of(home)
     with closing(_connect(server)) as connection:
-        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
         if not server.own:
-            # The server may still be reading what a killed client had sent: those rows create the table again.
-            seen = begun = monotonic()
-            while (now := monotonic()) < min(seen + QUIET, begun + 10 * QUIET):
-                found = connection.execute("SELECT 1 FROM tables() WHERE table_name = %s", [name]).fetchone()
-                if found:
-                    connection.execute(f"DROP TABLE IF EXISTS {name}")
-                    seen = now
-                sleep(QUIET / 20)
+            # Rows that a killed client had sent may still arrive, and create the table again.
+            sleep(0.5)
+            connection.execute(f"DROP TABLE IF EXISTS {namespace.of(home)}")
 
 
 ENGINE = EngineSpec(
