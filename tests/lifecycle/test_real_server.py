@@ -278,10 +278,11 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
     # And what was said of it, wherever.
     report = shell.dyno("report", shell.file, "-o", shell.home / "r.html")
     assert report.status == 0, report
-    for words, named in ((), "at 127.0.0.1:"), (("--json",), "u:***@127.0.0.1"), (("--csv",), "u:***@127.0.0.1"):
-        said = shell.dyno("show", shell.file, *words)
-        assert named in said.out
-        assert SECRET not in said.out + said.err
+    # The table names a server by its address alone.
+    for flags, label in ((), "at 127.0.0.1:"), (("--json",), "u:***@127.0.0.1"), (("--csv",), "u:***@127.0.0.1"):
+        shown = shell.dyno("show", shell.file, *flags)
+        assert label in shown.out
+        assert SECRET not in shown.out + shown.err
     for secret in (SECRET, PLAIN):
         assert secret not in everything(shell, ended)
 
@@ -424,8 +425,8 @@ def test_a_trial_that_is_killed_or_interrupted_leaves_nothing_on_it(shell: Shell
     assert to == "run" or "SIGKILL" in out
 
 
-def lasting(url: str) -> bool:
-    """Whether there is one schema, and still the same half a second later."""
+def is_settled(url: str) -> bool:
+    """Returns whether exactly one schema exists and half a second later is still the only one."""
     before = schemas(url)
     time.sleep(0.5)
     return len(before) == 1 and schemas(url) == before
@@ -440,8 +441,8 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell
         shell.started(*words, "--timeout", 5, "-o", shell.file) as run,
         psycopg.connect(url, autocommit=True) as other,
     ):
-        # The checks before measuring have stores of their own, each for a moment.
-        assert wait_for(lambda: lasting(url))
+        # Conformance checks create and drop schemas of their own before the measured one.
+        assert wait_for(lambda: is_settled(url))
         other.execute("ALTER ROLE u SET statement_timeout = '200ms'")
         (name,) = schemas(url)
         assert wait_for(lambda: other.execute("SELECT to_regclass(%s)", (f"{name}.records",)).fetchone() != (None,))

@@ -32,8 +32,8 @@ class _Stores:
     """With which a user removes them."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
-    ended: str = "the process that was to remove it ended early"
-    """Why those stay of which nothing else is said."""
+    end_reason: str = "the process that was to remove it ended early"
+    """Printed for stores that have no reason of their own."""
 
     def hear(self, event: Mapping[str, Any]) -> None:
         name = str(event.get("name"))
@@ -44,7 +44,7 @@ class _Stores:
         elif event["event"] == "removed":
             self.commands.pop(name, None)
         elif event["event"] == "end" and event["why"]:
-            self.ended = str(event["why"])
+            self.end_reason = str(event["why"])
 
 
 def remove_stores(
@@ -94,4 +94,4 @@ def _listen(job: Mapping[str, Any], executable: str, nurseries: Nurseries, store
                 return f"not removed after {PATIENCE_SECONDS:g} s"
             for heard in hearing.listen(left) or ():
                 stores.hear(heard.event)
-    return stores.ended
+    return stores.end_reason
