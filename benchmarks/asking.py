@@ -24,9 +24,9 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
-from dyno.servers import nginx
+from dyno.engines.s3 import server_nginx
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 from dyno.stats.summary import summarize
 
 Figure = tuple[float, float]
@@ -74,13 +74,13 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1_000)
     asked = parser.parse_args()
     tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
-    if nginx.missing() or not tools:
+    if server_nginx.missing() or not tools:
         print("nginx is not here, or neither wrk nor oha")
         return 3
     tools = {"dyno": by_dyno, **tools}
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asked-") as place:
         Path(place).chmod(0o755)
-        with closing(nginx.Nginx(Path(place) / "server", False, 1)) as server:
+        with closing(server_nginx.Nginx(Path(place) / "server", False, 1)) as server:
             server.start()
             (server.root / "0").write_bytes(random.Random(1).randbytes(asked.bytes))
             for inflight in map(int, asked.inflight.split(",")):

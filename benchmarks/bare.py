@@ -18,11 +18,11 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from dyno import registry
-from dyno.measure.measure import uncollected
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Job, Operations
+from dyno.measure.driver import uncollected
 from dyno.measure.phase import sampled
-from dyno.measure.spent import Spent
-from dyno.pace import Pace
-from dyno.suite import Job, Operations
+from dyno.measure.stopwatch import Spent
 
 LEAST = 0.95
 

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from dyno.cli.progress import observer
 from dyno.results import Run
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
-from dyno.stats.between import between
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
 from dyno.stats.gate import gate
-from dyno.stats.until import reach
+from dyno.stats.stop_rule import reach
+from dyno.stats.two_runs import between
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 SPREAD, SLOWED = 0.04, 0.15

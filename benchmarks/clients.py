@@ -22,8 +22,8 @@ from pathlib import Path
 
 from dyno.cli.progress import observer
 from dyno.measure import loops
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 
 LEAST = 0.9
 BARE_SECONDS = 0.5

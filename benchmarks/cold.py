@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from dyno.cli.progress import observer
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 
 MOST_PERCENT, LEAST = 1.0, 0.9
 MIB = 1 << 20

@@ -19,11 +19,11 @@ from pathlib import Path
 from time import thread_time_ns
 
 from dyno import registry
+from dyno.contracts.model import Phase
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Job, Workload
 from dyno.measure.phase import sampled
-from dyno.measure.spent import Spent
-from dyno.model import Phase
-from dyno.pace import Pace
-from dyno.suite import Job, Workload
+from dyno.measure.stopwatch import Spent
 from dyno.suites.records import keys, layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")

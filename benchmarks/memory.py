@@ -2,7 +2,7 @@
 
     python benchmarks/memory.py [--operations N]
 
-Through Dyno's whole path (`dyno.measure.measure`): slices, stamps, histogram, series by the second, checks. The
+Through Dyno's whole path (`dyno.measure.driver`): slices, stamps, histogram, series by the second, checks. The
 baseline is taken after 10 slices, when the interpreter and its libraries are in memory. Exit status 1: 64 MiB or more
 above the baseline.
 """
@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dyno.histogram import percentiles
+from dyno.contracts.histogram import percentiles
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Operations
+from dyno.measure.driver import measure
 from dyno.measure.loops import LOOPS, pick
-from dyno.measure.measure import measure
-from dyno.pace import Pace
-from dyno.suite import Operations
 
 SLICE = 50_000
 MOST_BYTES = 64 << 20

@@ -3,7 +3,7 @@
     python benchmarks/overhead.py [--operations N] [--rounds N] [--go-ycsb]
 
 Every round runs them all, one after the other, so that a drift of the machine meets them alike; the figure is the
-median over rounds. Dyno's rows are its whole path (`dyno.measure.measure`): a slice's stamps, its histogram, its
+median over rounds. Dyno's rows are its whole path (`dyno.measure.driver`): a slice's stamps, its histogram, its
 series by the second, its check, and the switch from one slice to the next. CPU time, since wall time swings on shared
 machines. Exit status 1: the native loop takes over 25 ns more than the bare loop, or as much as a peer that times
 each operation.
@@ -20,10 +20,10 @@ from time import process_time_ns
 
 from peers import GO_YCSB_VERSION, PEERS, Peer, build_go_ycsb, slope
 
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Operations
+from dyno.measure.driver import measure
 from dyno.measure.loops import native
-from dyno.measure.measure import measure
-from dyno.pace import Pace
-from dyno.suite import Operations
 
 MOST_NS = 25.0
 SLICE = 50_000

@@ -35,8 +35,8 @@ from typing import Any
 from asking import Figure, outside
 
 from dyno import registry
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 from dyno.stats.summary import CellSummary, client_cpu_ns, summarize
 
 PHASES = ["put", "head", "get", "delete"]

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from dyno import registry
-from dyno.engine import Server
-from dyno.model import Tier
-from dyno.report import units
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Tier
+from dyno.report.tables import units
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
 from dyno.stats.summary import summarize
 

@@ -23,13 +23,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dyno import registry
-from dyno.engines._shared.innodb import InnoDB
+from dyno.contracts.model import Phase, Tier
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Job
+from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.postgresql.opener import Postgres
 from dyno.measure.phase import sampled
-from dyno.measure.spent import Spent
-from dyno.model import Phase, Tier
-from dyno.pace import Pace
-from dyno.suite import Job
+from dyno.measure.stopwatch import Spent
 from dyno.suites.oltp.workload import OltpWorkload
 
 WITHIN = 0.05

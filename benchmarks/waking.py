@@ -26,10 +26,10 @@ from typing import NamedTuple
 from thin import PHASE, compared
 
 from dyno import registry
-from dyno.model import UsageError
-from dyno.report import units
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.contracts.model import UsageError
+from dyno.report.tables import units
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import summarize
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
 
 
 def unavailable(why: str) -> None:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import Entry, KVReader, OrderedKV
-from dyno.settings import Setting, integer
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV
+from dyno.contracts.settings import Setting, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # The way back from half a commit is in memory: a process that dies in a commit may leave a torn file.

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dyno.contracts.model import UsageError as UsageError
     from dyno.library import Change as Change
     from dyno.library import Check as Check
     from dyno.library import Comparison as Comparison
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dyno.library import compare as compare
     from dyno.library import load as load
     from dyno.library import run as run
-    from dyno.model import UsageError as UsageError
 
 __version__ = "0.1.0"
 _LIBRARY = (
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(library, name)
     if name == "UsageError":
-        from dyno.model import UsageError
+        from dyno.contracts.model import UsageError
 
         return UsageError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -65,7 +65,7 @@ class Session:
     """The options of a session, checked, and the names measured so far in this process."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from dyno.settings import percent
+        from dyno.contracts.settings import percent
 
         option = config.getoption
         self.metric, self.samples, self.seconds = (
@@ -89,8 +89,8 @@ class Session:
 
 
 def _read(path: Path) -> Baseline:
-    from dyno.model import UsageError
-    from dyno.reading import text
+    from dyno.contracts.model import UsageError
+    from dyno.text.safe_read import text
 
     try:
         whole = json.loads(text(path, MOST_BYTES))
@@ -153,8 +153,8 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
         check: Callable[[Any, Any], bool] | None = None,
         name: str = "",
     ) -> Measured:
+        from dyno.contracts.model import UsageError
         from dyno.library.function import measured
-        from dyno.model import UsageError
 
         named = f"{request.node.nodeid}[{name}]" if name else str(request.node.nodeid)
         if named in session.names:
@@ -181,7 +181,7 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
 def _judge(session: Session, name: str, found: Measured) -> tuple[str, str | None]:
     """The line for the summary; and the reason to fail the test, None if it passes."""
     from dyno.library.function import judged
-    from dyno.report import units
+    from dyno.report.tables import units
 
     value = found.time if session.metric == "time" else found.cpu
     figure = f"{units.duration(value.median)} {session.metric} [95 %: {units.duration(value.low)} – "
@@ -238,7 +238,7 @@ class Collector:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _save(self, path: Path) -> None:
-        from dyno.host.replace import replace
+        from dyno.host.atomic_file import replace
 
         tests = {name: {"time_ns": each.time_ns, "cpu_ns": each.cpu_ns} for name, each in self._found.items()}
         whole = {"schema": SCHEMA, **_origin(), "tests": tests}

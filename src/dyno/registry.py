@@ -18,21 +18,23 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
-from dyno.declaration import mistyped
-from dyno.declared import said
-from dyno.engine import EngineSpec
-from dyno.harmless import harmful, harmless
-from dyno.model import UsageError
-from dyno.settings import unknown
-from dyno.suite import Suite
+from dyno.contracts.declarations import said
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import UsageError
+from dyno.contracts.plugin_types import mistyped
+from dyno.contracts.settings import unknown
+from dyno.contracts.suite import Suite
+from dyno.text.sanitize import harmful, harmless
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
 _OURS = tuple(f"{package}." for package in GROUPS.values())
+MEMBER = "engine_"
 INFO = (".dist-info", ".egg-info")
 """Directories in which a distribution says what it is."""
 
@@ -41,14 +43,24 @@ INFO = (".dist-info", ".egg-info")
 def _sources(kind: str) -> dict[str, str]:
     """Name to 'module:attribute', ours first: a plug-in can't take the name of one of ours."""
     package = dyno.engines if kind == "engine" else dyno.suites
-    found = {
-        m.name: f"{package.__name__}.{m.name}:{kind.upper()}"
-        for m in pkgutil.iter_modules(package.__path__)
-        if not m.name.startswith("_")
-    }
+    found = {name: f"{module}:{kind.upper()}" for name, module in _modules(package)}
     for name, value in _plugins(GROUPS[kind]):
         found.setdefault(name, value)
     return found
+
+
+def _modules(package: ModuleType) -> Iterator[tuple[str, str]]:
+    """Name and module of each of our suites or engines. A family is a package with a module `engine_NAME` per engine;
+    any other module or package is named after the one suite or engine that it declares."""
+    for found in pkgutil.iter_modules(package.__path__):
+        if found.name.startswith("_"):
+            continue
+        module = f"{package.__name__}.{found.name}"
+        within = pkgutil.iter_modules([f"{path}/{found.name}" for path in package.__path__]) if found.ispkg else ()
+        members = [each.name for each in within if each.name.startswith(MEMBER)]
+        yield from ((name.removeprefix(MEMBER), f"{module}.{name}") for name in members)
+        if not members:
+            yield found.name, module
 
 
 def _plugins(group: str) -> Iterable[tuple[str, str]]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dyno import results
-from dyno.histogram import Recorder
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Tier
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Caveat, Tier
+from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt
 
 SECOND = 10**9

@@ -12,8 +12,8 @@ import runfiles
 from runfiles import ENGINES, SPEAKS_AGAINST
 
 from dyno import results
-from dyno.report import words
 from dyno.report.charts import theme
+from dyno.report.tables import wording
 
 PLACE = "#run=0&phase=read&tier=process"
 CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
@@ -150,7 +150,7 @@ def test_without_javascript_the_answer_and_all_tables_are_there(
 ) -> None:
     page = visit(page_of_made, java_script_enabled=False)
     text = page.locator("body").inner_text().replace("\u00a0", " ")
-    assert words.answers(results.load(made))[0].partition(". ")[0] in text
+    assert wording.answers(results.load(made))[0].partition(". ")[0] in text
     assert SPEAKS_AGAINST in text
     assert "need JavaScript" in text
     assert page.locator("#overview table:visible").count() == 2

@@ -12,7 +12,7 @@ import runfiles
 from shell import Shell, is_one_line
 
 from dyno import results
-from dyno.model import Tier, UsageError
+from dyno.contracts.model import Tier, UsageError
 from dyno.report.page import card
 
 ADDRESS = "https://bench.example/"

@@ -16,12 +16,13 @@ import pytest
 import runfiles
 from shell import COMMAND, TESTS, Shell, is_one_line
 
-from dyno import installed, results
-from dyno.model import Tier
-from dyno.report import data
+from dyno import results
+from dyno.contracts.model import Tier
+from dyno.host import installation
 from dyno.report.charts import theme
+from dyno.report.export import documents
 from dyno.report.page import build, settings
-from dyno.report.table import groups
+from dyno.report.tables.table import groups
 from dyno.stats.summary import summarize
 
 MOST_BYTES = 2_000_000
@@ -43,9 +44,9 @@ def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, v
     assert saved(page, page.get_by_role("button", name="made.json", exact=True)) == ("made.json", made.read_bytes())
     run = results.load(made)
     name, text = saved(page, page.get_by_role("button", name="made.csv"))
-    assert (name, text.decode()) == ("made.csv", data.as_csv(run))
+    assert (name, text.decode()) == ("made.csv", documents.as_csv(run))
     name, text = saved(page, page.get_by_role("button", name="made-results.json"))
-    assert (name, json.loads(text)) == ("made-results.json", json.loads(json.dumps(data.as_data(run))))
+    assert (name, json.loads(text)) == ("made-results.json", json.loads(json.dumps(documents.as_data(run))))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -272,7 +273,7 @@ def test_what_can_not_be_is_said_in_one_line(shell: Shell, small: Path, words: l
 def test_a_missing_library_is_named_with_what_installs_it(shell: Shell, small: Path, library: str) -> None:
     without = f"import sys; sys.modules[{library!r}] = None; from dyno.cli import main; main()"
     ended = shell.sh(COMMAND[0], "-c", without, "report", small)
-    assert ended.status == 2 and installed.extra("report") in ended.err and is_one_line(ended.err)
+    assert ended.status == 2 and installation.extra("report") in ended.err and is_one_line(ended.err)
     assert not (shell.home / "r.html").exists()
 
 

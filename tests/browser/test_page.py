@@ -14,10 +14,10 @@ import runfiles
 from runfiles import BULK, ENGINES, PHASES, SPEAKS_AGAINST
 
 from dyno import results
-from dyno.model import Tier
-from dyno.report import units, words
+from dyno.contracts.model import Tier
 from dyno.report.charts import FIXED, theme
-from dyno.report.table import groups
+from dyno.report.tables import units, wording
+from dyno.report.tables.table import groups
 
 START = ("read", "process")
 DRAWN = ("throughput", "ratios", "latency", "series", "size")
@@ -333,11 +333,11 @@ def test_several_runs_have_a_selector(
 def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     answer = page.locator("section.answer").inner_text().replace("\n", " ").replace("\u00a0", " ")
-    for sentence in words.answers(results.load(made)):
+    for sentence in wording.answers(results.load(made)):
         assert sentence in re.sub(r"\s+", " ", answer)
     assert SPEAKS_AGAINST in answer
     preview = page.locator("meta[property='og:description']").get_attribute("content")
-    assert words.answers(results.load(made))[0].startswith(preview.replace("\u00a0", " "))
+    assert wording.answers(results.load(made))[0].startswith(preview.replace("\u00a0", " "))
     assert "budget: the time budget ended the phase" in answer
     top = page.evaluate("document.querySelector('section.answer').getBoundingClientRect().bottom")
     assert top < page.evaluate("document.querySelector('#overview').getBoundingClientRect().top")

@@ -18,7 +18,7 @@ import pytest
 import runfiles
 from shell import Shell, is_one_line, wait_for
 
-from dyno.report import words
+from dyno.report.tables import wording
 from dyno.stats.student import series, two_sided
 from dyno.stats.verdict import Verdict
 
@@ -277,7 +277,7 @@ def by_command(found: Any) -> list[list[str | None]]:
 
 def told(change: Mapping[str, Any]) -> list[str]:
     verdict = Verdict(**{name: change[name] for name in Verdict.__annotations__})
-    return [words.point(verdict), words.interval(verdict), change["text"]]
+    return [wording.point(verdict), wording.interval(verdict), change["text"]]
 
 
 def by_page(page: Any) -> list[list[str | None]]:
@@ -314,7 +314,7 @@ def at_a_rate(header: Line, trials: list[Line]) -> None:
 
 
 def runfiles_histogram(elapsed_ns: int) -> str:
-    from dyno.histogram import Recorder
+    from dyno.contracts.histogram import Recorder
 
     recorder = Recorder()
     recorder.add([elapsed_ns // 1_000, elapsed_ns // 900])

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from dyno import registry
-from dyno.answers import same
-from dyno.model import Tier
-from dyno.suite import Job
+from dyno.contracts.equality import same
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 from dyno.suites.arrays.dataset import Dataset
 from dyno.suites.arrays.port import PORT, Change, Chunk
 from dyno.suites.arrays.work import UPDATED

@@ -17,7 +17,7 @@ from typing import Any
 from stores import Store
 
 from dyno import registry
-from dyno.model import Tier
+from dyno.contracts.model import Tier
 from dyno.suites.records.port import Key, Record, Records
 
 ENOUGH = 100_000

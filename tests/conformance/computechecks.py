@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.suite import Job
+from dyno.contracts.suite import Job
 from dyno.suites.compute import conformance
 
 

@@ -15,8 +15,8 @@ import portchecks
 from needed import require, unavailable
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier
 
 Options = Mapping[str, Sequence[Mapping[str, str]]]
 """What is tried of engines, by name, beside the defaults, at the default tier."""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.model import Tier
-from dyno.suite import Job
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dyno import registry
-from dyno.engine import EngineSpec, Server
-from dyno.model import Tier
-from dyno.suite import Job
+from dyno.contracts.engine import EngineSpec, Server
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 from dyno.suites.records.conformance import Opened
 from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port

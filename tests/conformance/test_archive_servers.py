@@ -24,12 +24,14 @@ from serving import job, served
 from shell import Shell, wait_for
 
 from dyno import registry
+from dyno.contracts.model import Refused, Tier
+from dyno.contracts.suite import Job
 from dyno.engines import clickhouse, influxdb, questdb, victoriametrics
-from dyno.model import Refused, Tier
-from dyno.servers import cassandra, hbase, loopback
-from dyno.servers.foreign import Foreign
+from dyno.engines.cassandra import server as cassandra
+from dyno.engines.hbase import server as hbase
+from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
-from dyno.suite import Job
+from dyno.servers.user_server import Foreign
 from dyno.suites.series.dataset import MadeUp, Way
 from dyno.suites.series.machine import Machine
 from dyno.suites.series.port import Batch

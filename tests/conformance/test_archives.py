@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from held import Options, Store, holds, specs, stores
 
-from dyno.model import Tier, Wrong
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import samples
 from dyno.suites.series.conformance import BRIEF, CHECKS
 from dyno.suites.series.port import PORT, Batch, Buckets, Samples

@@ -16,9 +16,9 @@ from held import Options, Store, holds, specs, stores
 from needed import require
 
 from dyno import registry
+from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Job
 from dyno.engines.parquet import opener
-from dyno.model import Tier, Wrong
-from dyno.suite import Job
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.conformance import BRIEF, CHECKS
 from dyno.suites.arrays.port import NAMES, PORT, Change, Chunk

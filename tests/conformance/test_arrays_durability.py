@@ -19,10 +19,10 @@ from needed import require, unavailable
 from shell import DISK
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier
 from dyno.selftest.flushes import COMMITS, DECLARED, PROVEN, claims, proofs
-from dyno.servers import strays
+from dyno.servers import leftover_processes
 from dyno.suites.arrays.port import PORT
 
 KILLED_AFTER = (1, 17, 8)
@@ -98,13 +98,13 @@ class Writer:
                 self.done += 1
                 if self.done == wanted:
                     # Of an engine with a server, that is the engine's process.
-                    strays.clear(self.home)
+                    leftover_processes.clear(self.home)
                     process.kill()
         finally:
             process.kill()
             process.wait()
             process.stdout.close()
-            strays.clear(self.home)
+            leftover_processes.clear(self.home)
         assert self.done >= wanted, f"it ended by itself with status {process.returncode}"
 
     def looked(self) -> list[str]:

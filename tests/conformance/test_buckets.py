@@ -15,10 +15,10 @@ from httpserving import scripted, whole
 from needed import require, unavailable
 
 from dyno import registry
-from dyno.model import Refused, Tier, Value, Wrong
+from dyno.contracts.model import Refused, Tier, Value, Wrong
+from dyno.contracts.suite import Job
+from dyno.engines.s3 import server_nginx
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
-from dyno.servers import nginx
-from dyno.suite import Job
 from dyno.suites.objectstore.asked import every
 from dyno.suites.objectstore.conformance import CHECKS, one
 from dyno.suites.objectstore.port import Ask, NoObject, StoreError, Throttled
@@ -193,11 +193,11 @@ def test_without_keys_and_without_a_server_it_is_one_line(
 def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
     home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if missing := nginx.missing(tls=True):
+    if missing := server_nginx.missing(tls=True):
         unavailable(missing)
     home.parent.chmod(0o755)
     home.chmod(0o755)
-    with closing(nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
+    with closing(server_nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
         server.start()
         # All that it has is the list of a bucket.
         listing = server.root / "bucket"

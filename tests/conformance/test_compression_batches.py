@@ -13,9 +13,9 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Tier, Wrong
-from dyno.ports.ordered_kv import KVReader
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.ordered_kv import KVReader
 from dyno.suites._shared.conformance import brief
 from dyno.suites.compression.batches import Batches
 from dyno.suites.compression.conformance import CHECKS, Opened

@@ -15,9 +15,10 @@ import pytest
 from needed import require, unavailable
 from shell import TESTS, Shell, is_one_line, wait_for
 
-from dyno import places, registry
+from dyno import registry
 from dyno.crash import device, recorder
-from dyno.run.work import dead, fast_root
+from dyno.host import directories
+from dyno.runner.work_directory import dead, fast_root
 
 KEYS = {"engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system", "faults", "notes"}
 WAYS = {"killed", "cut", "recovery", "birth", "device"}
@@ -31,7 +32,7 @@ def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     # What is found of careless engines is nothing for anyone's cache. Programs that are there are of use.
     cache = shell.home / "cache" / "dyno"
     cache.mkdir(parents=True)
-    (cache / "programs").symlink_to(places.cache() / "programs")
+    (cache / "programs").symlink_to(directories.cache() / "programs")
     shell.given["XDG_CACHE_HOME"] = str(cache.parent)
     return shell
 

@@ -27,11 +27,12 @@ from needed import require
 from serving import opened, served
 
 from dyno import registry
-from dyno.engines import mongodb as mongodb_engine
-from dyno.engines._shared.documents import DocumentRecords, identity
-from dyno.model import Absent, Refused, Tier, UsageError
-from dyno.servers import ferretdb, mongo, mongodb, namespace
-from dyno.suite import Job
+from dyno.contracts.model import Absent, Refused, Tier, UsageError
+from dyno.contracts.suite import Job
+from dyno.engines.mongo import engine_mongodb as mongodb_engine
+from dyno.engines.mongo import server_ferretdb, server_mongo, server_mongodb
+from dyno.engines.mongo.records import DocumentRecords, identity
+from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
@@ -154,7 +155,7 @@ def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
         failed = succeeded
 
     sent = Sent()
-    monkeypatch.setattr(mongo, "connect", partial(mongo.connect, event_listeners=[sent]))
+    monkeypatch.setattr(server_mongo, "connect", partial(server_mongo.connect, event_listeners=[sent]))
     asked = job(place / "store", "mongodb", url="mongodb://unused")
     with (
         served(job(place / "other")) as server,
@@ -210,7 +211,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
         with opened(asked) as port:
             port.insert([record(1)])
         with closing(asked.open(asked.home)) as engine:
-            assert engine.version().startswith(f"FerretDB {ferretdb.PROGRAM.version} (pymongo ")
+            assert engine.version().startswith(f"FerretDB {server_ferretdb.PROGRAM.version} (pymongo ")
             assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic"}
             assert [path.suffix for path in engine.files()].count(".sqlite") == 1
         asked.remove(asked.home)
@@ -218,7 +219,9 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("server", [ferretdb, mongodb], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "server", [server_ferretdb, server_mongodb], ids=lambda module: module.__name__.rpartition(".")[2]
+)
 def test_a_program_that_is_missing_is_named_with_what_to_do(
     server: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +232,7 @@ def test_a_program_that_is_missing_is_named_with_what_to_do(
     assert "dyno install ferretdb" in server.missing() or "vendor's packages" in server.missing()
     assert server.missing().endswith("or name your own with url=")
     with pytest.raises(Refused, match=r"^needs "):
-        server.MongoDB(place, 256) if server is mongodb else server.FerretDB(place, {})
+        server.MongoDB(place, 256) if server is server_mongodb else server.FerretDB(place, {})
 
 
 # -- a user's own -----------------------------------------------------------------------------------------
@@ -265,14 +268,14 @@ def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: An
 def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) -> None:
     gone = subprocess.run(["/bin/sh", "-c", "echo $$"], capture_output=True, text=True).stdout.strip()
     left = f"dyno_{namespace._machine()}_{gone}_01234567"
-    with closing(mongo.connect(own)) as client:
+    with closing(server_mongo.connect(own)) as client:
         for name in ("mine", "dyno_mine", left):
             client[name].things.insert_one({"_id": 1})
     asked = theirs(place, own)
     server: Any = asked.server
     with opened(asked) as port:
         port.insert([record(1), record(2)])
-    with closing(mongo.connect(own)) as client:
+    with closing(server_mongo.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
     with closing(asked.open(asked.home)) as engine:
         assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared", "no-tls"}
@@ -281,7 +284,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) ->
         with pytest.raises(Absent, match="your own"):
             refused()
     asked.remove(asked.home)
-    with closing(mongo.connect(own)) as client:
+    with closing(server_mongo.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine"}
 
 
@@ -312,7 +315,7 @@ def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
 def test_a_server_that_does_not_answer_is_one_line_without_a_password(
     engine: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mongo, "PATIENCE_MS", 100)
+    monkeypatch.setattr(server_mongo, "PATIENCE_MS", 100)
     address = f"mongodb://me:s3cr%3At@{quote(str(place / 'none.sock'), safe='')}/"
     asked = job(place / "store", engine, url=address)
     with pytest.raises(Refused, match=r"^can't connect to mongodb://me:\*\*\*@.*No such file") as refused:

@@ -22,10 +22,10 @@ from shell import DISK, TESTS
 from stores import Store, journals, stores
 
 from dyno import registry
-from dyno.model import Tier
+from dyno.contracts.model import Tier
 from dyno.selftest.flushes import BROKEN, COMMITS, DECLARED, NOTHING, PROVEN, Proof, claims, judged, proofs
 from dyno.selftest.trace import Commit, Seen
-from dyno.servers import strays
+from dyno.servers import leftover_processes
 from dyno.suites.records.port import INDEXES, Key, Record
 
 SCRIPT = str(Path(committer.__file__))
@@ -108,7 +108,7 @@ def killed(store: Store, home: Path, start: int, acks: int) -> int:
                 done += 1
                 if done == start + acks:
                     # Of an engine with a server, that is the engine's process.
-                    strays.clear(home)
+                    leftover_processes.clear(home)
                     process.kill()
     finally:
         process.kill()

@@ -18,15 +18,17 @@ from needed import require
 from shell import DISK, Shell, small
 
 from dyno import registry
+from dyno.contracts.model import Refused, Tier
+from dyno.contracts.suite import Job
 from dyno.engines import clickhouse, questdb
-from dyno.engines._shared import mysqlclient, resp
+from dyno.engines.mongo import server_mongo
+from dyno.engines.mysql import client as mysqlclient
+from dyno.engines.mysql import server_mariadb
 from dyno.engines.oracle import connect as connect_oracle
-from dyno.model import Refused, Tier
-from dyno.servers import mariadb, mongo
-from dyno.servers.foreign import Foreign
-from dyno.servers.postgresql import PostgreSQL
+from dyno.engines.postgresql.server import PostgreSQL
+from dyno.engines.redis import resp
 from dyno.servers.process import Process
-from dyno.suite import Job
+from dyno.servers.user_server import Foreign
 
 TLS = ("redis-py", "single")
 """Clients of Redis that encrypt."""
@@ -87,7 +89,7 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             settings = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
             if name == "secure":
                 settings |= {"ssl-cert": str(ours.certificate), "ssl-key": str(ours.key)}
-            server = mariadb.MariaDB(mariadb.MARIADB, Path(place) / name, settings, 1)
+            server = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / name, settings, 1)
             if server._user is not None:
                 ours.owned_by(server._user.pw_uid)
             started.append(server)
@@ -275,7 +277,7 @@ def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
         lambda url: clickhouse._connect(Foreign(f"clickhouse{url}")),
         lambda url: questdb._connect(Foreign(f"http{url}")),
         lambda url: connect_oracle(f"oracle{url}"),
-        lambda url: mongo.connect(Foreign(f"mongodb{url}")),
+        lambda url: server_mongo.connect(Foreign(f"mongodb{url}")),
     ],
     ids=["clickhouse", "questdb", "oracle", "mongodb"],
 )

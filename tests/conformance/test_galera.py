@@ -17,10 +17,10 @@ from serving import job, served
 from shell import DISK
 
 from dyno import registry
-from dyno.engine import Nodes
-from dyno.model import Tier, UsageError
-from dyno.servers import galera
-from dyno.servers.mariadb import MARIADB, find
+from dyno.contracts.engine import Nodes
+from dyno.contracts.model import Tier, UsageError
+from dyno.engines.mysql import server_galera
+from dyno.engines.mysql.server_mariadb import MARIADB, find
 from dyno.suites.records.port import Record
 
 SPEC = registry.engine("mariadb")
@@ -37,7 +37,7 @@ exec {program} "$@"
 def cluster() -> Iterator[tuple[Any, Any]]:
     """A store on three nodes: one for all tests here, as they take long to start."""
     require(SPEC)
-    if lacking := galera.missing():
+    if lacking := server_galera.missing():
         unavailable(f"mariadb:nodes=3 {lacking}")
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
@@ -137,7 +137,7 @@ def test_nobody_else_joins_and_the_name_of_the_group_is_in_no_list_of_processes(
     secret = server.addresses[0].password
     assert secret and not any(secret in word for pid in server.pids() for word in psutil.Process(pid).cmdline())
     for node in server.nodes:
-        assert (node.data.parent / galera.GROUP).stat().st_mode & 0o77 == 0
+        assert (node.data.parent / server_galera.GROUP).stat().st_mode & 0o77 == 0
         assert node.status("wsrep_provider_version") != ""
 
 
@@ -158,6 +158,6 @@ def test_what_makes_no_sense_of_a_cluster_is_refused(options: dict[str, str], sa
 
 
 def test_of_two_nodes_none_may_be_lost(tmp_path: Path) -> None:
-    if lacking := galera.missing():
+    if lacking := server_galera.missing():
         unavailable(f"mariadb:nodes=2 {lacking}")
     assert "nodes=3" in job(tmp_path / "store", "mariadb", Tier.PROCESS, nodes="2").server.halts  # type: ignore[union-attr]

@@ -18,13 +18,13 @@ from needed import require, unavailable
 from shell import DISK
 
 from dyno import registry
-from dyno.engines._shared import innodb
-from dyno.engines._shared.mysqlclient import CLIENTS, address_of, connect
-from dyno.engines._shared.mysqltable import SCAN
-from dyno.model import Refused, Tier, UsageError
-from dyno.servers import mariadb, namespace
-from dyno.servers.foreign import Foreign
-from dyno.suite import Job
+from dyno.contracts.model import Refused, Tier, UsageError
+from dyno.contracts.suite import Job
+from dyno.engines.mysql import innodb, server_mariadb
+from dyno.engines.mysql.client import CLIENTS, address_of, connect
+from dyno.engines.mysql.records import SCAN
+from dyno.servers import namespace
+from dyno.servers.user_server import Foreign
 from dyno.suites.records.port import Key, Record
 
 SPEC = registry.engine("mariadb")
@@ -43,7 +43,7 @@ def server() -> Iterator[Any]:
     listening = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
-        made = mariadb.MariaDB(mariadb.MARIADB, Path(place) / "server", listening, 1)
+        made = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / "server", listening, 1)
         with closing(made):
             made.start()
             with asked(made) as execute:
@@ -118,8 +118,8 @@ def test_the_row_names_the_server_that_is_there_and_says_where_it_is_another(
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)", mariadb.MYSQL),
-        ("mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", mariadb.MARIADB),
+        ("mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)", server_mariadb.MYSQL),
+        ("mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", server_mariadb.MARIADB),
     ],
 )
 def test_a_program_is_what_it_says_and_not_what_it_is_called(
@@ -130,10 +130,10 @@ def test_a_program_is_what_it_says_and_not_what_it_is_called(
     program.write_text(f"#!/bin/sh\necho '{said}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    there = {wanted: mariadb.find(wanted) for wanted in (mariadb.MARIADB, mariadb.MYSQL)}
+    there = {wanted: server_mariadb.find(wanted) for wanted in (server_mariadb.MARIADB, server_mariadb.MYSQL)}
     assert {wanted: found.kind for wanted, found in there.items() if found} == {
-        mariadb.MARIADB: mariadb.MARIADB,
-        mariadb.MYSQL: kind,
+        server_mariadb.MARIADB: server_mariadb.MARIADB,
+        server_mariadb.MYSQL: kind,
     }
 
 

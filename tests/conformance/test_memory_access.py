@@ -12,10 +12,10 @@ from held import unstored
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Absent, Wrong
+from dyno.contracts.suite import Report
 from dyno.host.caches import Cache, caches
-from dyno.model import Absent, Wrong
-from dyno.suite import Report
 from dyno.suites.memory.conformance import CHECKS, looked_at
 from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
 

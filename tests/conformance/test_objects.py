@@ -18,10 +18,10 @@ from needed import require, unavailable
 from shell import DISK
 
 from dyno import registry
-from dyno.engine import Server
-from dyno.model import Tier, Wrong
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Job
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
-from dyno.suite import Job
 from dyno.suites.objects.conformance import BRANCH, CHECKS, OF_TWO, contents, task
 from dyno.suites.objects.model import Model
 from dyno.suites.objects.port import PORT

@@ -13,10 +13,10 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier, Wrong
-from dyno.ports.ordered_kv import CHECKS, OF_TWO, PORT, KVReader, OrderedKV
-from dyno.suite import Job
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.ordered_kv import CHECKS, OF_TWO, PORT, KVReader, OrderedKV
+from dyno.contracts.suite import Job
 
 STORES = [
     (spec.through(PORT), tier)

@@ -17,9 +17,9 @@ from shell import wait_for
 from stores import Store
 
 from dyno import registry
-from dyno.engine import Nodes
+from dyno.contracts.engine import Nodes
+from dyno.contracts.model import Tier
 from dyno.engines.postgresql.opener import weaker
-from dyno.model import Tier
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Record
 

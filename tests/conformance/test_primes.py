@@ -15,9 +15,9 @@ from held import unstored
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Wrong
-from dyno.suite import Report
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Report
 from dyno.suites.cpu.conformance import CHECKS, Opened, primes
 
 PORT = "primes"

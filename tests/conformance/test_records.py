@@ -20,9 +20,9 @@ from needed import require
 from stores import Store, engines, journals, stores
 
 from dyno import registry
-from dyno.engine import EngineSpec, Gap, PortSpec
-from dyno.model import Tier, Wrong
-from dyno.ports import ordered_kv
+from dyno.contracts import ordered_kv
+from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites._shared.conformance import brief
 from dyno.suites.records.conformance import CHECKS, model
 from dyno.suites.records.encoders import ENCODERS

@@ -22,14 +22,14 @@ from shell import Shell, small
 from stores import Store
 
 from dyno import registry
-from dyno.engine import Server
-from dyno.engines._shared.keyspace import STORES
-from dyno.model import Absent, Refused, Tier, UsageError
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Absent, Refused, Tier, UsageError
+from dyno.contracts.suite import Job
+from dyno.engines.redis.keyspace import STORES
+from dyno.engines.redis.server_redis import Program
 from dyno.servers import namespace
-from dyno.servers.chosen import Kind
 from dyno.servers.process import Process
-from dyno.servers.redis import Program
-from dyno.suite import Job
+from dyno.servers.program_option import Kind
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
@@ -255,7 +255,7 @@ def test_a_program_that_comes_in_a_wheel_is_found() -> None:
     assert absent.path() is None
     assert absent.missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
     with pytest.raises(Refused, match="needs no-such-server"):
-        from dyno.servers.redis import Redis
+        from dyno.engines.redis.server_redis import Redis
 
         Redis(absent, Path("/nowhere"), {})
 

@@ -12,9 +12,9 @@ from httpserving import Scripted, cut, scripted, whole
 from needed import unavailable
 
 from dyno import registry
-from dyno.answers import same
-from dyno.model import Refused, Value, Wrong
-from dyno.suite import Job
+from dyno.contracts.equality import same
+from dyno.contracts.model import Refused, Value, Wrong
+from dyno.contracts.suite import Job
 from dyno.suites.http.asked import digest_of, every
 from dyno.suites.http.conformance import CHECKS
 from dyno.suites.http.port import How, Requests

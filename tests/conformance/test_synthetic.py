@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, Wrong
 from dyno.engines import synthetic
-from dyno.model import Tier, Wrong
 from dyno.suites.selftest.conformance import CHECKS, Opened
 from dyno.suites.selftest.port import Synthetic
 

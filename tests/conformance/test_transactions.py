@@ -14,8 +14,8 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.model import Wrong
-from dyno.suite import Report
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Report
 from dyno.suites.oltp.conformance import CHECKS, STATEMENTS, Opened, accounted, balanced, counted, looked_at
 from dyno.suites.oltp.port import Tables
 

@@ -14,10 +14,10 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.engines import fio
-from dyno.model import Wrong
-from dyno.suite import Report
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Report
+from dyno.engines.blockio import engine_fio
 from dyno.suites.volume.conformance import CHECKS, Opened
 from dyno.suites.volume.port import IO, Volume
 
@@ -58,14 +58,14 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, place: Path) -
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)
 def test_ours_passes_the_check_in_each_way_of_asking_the_kernel(given: Mapping[str, Any], place: Path) -> None:
-    require(fio.ENGINE)
-    CHECKS["integrity"](opened(fio.ENGINE, place, **given), None)
-    CHECKS["reports"](opened(fio.ENGINE, place, **given), None)
+    require(engine_fio.ENGINE)
+    CHECKS["integrity"](opened(engine_fio.ENGINE, place, **given), None)
+    CHECKS["reports"](opened(engine_fio.ENGINE, place, **given), None)
 
 
 def test_every_option_is_tried_but_that_which_destroys() -> None:
     tried = {name for given in GIVEN for name in given}
-    assert tried == {option.name for option in fio.ENGINE.options} - {"destroy"}
+    assert tried == {option.name for option in engine_fio.ENGINE.options} - {"destroy"}
 
 
 # -- the checks -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import calling
 import pytest
 from needed import unavailable
 
-from dyno.crash import recorder, straced
+from dyno.crash import recorder, strace_recorder
 from dyno.crash.base import replayed
 from dyno.crash.model import draws
 from dyno.crash.record import Create, Event, Flush, Hint, Mark, Record, Unlink, Write
@@ -218,7 +218,7 @@ def _same(events: list[Event]) -> list[tuple[object, ...]]:
 
 
 def strace() -> None:
-    if why := straced.unavailable():
+    if why := strace_recorder.unavailable():
         unavailable(why)
 
 

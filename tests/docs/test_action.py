@@ -14,7 +14,7 @@ from shell import Shell
 from stats.madeup import reads, written
 
 from dyno import results
-from dyno.stats.between import in_turns
+from dyno.stats.two_runs import in_turns
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,12 @@ from facts import parse
 from pages import ROOT, blocks, named, read, sections
 
 from dyno.cli import check
-from dyno.run import plan, planfile
-from dyno.stats.between import Between
+from dyno.runner import plan, plan_file
 from dyno.stats.estimate import center
 from dyno.stats.gate import gate
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.student import two_sided
+from dyno.stats.two_runs import Between
 from dyno.stats.verdict import CONFIDENCE
 
 CI = ROOT / "examples" / "ci"
@@ -87,7 +87,7 @@ def test_the_page_quotes_the_example() -> None:
 
 
 def test_the_example_measures_in_turns_what_its_plan_wants() -> None:
-    made = plan.make(planfile.read(CI / "plan.toml"))
+    made = plan.make(plan_file.read(CI / "plan.toml"))
     loops = [re.findall(r"^ *for \w+ in (.*); do$", script, re.MULTILINE) for script in scripts(WORKFLOW)]
     rounds, sides = (words.split() for words in next(found for found in loops if len(found) == 2))
     assert {side: len(rounds) * sides.count(side) for side in sides} == dict.fromkeys(("base", "head"), made.samples)

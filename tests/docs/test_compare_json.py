@@ -14,8 +14,8 @@ from facts import differences, keys
 from pages import named, read, sections
 
 from dyno import cli
-from dyno.report import compared
 from dyno.report.charts.theme import VERDICTS
+from dyno.report.tables import comparison
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(
     ("key", "values"),
-    [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", compared.STATES)],
+    [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", comparison.STATES)],
 )
 def test_values_that_programs_ask_for_are_told(key: str, values: Collection[str]) -> None:
     meaning = named(read("compare-json.md"))[key][2]

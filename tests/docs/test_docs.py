@@ -25,28 +25,29 @@ from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import cli, registry
 from dyno.cli import run as cli_run
-from dyno.crash import known
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Value
+from dyno.contracts.sample import Sample
+from dyno.contracts.suite import Job, Suite, Workload
+from dyno.crash import known_results
+from dyno.engines.postgresql.server import places
 from dyno.host import ceilings
 from dyno.host import facts as host
 from dyno.host.wakeups import wakeups
 from dyno.measure.settle import LONGEST_NS
-from dyno.measured import Sample
-from dyno.model import Value
-from dyno.report import data, units
 from dyno.report.charts import FIXED, sweep
+from dyno.report.export import documents
+from dyno.report.tables import units
 from dyno.results import SCHEMA, Attempt, create, load
-from dyno.run import plan, planfile
-from dyno.run.plan import Asked
+from dyno.runner import plan, plan_file
+from dyno.runner.plan import Asked
 from dyno.selftest import checks
-from dyno.servers import given
-from dyno.servers.postgresql import places
+from dyno.servers import set_option
 from dyno.servers.process import program
 from dyno.stats import doubts, estimate, strain, verdict
 from dyno.stats import machine as machine_findings
 from dyno.stats.gate import CHANCE
 from dyno.stats.metric import METRICS
-from dyno.suite import Job, Suite, Workload
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -137,7 +138,7 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
         codes = {caveat.code for caveat in said}
     documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
     # Some are of a user's own server, or of one of another kind; one of who gives settings.
-    asked = {given.SET} & {option.name for option in engine.options}
+    asked = {set_option.SET} & {option.name for option in engine.options}
     assert codes <= documented if server else codes == documented - asked
 
 
@@ -167,7 +168,7 @@ def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None
     methods = {name: found for name, found in vars(Workload).items() if inspect.isfunction(found) and name[0] != "_"}
     arguments = {name: list(inspect.signature(method).parameters)[1:] for name, method in methods.items()}
     table = named(sections(read("adding-a-suite.md"))["The workload"])
-    assert set(table) == {f"{name}({', '.join(given)})" for name, given in arguments.items()}
+    assert set(table) == {f"{name}({', '.join(given)})" for name, set_option in arguments.items()}
 
 
 def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
@@ -259,7 +260,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
         planted = tmp_path / "planted.json"
         planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
-        whole = data.as_data(load(planted))
+        whole = documents.as_data(load(planted))
         assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
         seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
         servers = [cell["server"] for cell in whole["cells"] if cell["server"]]
@@ -273,7 +274,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
 
 def test_show_prints_that_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.dyno.main(["show", str(run_file), "--json"], standalone_mode=False)
-    assert json.loads(capsys.readouterr().out) == data.as_data(load(run_file))
+    assert json.loads(capsys.readouterr().out) == documents.as_data(load(run_file))
 
 
 def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
@@ -283,7 +284,7 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     page = sections(read("run-file.md"))
     # What has been crashed here is the cache's, and told apart.
     seen = [pair for line in headers for pair in keys({**line, "crashed": None})]
-    assert set(named(page["Crashes"])) == {*known.NAMES, *known.WAYS}
+    assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
     undocumented, gone = differences(seen, set(named(page["The first line"])) | host_keys())
     assert not undocumented and not gone
     seen = [pair for line in trials for pair in keys(line)]
@@ -325,7 +326,7 @@ def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
 
 
 def test_plan_file_keys_are_documented() -> None:
-    assert set(named(sections(read("plan-files.md"))["Keys"])) == set(planfile.KEYS)
+    assert set(named(sections(read("plan-files.md"))["Keys"])) == set(plan_file.KEYS)
 
 
 def toml_blocks() -> list[str]:
@@ -338,9 +339,9 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
     for text in texts:
         path = tmp_path / "plan.toml"
         path.write_text(text)
-        assert plan.make(planfile.read(path)).cells
+        assert plan.make(plan_file.read(path)).cells
     whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
-    assert set(whole) == set(planfile.KEYS) - {"budget"}, "the complete example has every key, of two one"
+    assert set(whole) == set(plan_file.KEYS) - {"budget"}, "the complete example has every key, of two one"
 
 
 # --- doubts and claims --------------------------------------------------------------------------------------
@@ -495,7 +496,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     example = next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml")
     Path("plan.toml").write_text(example)
-    monkeypatch.setattr("dyno.run.parent.execute", execute)
+    monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan is the same whether its engines are here or not: some are only got for the long runs.
     monkeypatch.setattr(EngineSpec, "lacking", lambda *_: None)
     # Not all plan: `dyno replicate` by itself lists.

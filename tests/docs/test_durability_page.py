@@ -14,9 +14,9 @@ from pages import named, read, rows, sections
 
 import dyno.engines
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier
-from dyno.report.tiers import COLUMNS
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier
+from dyno.report.about.tiers import COLUMNS
 from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, Proof
 from dyno.selftest.trace import Seen
 

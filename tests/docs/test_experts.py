@@ -11,7 +11,7 @@ import pytest
 from pages import read, rows, sections
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
 
 HEADING = "As its expert would run it"
 COLUMNS = "| What | Set to | Why | What an expert would set | Ratio |"

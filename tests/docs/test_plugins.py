@@ -19,9 +19,9 @@ import pytest
 from pages import ROOT
 from plugins.vain.vain import List, Number, Object, Raised
 
-from dyno.engine import EngineSpec
-from dyno.model import Tier
-from dyno.suite import Job
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import Records

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import results
-from dyno.histogram import Recorder
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Tier
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Caveat, Tier
+from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt
 
 DATA = Path(__file__).parents[1] / "data"

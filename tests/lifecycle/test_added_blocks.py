@@ -19,11 +19,11 @@ from stats.madeup import a_sample, an_attempt
 
 from dyno import results
 from dyno.results import Attempt, Run
-from dyno.run import parent, plan, strategy
-from dyno.run.asked import Asked
-from dyno.run.parent import Quiet
-from dyno.run.strategy import Judge
-from dyno.stats.until import unsure, wanting
+from dyno.runner import parent, plan, strategy
+from dyno.runner.parent import Quiet
+from dyno.runner.run_request import Asked
+from dyno.runner.strategy import Judge
+from dyno.stats.stop_rule import unsure, wanting
 
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from shell import FAULTY, Shell, is_one_line, small, wait_for
 
-from dyno.host import awake
-from dyno.host.awake import Asleep
+from dyno.host import keep_awake
+from dyno.host.keep_awake import Asleep
 
 PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=3))
 CORES = sorted(os.sched_getaffinity(0))
@@ -25,7 +25,7 @@ CORES = sorted(os.sched_getaffinity(0))
 
 def allowed() -> str | None:
     try:
-        with awake.kept():
+        with keep_awake.kept():
             return None
     except Asleep as error:
         return str(error)
@@ -156,10 +156,10 @@ def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
     limit = "max 100000" if quota is None else f"{int(quota * 100_000)} 100000"
     root = plant({"proc/self/cgroup": "0::/app\n", "sys/fs/cgroup/app/cpu.max": limit})
     if not refused:
-        awake.check(root)
+        keep_awake.check(root)
         return
     with pytest.raises(Asleep, match=f"allows the CPU time of {quota:g} of {len(CORES)} cores"):
-        awake.check(root)
+        keep_awake.check(root)
 
 
 # -- what is said of it -------------------------------------------------------------------------------------------

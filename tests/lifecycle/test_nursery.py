@@ -16,12 +16,12 @@ import psutil
 import pytest
 from shell import FAULTY, Shell, small, wait_for
 
-from dyno.model import Trial
+from dyno.contracts.model import Trial
 from dyno.results import Attempt
-from dyno.run import plan, trial
-from dyno.run.asked import Asked
-from dyno.run.dataset import Datasets
-from dyno.run.nursery import Child, Nurseries
+from dyno.runner import plan, trial
+from dyno.runner.dataset import Datasets
+from dyno.runner.run_request import Asked
+from dyno.runner.worker_pool import Child, Nurseries
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
 

@@ -13,7 +13,7 @@ from shell import Shell
 from teed import teed, told
 
 from dyno import registry
-from dyno.servers.postgresql import places
+from dyno.engines.postgresql.server import places
 
 SUITE = registry.suite("oltp")
 ENGINES = ("postgresql", "mariadb")

@@ -23,9 +23,9 @@ from needed import require, unavailable
 from shell import Shell, small, wait_for
 
 from dyno import registry, results
-from dyno.model import Tier
-from dyno.servers import foreign, strays
-from dyno.servers.postgresql import PostgreSQL, places
+from dyno.contracts.model import Tier
+from dyno.engines.postgresql.server import PostgreSQL, places
+from dyno.servers import leftover_processes, user_server
 from dyno.servers.process import Process, directory, program, unprivileged
 
 SPEC = registry.engine("postgresql")
@@ -189,7 +189,7 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
     (shell.work / "dyno-run-left").chmod(0o700)
     (shell.work / "dyno-run-left" / ".dyno-run-lock").touch()
     with psutil.Popen(["sleep", "600"]) as left:
-        strays.record(home, left.pid)
+        leftover_processes.record(home, left.pid)
         assert f"sleep {left.pid}, which still runs" in shell.dyno("doctor", "--work", shell.work).out
         assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
         assert left.wait(5) == -signal.SIGKILL
@@ -203,7 +203,7 @@ def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> Non
     planted.mkdir(0o700, parents=True)
     (planted / ".dyno-run-lock").touch()
     with psutil.Popen(["sleep", "600"]) as victim:
-        strays.record(planted, victim.pid)
+        leftover_processes.record(planted, victim.pid)
         for path in (planted, *planted.iterdir()):
             os.chown(path, 65_534, 65_534)
         assert str(victim.pid) not in shell.dyno("doctor", "--work", shell.work).out
@@ -518,7 +518,7 @@ def test_a_server_that_refuses_the_connection_has_no_store_that_stays(shell: She
 
 
 def test_its_address_is_read_before_anything_is_started() -> None:
-    setting = foreign.setting("postgresql")
+    setting = user_server.setting("postgresql")
     assert setting.address
     assert setting.parse("") == ""
     with pytest.raises(ValueError, match="wants an address"):

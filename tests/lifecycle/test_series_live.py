@@ -14,7 +14,7 @@ import pytest
 from needed import unavailable
 from shell import Shell
 
-from dyno.model import Absent, Refused, Wrong
+from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.suites.series import live
 from dyno.suites.series.ioc import database
 from dyno.suites.series.live import Asked, Live

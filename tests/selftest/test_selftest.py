@@ -30,9 +30,9 @@ QUICK = {
     "dyno.selftest.timing.EXCHANGES": 1_000,
     "dyno.selftest.timing.OPERATIONS": 3_000,
     "dyno.selftest.cold.BYTES": 4 << 20,
-    "dyno.selftest.opened.SECONDS": 2,
-    "dyno.selftest.opened.STALL_MS": 200,
-    "dyno.selftest.opened.AFTER": 600,
+    "dyno.selftest.open_loop.SECONDS": 2,
+    "dyno.selftest.open_loop.STALL_MS": 200,
+    "dyno.selftest.open_loop.AFTER": 600,
 }
 # Twice the work in place of a tenth more, and a client that has half a core: what a busy machine can show, too.
 ROUGH = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import results
-from dyno.histogram import Recorder
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Tier
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Caveat, Tier
+from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize

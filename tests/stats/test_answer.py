@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 
-from dyno.measured import Sample
-from dyno.model import Tier
-from dyno.report import words
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
+from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
 from dyno.stats.compare import across, pairs, tables
@@ -51,7 +51,7 @@ def test_reads_of_stored_files_are_compared_across_tiers_with_a_caveat() -> None
         ("hdf5", ("fill",), ()),
         ("zarr", ("fill",), ()),
     ]
-    told = words.answers(run)[0]
+    told = wording.answers(run)[0]
     assert "zarr (process), hdf5 (volatile)" in told and "tiers differ" in told
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from madeup import SECOND, a_run, a_sample, an_attempt, codes, declared, read_row, recorded, said, sound, worst
 
-from dyno.model import Tier
+from dyno.contracts.model import Tier
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import MEANINGS, doubts
 

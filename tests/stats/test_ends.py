@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.report import sweeptext
 from dyno.report.charts import sweep as chart
-from dyno.report.sweeps import ended, ending
+from dyno.report.tables import sweeptext
+from dyno.report.tables.sweeps import ended, ending
 from dyno.results import Run
 
 

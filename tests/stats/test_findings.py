@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
 
-from dyno.model import Tier, UsageError
+from dyno.contracts.model import Tier, UsageError
 from dyno.published.findings import Finding, findings
 from dyno.results import Run
 from dyno.stats.findings import Found, check

@@ -17,12 +17,12 @@ from noise import CONTAMINATED, SLOWED, Noise
 from scipy import stats
 
 from dyno import check
-from dyno.model import Tier
-from dyno.report import words
+from dyno.contracts.model import Tier
+from dyno.report.tables import wording
 from dyno.results import Run
-from dyno.stats.between import between
 from dyno.stats.gate import gate
 from dyno.stats.metric import metric
+from dyno.stats.two_runs import between
 
 MARGIN = 0.05
 Trials = Sequence[Sequence[float]]
@@ -101,7 +101,7 @@ def test_the_words_and_the_interval_say_what_the_gate_decided() -> None:
         slowed = random.uniform(0.2, 1.1, (shape[0], 1))
         after = (1e6 * slowed * np.exp(noise * random.standard_normal(shape))).round().tolist()
         for judged in gate(between(of(before), of(after)), MARGIN):
-            verdict, said = judged.verdict, words.gated(judged.verdict)
+            verdict, said = judged.verdict, wording.gated(judged.verdict)
             states_.add(judged.state)
             assert verdict.low is not None and verdict.high is not None
             if judged.state == "slower":

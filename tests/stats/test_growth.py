@@ -16,8 +16,8 @@ from madeup import SECOND, a_cell, a_sample, an_attempt, of_cells
 from rich.console import Console
 from scipy import stats
 
-from dyno.measured import Cell, Sample
-from dyno.report import growth as report
+from dyno.contracts.sample import Cell, Sample
+from dyno.report.tables import growth as report
 from dyno.results import Run
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from madeup import a_cell, of_rates
 
-from dyno.model import UsageError
-from dyno.report import steps as told
+from dyno.contracts.model import UsageError
+from dyno.report.tables import history_steps as told
 from dyno.results import Run
 from dyno.stats.history import CHANCE, changes, steps
 

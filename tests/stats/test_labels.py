@@ -9,9 +9,9 @@ import pytest
 from madeup import a_cell, an_attempt, of_rates, written
 
 from dyno import results
-from dyno.measured import Cell
-from dyno.model import Caveat, Tier, UsageError
-from dyno.report import plot
+from dyno.contracts.model import Caveat, Tier, UsageError
+from dyno.contracts.sample import Cell
+from dyno.report.charts import plot
 from dyno.report.page.build import build
 from dyno.results.labels import give
 from dyno.stats.compare import check_baseline

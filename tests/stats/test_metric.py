@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
 
-from dyno.measured import Sample
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Sample
 from dyno.results import Run
 from dyno.stats.answer import answers
 from dyno.stats.compare import pairs, tables

@@ -9,9 +9,9 @@ from dataclasses import replace
 from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
 from rich.console import Console
 
-from dyno.measured import Sample
-from dyno.report import overviewtext, rates, sweeptext
-from dyno.report.table import groups
+from dyno.contracts.sample import Sample
+from dyno.report.tables import overviewtext, rates, sweeptext
+from dyno.report.tables.table import groups
 from dyno.results import Run
 
 RATE, MS = 1_000, 1_000_000

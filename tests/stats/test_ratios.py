@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
 from dyno.results import Attempt, Run
 from dyno.stats.compare import ratios
 

@@ -22,15 +22,17 @@ from madeup import a_cell, of_rates
 from rich.console import Console
 from rich.table import Table
 
-from dyno.model import Tier
-from dyno.report import charts, compared, data, grid, jsontext, limits, plot, sweeps, text, words
-from dyno.report.charts import latency, ratios
+from dyno.contracts.model import Tier
+from dyno.report import charts
+from dyno.report.charts import latency, plot, ratios
+from dyno.report.export import documents, json_stream
 from dyno.report.page import build
 from dyno.report.site.catalogue import entry
 from dyno.report.site.data import Collection
+from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
 from dyno.results import Run
-from dyno.stats import between, compare, estimate, gate, sweep
-from dyno.stats.kept import kept
+from dyno.stats import compare, estimate, gate, sweep, two_runs
+from dyno.stats.run_cache import kept
 
 MARGIN = 0.05
 PHASES = ("read",)
@@ -84,18 +86,18 @@ def drawn(run: Run) -> object:
 
 def checked(run: Run) -> object:
     after = Run(Path("after.json"), run.header, run.cells, run.attempts)
-    found = between.between(run, after)
-    return compared.between_data(run, after, found, MARGIN, gate.gate(found, MARGIN))
+    found = two_runs.between(run, after)
+    return comparison.between_data(run, after, found, MARGIN, gate.gate(found, MARGIN))
 
 
 REPORTS: dict[str, Callable[[Run], object]] = {
     "show": shown,
-    "show --json": lambda run: list(data.as_json(run)),
-    "show --csv": data.as_csv,
-    "show --markdown": data.as_markdown,
-    "compare": lambda run: compared.within(run, compare.tables(run), None, MARGIN),
-    "compare --json": lambda run: compared.within_data(run, compare.tables(run), "engine-1", MARGIN),
-    "answers": words.answers,
+    "show --json": lambda run: list(documents.as_json(run)),
+    "show --csv": documents.as_csv,
+    "show --markdown": documents.as_markdown,
+    "compare": lambda run: comparison.within(run, compare.tables(run), None, MARGIN),
+    "compare --json": lambda run: comparison.within_data(run, compare.tables(run), "engine-1", MARGIN),
+    "answers": wording.answers,
     "check": checked,
     "charts": drawn,
     "site": in_a_site,
@@ -112,7 +114,7 @@ def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
     name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Up to so many, each engine is held against each.
-    monkeypatch.setattr(limits, "RATIOS", 0)
+    monkeypatch.setattr(display_limits, "RATIOS", 0)
     small = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
     # What is kept of one run, or once for all, is of neither.
     REPORTS[name](a_sweep(**small))
@@ -156,8 +158,8 @@ JSON = st.recursive(
 def test_json_in_pieces_is_that_of_the_library(found: dict[str, Any], rows: list[Any]) -> None:
     found["rows"] = rows
     streamed = {**found, "rows": iter(rows)}
-    assert "".join(jsontext.pieces(streamed)) == json.dumps(found, indent=2) + "\n"
-    dense = "".join(jsontext.dense({**found, "rows": iter(rows)}))
+    assert "".join(json_stream.pieces(streamed)) == json.dumps(found, indent=2) + "\n"
+    dense = "".join(json_stream.dense({**found, "rows": iter(rows)}))
     assert dense == json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -217,17 +219,18 @@ def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
 
 def test_a_picture_says_which_engines_and_panels_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = a_picture(a_sweep(engines=60, values=2))
-    assert f"The best {limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
+    assert f"The best {display_limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
     assert "engine-39" in drawn and "engine-40" not in drawn
-    drawn = a_picture(a_sweep(engines=2, values=limits.PANELS))
+    drawn = a_picture(a_sweep(engines=2, values=display_limits.PANELS))
     assert (
-        f"The first {limits.FEW_PANELS} of {limits.PANELS * 2} panels: --phase, --tier and -p choose others." in drawn
+        f"The first {display_limits.FEW_PANELS} of {display_limits.PANELS * 2} panels: --phase, --tier and -p choose others."
+        in drawn
     )
     run = a_sweep(engines=3, values=5)
-    monkeypatch.setattr(limits, "MARKS", 30)
+    monkeypatch.setattr(display_limits, "MARKS", 30)
     assert "panels" not in a_picture(run)
-    monkeypatch.setattr(limits, "MARKS", 29)
-    assert f"The first {limits.FEW_PANELS} of 10 panels" in a_picture(run)
+    monkeypatch.setattr(display_limits, "MARKS", 29)
+    assert f"The first {display_limits.FEW_PANELS} of 10 panels" in a_picture(run)
 
 
 def a_picture(run: Run) -> str:
@@ -240,11 +243,11 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
     run = Run(tmp_path / "run.json", run.header, run.cells, run.attempts)
     run.path.write_text("{}\n")
     whole = build.build([run])
-    assert f"The best {limits.VIEWS} of 60 engines" in whole
+    assert f"The best {display_limits.VIEWS} of 60 engines" in whole
     assert "rows: the CSV among the downloads has all" not in whole
-    monkeypatch.setattr(limits, "FEWEST_RESULTS", 10)
-    monkeypatch.setattr(limits, "RESULTS", 10)
-    monkeypatch.setattr(limits, "ANSWERS", 1)
+    monkeypatch.setattr(display_limits, "FEWEST_RESULTS", 10)
+    monkeypatch.setattr(display_limits, "RESULTS", 10)
+    monkeypatch.setattr(display_limits, "ANSWERS", 1)
     cut = build.build([run])
     assert f"The first 10 of {len(run.cells)} rows: the CSV among the downloads has all." in cut
     assert "3 further answers" in cut
@@ -253,7 +256,7 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
 def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=4, values=2)
     every = ratios.records(run)
-    monkeypatch.setattr(limits, "RATIOS", len(every) - 1)
+    monkeypatch.setattr(display_limits, "RATIOS", len(every) - 1)
     few = ratios.records(run)
     best = {table.rows[0][0].cell.asked for table in compare.tables(run)}
     assert len(few) == len(every) // 4

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from stats.madeup import a_cell, of_rates
 
-from dyno.report import scalingtext
 from dyno.report.charts import sweep
+from dyno.report.tables import scalingtext
 from dyno.results import Run
 from dyno.stats.scaling import scalings
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from madeup import PHASES, a_cell, a_run, a_sample, an_attempt, codes, of_cells, read_row, recorded, sound
 
-from dyno.measured import Sample
-from dyno.model import Caveat, UsageError
+from dyno.contracts.model import Caveat, UsageError
+from dyno.contracts.sample import Sample
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
 from dyno.stats.summary import absences, summarize

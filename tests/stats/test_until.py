@@ -7,7 +7,7 @@ from madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, read
 
 from dyno.results import Run
 from dyno.stats.estimate import Estimate
-from dyno.stats.until import reach, wanting
+from dyno.stats.stop_rule import reach, wanting
 
 EVEN = (1_000, 1_001, 999, 1_000, 1_001, 999)
 """± 0.1 %, from its least to its greatest."""

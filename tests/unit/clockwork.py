@@ -62,8 +62,8 @@ class Clock:
 def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) -> Clock:
     clock = Clock(reading, late)
     # Real time, which bounds a duration and its pauses, stands still.
-    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: 0)
+    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: 0)
     monkeypatch.setattr("dyno.measure.loop.now", clock)
     monkeypatch.setattr("dyno.measure.loop.sleep", clock.sleep)
-    monkeypatch.setattr("dyno.measure.feed.now", clock)
+    monkeypatch.setattr("dyno.measure.input_feed.now", clock)
     return clock

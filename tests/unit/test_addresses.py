@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dyno.addresses import given
-from dyno.model import UsageError
-from dyno.servers import foreign
+from dyno.contracts.model import UsageError
+from dyno.servers import user_server
+from dyno.text.addresses import given
 
 ADDRESS = "redis://me:s3cret@h/0"
 
@@ -94,5 +94,5 @@ def test_what_is_wrong_with_an_option_is_said_without_the_address(
 ) -> None:
     monkeypatch.setenv("DYNO_TEST_EMPTY", "")
     with pytest.raises(UsageError) as refused:
-        foreign.setting("mysql").read(text.format(file), "engine mysql: option")
+        user_server.setting("mysql").read(text.format(file), "engine mysql: option")
     assert str(refused.value) == f"engine mysql: option url: {said}"

@@ -17,8 +17,8 @@ from plugins.vain.vain import Bytes, Dict, List, Number, Object, Raised, String
 from shell import TESTS
 
 import dyno
-from dyno.answers import difference, is_list, positions, positions_by_type, same
-from dyno.suite import Failure
+from dyno.contracts.equality import difference, is_list, positions, positions_by_type, same
+from dyno.contracts.suite import Failure
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text() | st.binary()
 KEYS = st.none() | st.booleans() | st.integers() | st.text() | st.binary()

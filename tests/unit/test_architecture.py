@@ -25,7 +25,7 @@ import dyno
 from dyno import registry
 from dyno.cli import COMMANDS
 from dyno.cli import dyno as dyno_command
-from dyno.crash import known
+from dyno.crash import known_results
 
 ROOT = Path(dyno.__file__).parent
 RUST = ROOT.parents[1] / "rust" / "src"
@@ -108,7 +108,6 @@ def modules(*packages: str, without: tuple[str, ...] = ()) -> list[str]:
 
 
 RUNNING = ("dyno.run", "dyno.measure", "dyno.cli")
-SHARED = "dyno.engines._shared"
 LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
 
@@ -116,8 +115,8 @@ def test_imports_are_seen() -> None:
     """The other tests look at something: what is known to be imported is found, in every way of importing."""
     found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
-    assert ("dyno.run.parent", "dyno.host.facts") in found, "from a import b"
-    assert ("dyno.run.trial", "dyno.run.plan") in found, "from a.b import name"
+    assert ("dyno.runner.parent", "dyno.host.facts") in found, "from a import b"
+    assert ("dyno.runner.trial", "dyno.runner.plan") in found, "from a.b import name"
     (library,) = (found for found in IMPORTS["dyno.engines.lmdb"] if found.of == "lmdb")
     assert not library.top, "inside a function"
     assert len(PATHS) > 40
@@ -126,7 +125,10 @@ def test_imports_are_seen() -> None:
 def test_stats_and_report_are_pure_functions_of_run_files() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
     # The listing shows declarations; all others need not even know their types.
-    assert bad(modules("dyno.stats", "dyno.report", without=("dyno.report.listing",)), "dyno.suite") == []
+    assert (
+        bad(modules("dyno.stats", "dyno.report", without=("dyno.report.about.listing",)), "dyno.contracts.suite")
+        == []
+    )
 
 
 # What every suite has; and words of the run file and of the reports, which a suite happens to use too.
@@ -191,41 +193,43 @@ def test_stats_know_no_report() -> None:
 def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
     above = (*RUNNING, *LISTS, "dyno.stats", "dyno.report", "dyno.published")
     words = [
-        "dyno.model",
-        "dyno.settings",
-        "dyno.engine",
-        "dyno.programs",
-        "dyno.interpreters",
-        "dyno.places",
-        "dyno.suite",
-        "dyno.pace",
+        "dyno.contracts.model",
+        "dyno.contracts.settings",
+        "dyno.contracts.engine",
+        "dyno.contracts.programs",
+        "dyno.host.interpreters",
+        "dyno.host.directories",
+        "dyno.contracts.suite",
+        "dyno.contracts.pace",
         *modules("dyno.results"),
-        "dyno.histogram",
-        "dyno.reading",
-        "dyno.harmless",
+        "dyno.contracts.histogram",
+        "dyno.text.safe_read",
+        "dyno.text.sanitize",
     ]
-    assert bad(words, *above, "dyno.host", "dyno.ports") == []
-    assert {found.of for found in IMPORTS["dyno.model"] if within(found.of, "dyno")} == {"dyno.values"}
-    assert bad(["dyno.values"], "dyno") == []
+    assert bad(words, *above) == []
+    assert {found.of for found in IMPORTS["dyno.contracts.model"] if within(found.of, "dyno")} == {
+        "dyno.contracts.value_types"
+    }
+    assert bad(["dyno.contracts.value_types"], "dyno") == []
 
 
 def test_what_looks_at_the_machine_is_a_leaf() -> None:
     found = [found for name in modules("dyno.host") for found in IMPORTS[name]]
     # The native module is a leaf, too.
-    known = ("dyno.host", "dyno._native")
-    assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
+    known_results = ("dyno.host", "dyno._native")
+    assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known_results)] == []
 
 
-def test_a_shared_port_knows_no_suite_and_no_engine() -> None:
-    known = ("dyno.model", "dyno.settings", "dyno.engine", "dyno.suite", "dyno.ports", "dyno.answers")
-    found = [found for name in modules("dyno.ports") for found in IMPORTS[name]]
+def test_contracts_know_no_suite_and_no_engine() -> None:
+    found = [found for name in modules("dyno.contracts") for found in IMPORTS[name]]
+    known = ("dyno.contracts", "dyno.host", "dyno.text", "dyno.native", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
 
 def test_what_runs_knows_no_engine_and_no_suite() -> None:
-    assert bad(modules("dyno.run", "dyno.measure"), "dyno.engines", "dyno.suites", "dyno.ports") == []
+    assert bad(modules("dyno.run", "dyno.measure"), "dyno.engines", "dyno.suites") == []
     # The plan reads declarations, the worker what it is told to run; the parent has neither.
-    readers = ("dyno.run.plan", "dyno.run.rows", "dyno.measure.worker", "dyno.measure.forker")
+    readers = ("dyno.runner.plan", "dyno.runner.rows", "dyno.measure.worker", "dyno.measure.forker")
     assert bad(modules("dyno.run", "dyno.measure", without=readers), "dyno.registry") == []
 
 
@@ -275,15 +279,21 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
                 if called in dynamic:
                     found.add(name)
     # A port's class may be declared by where it is, and is imported in the worker.
-    assert found == {"dyno.registry", "dyno.cli", "dyno.engine"}
+    assert found == {"dyno.registry", "dyno.cli", "dyno.contracts.engine"}
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
 def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
-    every = modules("dyno.engines", without=tuple(modules(SHARED)))
-    # An engine of several ports is a package, whose files know each other.
+    # A family's modules know each other. Others may use what a family of several engines shares, and any server.
     own = ".".join(name.split(".")[:3])
-    others = [other for other in every if not within(other, own) and not within(name, other)]
+    families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other}
+    others = [
+        other
+        for other in modules("dyno.engines", without=("dyno.engines",))
+        if not within(other, own)
+        and not (within(other, *families) and ".engine_" not in other)
+        and not other.rpartition(".")[2].startswith("server")
+    ]
     above = (*RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.results", "dyno.published")
     assert bad([name], *others, *above) == []
 
@@ -303,8 +313,8 @@ def test_a_suite_knows_no_other() -> None:
     for suite in (path.name for path in (ROOT / "suites").iterdir() if path.is_dir() and path.name[0].isalpha()):
         own = f"dyno.suites.{suite}"
         found = [found for name in modules(own) for found in IMPORTS[name]]
-        known = (own, "dyno.suites._shared")
-        assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, *known)] == []
+        known_results = (own, "dyno.suites._shared")
+        assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, *known_results)] == []
 
 
 def test_no_engine_is_named_outside_of_its_file() -> None:
@@ -348,13 +358,13 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("dyno.measure.loop", {"dyno.suite", "dyno.measure.feed"}),
+        ("dyno.measure.loop", {"dyno.contracts.suite", "dyno.measure.input_feed"}),
         # Of operations of which many are under way at once.
-        ("dyno.measure.swarm", {"dyno.suite", "dyno.measure.loop"}),
+        ("dyno.measure.pipelined_loop", {"dyno.contracts.suite", "dyno.measure.loop"}),
     ],
 )
-def test_the_timed_loops_are_in_one_small_file(name: str, known: set[str]) -> None:
-    assert {found.of for found in IMPORTS[name] if within(found.of, "dyno")} == known
+def test_the_timed_loops_are_in_one_small_file(name: str, known_results: set[str]) -> None:
+    assert {found.of for found in IMPORTS[name] if within(found.of, "dyno")} == known_results
     tree = ast.parse(PATHS[name].read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     # Each function's lines without its docstring.
@@ -389,9 +399,9 @@ EXECUTE = """
 import json, sys
 from pathlib import Path
 from dyno.cli.progress import Quiet
-from dyno.report.data import as_data
+from dyno.report.export.documents import as_data
 from dyno.run import parent, plan
-from dyno.run.plan import Asked
+from dyno.runner.plan import Asked
 
 made = plan.make(Asked("records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]))
 run = parent.execute(made, Path("r.json"), Path("work"), Quiet(), resume=False, overwrite=False)
@@ -434,10 +444,10 @@ HEAVY = (
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["list"], ["list", "engines"]])
 def test_what_is_only_looked_up_imports_nothing_that_takes_long(shell: Shell, words: list[str]) -> None:
     shell.given["XDG_CACHE_HOME"] = str(shell.home)
-    told = dict.fromkeys(known.NAMES, "") | dict.fromkeys(known.WAYS)
+    told = dict.fromkeys(known_results.NAMES, "") | dict.fromkeys(known_results.WAYS)
     killed = {"count": 1, "outcomes": {"ok": 1}, "lost": 0}
     # A list has what was crashed here, too.
-    known.keep(shell.home / "dyno", {**told, "engine": "sqlite", "settings": {}, "killed": killed})
+    known_results.keep(shell.home / "dyno", {**told, "engine": "sqlite", "settings": {}, "killed": killed})
     program = f"""
 import sys
 sys.argv[1:] = {words!r}

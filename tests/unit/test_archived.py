@@ -14,7 +14,7 @@ import pytest
 from needed import unavailable
 from shell import Shell
 
-from dyno.model import Refused
+from dyno.contracts.model import Refused
 from dyno.suites.series.archived import Archived
 from dyno.suites.series.machine import HALF_HOUR, SECOND, START, Machine
 from dyno.suites.series.params import archive

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from dyno import registry
-from dyno.answers import same
-from dyno.model import Wrong
-from dyno.run import plan
-from dyno.run.asked import Asked
-from dyno.suite import Failure, Operations
+from dyno.contracts.equality import same
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Failure, Operations
+from dyno.runner import plan
+from dyno.runner.run_request import Asked
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.params import PUBLISHED_ROWS
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dyno.contracts.pace import ARRIVALS, POISSON, UNIFORM
 from dyno.measure.arrivals import Arrivals
-from dyno.pace import ARRIVALS, POISSON, UNIFORM
 
 SECOND = 10**9
 MANY = 1_000_000

@@ -7,10 +7,10 @@ import os
 import pytest
 
 from dyno import published
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import by_cpus
 from dyno.published import parse
-from dyno.run.plan import CLIENTS
-from dyno.settings import by_cpus
+from dyno.runner.plan import CLIENTS
 
 
 @pytest.fixture

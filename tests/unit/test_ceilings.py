@@ -15,12 +15,12 @@ from rich.console import Console
 from shell import Shell
 from stats.madeup import a_cell, changed, of_rates
 
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
 from dyno.host import ceilings
-from dyno.measured import Sample
-from dyno.model import Tier
-from dyno.report import ceilingtext, heading
-from dyno.report.markdown import as_markdown
+from dyno.report.export.markdown import as_markdown
 from dyno.report.page.build import build
+from dyno.report.tables import ceilingtext, heading
 from dyno.results import Run
 from dyno.stats.ceilings import shares
 

@@ -21,15 +21,17 @@ from shell import Shell, small
 from stats.madeup import changed
 
 from dyno import results
-from dyno.histogram import Recorder
-from dyno.measured import Sample
-from dyno.report import charts, data, heading, sweeps, words
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.sample import Sample
+from dyno.contracts.suite import Axis, Curve
+from dyno.report import charts
 from dyno.report.charts import FIXED, latency, theme, units
 from dyno.report.charts.chart import Chart, Record
 from dyno.report.charts.rows import panels
+from dyno.report.export import documents
+from dyno.report.tables import heading, sweeps, wording
 from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
-from dyno.suite import Axis, Curve
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
 NAMES = ("throughput", "ratios", "latency", "parts", "series", "clients", "size", "tradeoff")
@@ -240,7 +242,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
 
 
 def test_throughput_is_that_of_show(run: Run) -> None:
-    cells = data.as_data(run)["cells"]
+    cells = documents.as_data(run)["cells"]
     records = BY_NAME["throughput"].records(run)
     assert len(records) == len(cells)
     for record, cell in zip(records, cells, strict=True):
@@ -453,7 +455,7 @@ def test_ratios_are_those_of_the_comparison_in_both_directions(run: Run) -> None
     for record, pair in zip(records, pairs(run), strict=True):
         verdict = pair.verdict
         assert (record["ratio"], record["low"], record["high"]) == (verdict.ratio, verdict.low, verdict.high)
-        assert (record["kind"], record["verdict"]) == (verdict.kind, words.verdict(verdict))
+        assert (record["kind"], record["verdict"]) == (verdict.kind, wording.verdict(verdict))
     assert one(records, "lmdb", baseline="sqlite")["ratio"] == pytest.approx(20 / 3, rel=1e-3)
     assert one(records, "sqlite", baseline="lmdb")["kind"] == "slower"
 

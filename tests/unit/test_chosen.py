@@ -10,8 +10,8 @@ import pytest
 from shell import Shell, is_one_line, small
 
 from dyno import registry
-from dyno.model import Tier
-from dyno.servers.chosen import PROGRAM
+from dyno.contracts.model import Tier
+from dyno.servers.program_option import PROGRAM
 
 SAYS = {
     "clickhouse": "ClickHouse server version 24.8.1.1.",

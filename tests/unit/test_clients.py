@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 from clockwork import both_loops, the_loop
 
+from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Bulk, Operations
 from dyno.host.usage import NOTHING
 from dyno.measure.clients import ClientDied, less, run_phase
-from dyno.model import Phase, Wrong
-from dyno.pace import Pace
-from dyno.suite import Bulk, Operations
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from shell import Shell, is_one_line
 
-from dyno.engine import Nodes
-from dyno.model import Refused, Wrong
+from dyno.contracts.engine import Nodes
+from dyno.contracts.model import Refused, Wrong
 from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process

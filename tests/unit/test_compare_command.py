@@ -13,8 +13,8 @@ import pytest
 from shell import Shell, is_one_line
 from stats.madeup import a_cell, changed, of_rates, reads, written
 
-from dyno.measured import Sample
-from dyno.model import Tier
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
 
 pytestmark = pytest.mark.slow
 

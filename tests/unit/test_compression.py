@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from dyno import published, registry
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, UsageError, Wrong
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.slices import Held
-from dyno.model import Tier, UsageError, Wrong
-from dyno.ports.ordered_kv import KVReader
-from dyno.run import plan
-from dyno.run.asked import Asked
-from dyno.suite import Failure, Job, Operations
+from dyno.runner import plan
+from dyno.runner.run_request import Asked
 from dyno.suites.compression.batches import body
 from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
 from dyno.suites.compression.packers import KINDS, open_packer

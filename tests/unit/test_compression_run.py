@@ -18,11 +18,13 @@ from shell import Shell
 from stats.madeup import changed
 
 from dyno import published, results
-from dyno.measured import Cell, Sample
-from dyno.model import Tier, UsageError
-from dyno.report import data, export, replica, text, wide
+from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.sample import Cell, Sample
+from dyno.report.export import data_tables, documents
 from dyno.report.page import build
-from dyno.report.table import groups
+from dyno.report.replicate import replica
+from dyno.report.tables import text, wide
+from dyno.report.tables.table import groups
 from dyno.results import Run
 from dyno.stats.summary import summarize
 
@@ -124,7 +126,7 @@ def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
 def test_sizes_fall_with_compression_and_with_the_batch(measured: Run) -> None:
     found = {
         (cell["params"]["packer"], cell["params"]["batch"]): cell["facts"]
-        for cell in data.as_data(measured)["cells"]
+        for cell in documents.as_data(measured)["cells"]
         if cell["phase"] == "gets" and not cell["floor"]
     }
     sizes = [found[key]["stored_bytes"] for key in (("plain", 1), ("zlib", 1), ("zlib", 8))]
@@ -137,12 +139,12 @@ def test_facts_are_in_the_run_file_and_in_each_form_for_programs(shell: Shell, m
     assert [column["title"] for column in header["layout"]["columns"]] == [
         head for head in HEADS.split() if not head.startswith("±")
     ]
-    for cell in data.as_data(measured)["cells"]:
+    for cell in documents.as_data(measured)["cells"]:
         assert set(cell["facts"]) == (set() if cell["floor"] else FACTS)
-    for table in (export.cells(measured), export.samples(measured)):
+    for table in (data_tables.cells(measured), data_tables.samples(measured)):
         kinds = {name: kind for name, kind in table.columns.items() if name.startswith("fact_")}
         assert kinds == {f"fact_{name}": "text" if name == "library" else "number" for name in FACTS}
-        rows = list(csv.DictReader(io.StringIO(export.as_csv(table))))
+        rows = list(csv.DictReader(io.StringIO(data_tables.as_csv(table))))
         assert {
             row["fact_library"] != "" for row in rows if row["param_packer"] == "zlib" and row["floor"] == "False"
         } == {True}
@@ -192,7 +194,7 @@ def test_figures_are_those_of_the_phases_with_their_intervals(run: Run) -> None:
     assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
     shown = {
         (cell["params"]["packer"], cell["params"]["batch"], cell["phase"]): cell
-        for cell in data.as_data(run)["cells"][::-1]
+        for cell in documents.as_data(run)["cells"][::-1]
     }
     for line in found:
         said = dict(zip(heads, line, strict=False))
@@ -257,7 +259,7 @@ def test_the_tables_by_phase_are_there_where_they_are_asked_for(shell: Shell) ->
 
 def test_markdown_and_the_page_have_the_same_table(run: Run) -> None:
     (own,) = wide.tables(run, groups(run))
-    markdown, page = data.as_markdown(run), build.build([run])
+    markdown, page = documents.as_markdown(run), build.build([run])
     for line in own.lines:
         cells = [cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line.cells]
         assert f"| {' | '.join(cells)} |" in markdown.replace(" | |", " |")

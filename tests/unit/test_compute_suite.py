@@ -14,9 +14,9 @@ import pytest
 from clockwork import the_loop
 
 from dyno import registry
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Failure, Job
 from dyno.engines.null import Null
-from dyno.model import Wrong
-from dyno.suite import Failure, Job
 from dyno.suites.compute import params
 from dyno.suites.compute.conformance import made
 from dyno.suites.compute.port import OPERATIONS, WANTED

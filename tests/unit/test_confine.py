@@ -16,11 +16,11 @@ import pytest
 from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
 
 from dyno.cli.progress import Quiet
+from dyno.contracts.model import UsageError
 from dyno.host import confine
 from dyno.host.confine import Group, Unconfined, confined
-from dyno.model import UsageError
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ import pytest
 from shell import TESTS, Shell, is_one_line
 
 from dyno import results
-from dyno.harmless import harmless
-from dyno.histogram import percentiles
-from dyno.model import UsageError
+from dyno.contracts.histogram import percentiles
+from dyno.contracts.model import UsageError
+from dyno.text.sanitize import harmless
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
 """Three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""

@@ -6,8 +6,8 @@ import pytest
 from shell import Shell, small
 
 from dyno import registry
-from dyno.report.planned import clock
-from dyno.run.plan import Asked, make, unpaced
+from dyno.report.about.plan_preview import clock
+from dyno.runner.plan import Asked, make, unpaced
 
 pytestmark = pytest.mark.slow
 

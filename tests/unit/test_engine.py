@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from dyno import installed, registry
-from dyno.engine import EngineSpec, Gap, PortSpec
-from dyno.model import Caveat, Tier, UsageError
-from dyno.settings import Setting, choice, integer
-from dyno.suite import Job
+from dyno import registry
+from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.model import Caveat, Tier, UsageError
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Job
+from dyno.host import installation
 
 PORTS = ("records", "ordered-kv", "synthetic")
 RIGHT = EngineSpec(
@@ -142,5 +143,5 @@ def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> N
     other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
     assert other.lacking() == "needs dyno_none: dyno install sqlite"
     # plyvel has no wheel for Python 3.13, where it would stop the installation of all the others.
-    assert installed.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
-    assert not installed.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")
+    assert installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
+    assert not installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")

@@ -25,12 +25,13 @@ from hdrh.histogram import HdrHistogram
 from pyarrow import parquet
 from shell import TESTS, Shell, is_one_line
 
-from dyno import installed, results
+from dyno import results
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Sample
+from dyno.host import installation
 from dyno.host.usage import Usage
-from dyno.measured import Sample
-from dyno.model import UsageError
-from dyno.report import data, export, markdown
-from dyno.report.table import groups
+from dyno.report.export import data_tables, documents, markdown
+from dyno.report.tables.table import groups
 from dyno.results import Attempt, Run
 
 pytestmark = pytest.mark.slow
@@ -39,14 +40,14 @@ FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
 NEW = FILES[-1]
 SQLITE = "sqlite:journal_mode=delete"
 TYPES = {
-    export.TEXT: pyarrow.string(),
-    export.INTEGER: pyarrow.int64(),
-    export.NUMBER: pyarrow.float64(),
-    export.BOOLEAN: pyarrow.bool_(),
-    export.MOMENT: pyarrow.timestamp("us"),
-    export.CODES: pyarrow.list_(pyarrow.string()),
+    data_tables.TEXT: pyarrow.string(),
+    data_tables.INTEGER: pyarrow.int64(),
+    data_tables.NUMBER: pyarrow.float64(),
+    data_tables.BOOLEAN: pyarrow.bool_(),
+    data_tables.MOMENT: pyarrow.timestamp("us"),
+    data_tables.CODES: pyarrow.list_(pyarrow.string()),
 }
-TABLES = {"cells": export.cells, "samples": export.samples}
+TABLES = {"cells": data_tables.cells, "samples": data_tables.samples}
 
 
 @pytest.fixture(params=FILES, ids=["schema 1", "schema 2"])
@@ -60,7 +61,7 @@ def new() -> Run:
 
 
 def written(run: Run, name: str) -> pyarrow.Table:
-    return parquet.read_table(io.BytesIO(export.as_parquet(TABLES[name](run), run)))
+    return parquet.read_table(io.BytesIO(data_tables.as_parquet(TABLES[name](run), run)))
 
 
 def read(run: Run, name: str) -> list[dict[str, Any]]:
@@ -94,7 +95,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
     """In a run of schema 1 the server's columns, and many others, have no value at all."""
     schema = written(run, name).schema
     params = {f"param_{param}" for param in run.cells[0].params}
-    known = {**export.NAMES, **(export.CELLS if name == "cells" else export.SAMPLES)}
+    known = {**data_tables.NAMES, **(data_tables.CELLS if name == "cells" else data_tables.SAMPLES)}
     assert set(schema.names) == params | set(known)
     assert {at: schema.field(at).type for at in known} == {at: TYPES[kind] for at, kind in known.items()}
 
@@ -103,7 +104,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
 def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name: str) -> None:
     nothing = replace(new, attempts=())
     assert written(nothing, name).schema.equals(written(new, name).schema)
-    head = next(csv.reader(io.StringIO(export.as_csv(TABLES[name](nothing)))))
+    head = next(csv.reader(io.StringIO(data_tables.as_csv(TABLES[name](nothing)))))
     assert head == written(new, name).schema.names
 
 
@@ -129,7 +130,7 @@ def test_a_parameter_has_the_type_that_suits_all_its_values(
 
 
 def test_what_processes_used_has_a_column_for_each_counter() -> None:
-    assert [f.name for f in fields(Usage)] == list(export.USED)
+    assert [f.name for f in fields(Usage)] == list(data_tables.USED)
 
 
 def documented(heading: str) -> dict[str, str]:
@@ -141,14 +142,14 @@ def documented(heading: str) -> dict[str, str]:
 
 
 def test_every_column_is_documented_with_its_type() -> None:
-    assert documented("In both tables") == {**export.NAMES, "param_*": "see below"}
-    assert documented("A row for each cell and phase") == export.CELLS
-    assert documented("A row for each sample") == export.SAMPLES
+    assert documented("In both tables") == {**data_tables.NAMES, "param_*": "see below"}
+    assert documented("A row for each cell and phase") == data_tables.CELLS
+    assert documented("A row for each sample") == data_tables.SAMPLES
 
 
 def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
     said = documented("What goes with the rows")
-    assert {name.strip("`") for name in said.values()} == set(export.about(new))
+    assert {name.strip("`") for name in said.values()} == set(data_tables.about(new))
     ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
     assert set(said) == ours
 
@@ -157,7 +158,7 @@ def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
 
 
 def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
-    rows, cells = read(run, "cells"), data.as_data(run)["cells"]
+    rows, cells = read(run, "cells"), documents.as_data(run)["cells"]
     assert len(rows) == len(cells) == len(run.cells) * len(run.plan["phases"])
     for row, cell in zip(rows, cells, strict=True):
         same = (*("suite", "engine", "phase", "tier", "floor", "valid", "why", "samples", "operations", "items"),)
@@ -165,7 +166,7 @@ def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
         assert {name: row[name] for name in (*same, *more)} == {name: cell[name] for name in (*same, *more)}
         assert {name: row[f"throughput_{name}"] for name in ("median", "low", "high", "unit")} == cell["throughput"]
         for kind in ("latency", "response"):
-            assert {at: row[f"{kind}_{at}_ns"] for at in export.LATENCIES} == cell[f"{kind}_ns"]
+            assert {at: row[f"{kind}_{at}_ns"] for at in data_tables.LATENCIES} == cell[f"{kind}_ns"]
         assert {who: row[f"{who}_cpu_ns_per_item"] for who in ("client", "server")} == cell["cpu_ns_per_item"]
         assert {name: row[f"param_{name}"] for name in cell["params"]} == cell["params"]
         for remarks in ("caveats", "doubts"):
@@ -194,15 +195,15 @@ def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
             assert {name: row[name] for name in (*plain, *sizes)} == {n: getattr(sample, n) for n in (*plain, *sizes)}
             assert (row["valid"], row["why"], row["attempt"]) == (True, None, attempt.attempt)
             assert row["started"] == datetime.fromisoformat(attempt.started).replace(tzinfo=None)
-            assert [row[f"client_{name}"] for name in export.USED] == [
-                (sample.client or {}).get(n) for n in export.USED
+            assert [row[f"client_{name}"] for name in data_tables.USED] == [
+                (sample.client or {}).get(n) for n in data_tables.USED
             ]
             assert row["server_user_ns"] is row["server_read_bytes"] is None
             assert row["device_read_bytes"] == (sample.device or {}).get("read_bytes")
             assert row["resident_bytes"] == (sample.residency or {}).get("resident_bytes")
             assert row["caveats"] == [caveat.code for caveat in attempt.caveats]
             if sample.histogram is None:
-                assert [row[f"latency_{at}_ns"] for at in export.LATENCIES] == [None] * 6
+                assert [row[f"latency_{at}_ns"] for at in data_tables.LATENCIES] == [None] * 6
             else:
                 decoded = HdrHistogram.decode(base64.b64encode(sample.histogram))
                 at = decoded.get_percentile_to_value_dict([50.0, 99.0, 99.9])
@@ -224,14 +225,14 @@ def test_samples_of_a_row_make_its_figures(run: Run) -> None:
 
 def test_a_server_and_lateness_have_their_columns(new: Run) -> None:
     histogram = next(s.histogram for a in new.attempts for s in a.samples if s.histogram)
-    used = {name: at for at, name in enumerate(export.USED)}
+    used = {name: at for at, name in enumerate(data_tables.USED)}
     found = at_first(new, SQLITE, "mixed", server=used, response=histogram, late=histogram)
     (row,) = (r for r in read(found, "samples") if r["server_read_bytes"] is not None)
-    assert [row[f"server_{name}"] for name in export.USED] == list(range(len(export.USED)))
+    assert [row[f"server_{name}"] for name in data_tables.USED] == list(range(len(data_tables.USED)))
     assert row["late_p50_ns"] == row["response_p50_ns"] is not None
 
 
-FIGURES = {at for at, kind in export.SAMPLES.items() if kind in (export.INTEGER, export.NUMBER)} - {
+FIGURES = {at for at, kind in data_tables.SAMPLES.items() if kind in (data_tables.INTEGER, data_tables.NUMBER)} - {
     "block",
     "attempt",
 }
@@ -283,33 +284,33 @@ def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapp
 def test_the_metadata_says_where_the_rows_come_from(new: Run) -> None:
     for name in TABLES:
         said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
-        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header["created"])
+        assert (said["dyno.contracts.suite"], said["dyno.created"]) == ("records", new.header["created"])
         assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header["dyno"])
         assert json.loads(said["dyno.machine"]) == new.header["host"]
         assert json.loads(said["dyno.plan"]) == new.plan
-        assert json.loads(said["dyno.machine_doubts"]) == data.as_data(new)["machine_doubts"]
+        assert json.loads(said["dyno.machine_doubts"]) == documents.as_data(new)["machine_doubts"]
 
 
 def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
     for name in TABLES:
-        (tmp_path / f"{name}.parquet").write_bytes(export.as_parquet(TABLES[name](run), run))
+        (tmp_path / f"{name}.parquet").write_bytes(data_tables.as_parquet(TABLES[name](run), run))
     with duckdb.connect() as base:
         cells, samples = f"'{tmp_path / 'cells.parquet'}'", f"'{tmp_path / 'samples.parquet'}'"
         named = "engine, tier, phase"
         found = base.execute(f"SELECT {named}, median(per_second) FROM {samples} WHERE valid GROUP BY ALL").fetchall()
         wanted = base.execute(f"SELECT {named}, throughput_median FROM {cells}").fetchall()
         assert {tuple(row[:3]): row[3] for row in found} == pytest.approx({tuple(row[:3]): row[3] for row in wanted})
-        assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(export.samples(run).rows)
+        assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(data_tables.samples(run).rows)
         few = base.execute(f"SELECT engine FROM {cells} WHERE list_contains(doubts, 'few')").fetchall()
         assert len(few) == (len(wanted) if run.plan["samples"] < 3 else 0)
 
 
 def test_csv_and_json_of_samples_have_the_rows_of_parquet(new: Run) -> None:
     spoilt = with_param(at_first(new, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
-    table = export.samples(spoilt)
+    table = data_tables.samples(spoilt)
     rows = [{**row, "started": row["started"].isoformat() + "+00:00"} for row in read(spoilt, "samples")]
-    assert json.loads("".join(export.as_json(table, spoilt)))["samples"] == rows
-    text = list(csv.DictReader(io.StringIO(export.as_csv(table)), strict=True))
+    assert json.loads("".join(data_tables.as_json(table, spoilt)))["samples"] == rows
+    text = list(csv.DictReader(io.StringIO(data_tables.as_csv(table)), strict=True))
     assert text == [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
@@ -318,8 +319,8 @@ def plain(value: object) -> str:
 
 
 def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
-    found = json.loads("".join(export.as_json(export.samples(new), new)))
-    assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
+    found = json.loads("".join(data_tables.as_json(data_tables.samples(new), new)))
+    assert {name: found[name] for name in data_tables.about(new)} == json.loads(json.dumps(data_tables.about(new)))
     assert found["machine"] == new.header["host"]
 
 
@@ -327,7 +328,7 @@ def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
 
 
 def test_markdown_begins_with_what_was_asked_and_where(new: Run) -> None:
-    title, _, *facts = data.as_markdown(new).splitlines()[:5]
+    title, _, *facts = documents.as_markdown(new).splitlines()[:5]
     assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
     asked, machine, measured = facts
     assert asked.startswith("- asked: `records=200 value_size=150 ") and asked.endswith("seed 1")
@@ -341,38 +342,40 @@ def tables(shown: str) -> list[list[list[str]]]:
 
 
 def test_figures_stand_right_in_markdown_and_keep_their_unit(new: Run) -> None:
-    for head, rule, *lines in tables(data.as_markdown(with_param(new, "records", 200, 300))):
+    for head, rule, *lines in tables(documents.as_markdown(with_param(new, "records", 200, 300))):
         sides = dict(zip(head, rule, strict=True))
         assert {name for name, side in sides.items() if side == ":---"} == {"engine", "remarks"}
         assert {side for name, side in sides.items() if name not in ("engine", "remarks")} == {"---:"}
         assert "records" in head
         for line in lines:
             assert not any(" " in cell for cell, side in zip(line, rule, strict=True) if side == "---:")
-    assert tables(data.as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
+    assert tables(documents.as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
 
 
 def test_markdown_has_no_column_that_is_empty_but_for_the_interval(run: Run) -> None:
-    for head, _, *lines in tables(data.as_markdown(run)):
+    for head, _, *lines in tables(documents.as_markdown(run)):
         columns = dict(zip(head, zip(*lines, strict=True), strict=True))
         assert "95 %" in columns
         assert [name for name, cells in columns.items() if set(cells) == {"–"} and name != "95 %"] == []
-    shown = {group.phase: table[0] for group, table in zip(groups(run), tables(data.as_markdown(run)), strict=True)}
+    shown = {
+        group.phase: table[0] for group, table in zip(groups(run), tables(documents.as_markdown(run)), strict=True)
+    }
     assert "p50" in shown["rand-key"] and "p50" not in shown["insert-blind-indices"], "a bulk phase"
 
 
 def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
     spoilt = at_first(new, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
-    shown = data.as_markdown(spoilt)
+    shown = documents.as_markdown(spoilt)
     why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
     assert f"\n- no number: lmdb, mixed, tier process: {why}\n" in shown
     assert "\n- tier process: survives SIGKILL of the engine's process\n" in shown
-    for doubt in data.as_data(new)["machine_doubts"]:
+    for doubt in documents.as_data(new)["machine_doubts"]:
         assert f"\n- this machine: {doubt['text']}\n" in shown
 
 
 def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
-    assert "Not complete" not in data.as_markdown(new)
-    cut = data.as_markdown(replace(new, attempts=new.attempts[:-1]))
+    assert "Not complete" not in documents.as_markdown(new)
+    cut = documents.as_markdown(replace(new, attempts=new.attempts[:-1]))
     assert f"**Not complete**: {len(new.attempts) - 1} trials have ended" in cut
 
 
@@ -445,11 +448,11 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
         assert ended.status == 2 and "that is a run file" in ended.err and is_one_line(ended.err)
         assert shell.file.read_bytes() == file.read_bytes()
     header, *trials = NEW.read_text().splitlines(keepends=True)
-    data = json.loads(header)
+    documents = json.loads(header)
     spaced = (
-        json.dumps(data) + "\n" + "".join(trials),
+        json.dumps(documents) + "\n" + "".join(trials),
         "  \t" + header,
-        json.dumps({"schema": data.pop("schema"), **data}) + "\n",
+        json.dumps({"schema": documents.pop("schema"), **documents}) + "\n",
         json.dumps(json.loads(header), indent=2) + "\n",
     )
     for text in spaced:
@@ -480,7 +483,7 @@ def test_without_pyarrow_the_command_that_installs_it_is_named(shell: Shell, tmp
     (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "gone"]
     ended = shell.dyno("show", NEW, "-o", "x.parquet")
-    told = f"dyno: Parquet needs pyarrow, which is not installed: {installed.extra('parquet')}\n"
+    told = f"dyno: Parquet needs pyarrow, which is not installed: {installation.extra('parquet')}\n"
     assert ended == (2, "", told)
     assert not (shell.home / "x.parquet").exists()
     assert shell.dyno("show", NEW, "--csv").status == 0

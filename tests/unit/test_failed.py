@@ -10,13 +10,13 @@ from rich.console import Console
 from shell import Shell, small
 from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.report import failed
+from dyno.report.tables import failed_trials
 from dyno.results import Attempt
 
 
 def printed(*attempts: Attempt) -> list[str]:
     out = io.StringIO()
-    failed.render(of_cells(a_cell("lmdb"), a_cell("sqlite"), attempts=attempts), Console(file=out, width=100))
+    failed_trials.render(of_cells(a_cell("lmdb"), a_cell("sqlite"), attempts=attempts), Console(file=out, width=100))
     return out.getvalue().splitlines()
 
 

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 from clockwork import Clock, install
 
-from dyno.measure.cargo import Cargo
-from dyno.measure.flight import (
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Bulk, Operations
+from dyno.measure.batch import (
     CACHED,
     GONE,
     GROWTH,
@@ -35,10 +36,9 @@ from dyno.measure.flight import (
     Member,
     Single,
 )
-from dyno.measure.measure import measure
-from dyno.measure.pauses import Place
-from dyno.pace import Pace
-from dyno.suite import Bulk, Operations
+from dyno.measure.driver import measure
+from dyno.measure.input_queue import Cargo
+from dyno.measure.pause_meter import Place
 
 MS = 1_000_000
 

@@ -7,10 +7,10 @@ import pytest
 from shell import Shell, small
 
 from dyno import registry, results
-from dyno.model import Tier, UsageError
-from dyno.run.plan import Asked, Plan
-from dyno.run.plan import make as plan_of
-from dyno.servers import given
+from dyno.contracts.model import Tier, UsageError
+from dyno.runner.plan import Asked, Plan
+from dyno.runner.plan import make as plan_of
+from dyno.servers import set_option
 
 RECORDS = ("postgresql", "mariadb", "mysql", "redis", "valkey", "ferretdb")
 ARCHIVES = ("cassandra", "clickhouse", "hbase", "influxdb", "questdb", "victoriametrics")
@@ -27,7 +27,7 @@ every_server = pytest.mark.parametrize("engine", SERVERS)
 
 
 def test_these_are_all_that_have_it() -> None:
-    assert {spec.name for spec in registry.engines() if given.SET in {s.name for s in spec.options}} == {
+    assert {spec.name for spec in registry.engines() if set_option.SET in {s.name for s in spec.options}} == {
         *SERVERS,
         *EMBEDDED,
     }
@@ -36,12 +36,12 @@ def test_these_are_all_that_have_it() -> None:
 @every_server
 def test_settings_are_taken_as_they_stand(engine: str) -> None:
     options = registry.engine(engine).resolve({"set": "one=1 two='a b' three=x=y"})
-    assert given.given(options) == {"one": "1", "two": "a b", "three": "x=y"}
+    assert set_option.given(options) == {"one": "1", "two": "a b", "three": "x=y"}
 
 
 @every_server
 def test_nothing_is_given_by_default(engine: str) -> None:
-    assert given.given(registry.engine(engine).resolve({})) == {}
+    assert set_option.given(registry.engine(engine).resolve({})) == {}
 
 
 @every_server
@@ -115,7 +115,7 @@ def test_a_server_of_the_users_own_is_not_changed(engine: str) -> None:
 def test_each_setting_may_be_written_by_itself() -> None:
     (cell,) = (c for c in make("postgresql:set.jit=on+cache_mib=64+set.work_mem=8 MB").cells if not c.floor)
     assert cell.options == {"set": "jit=on 'work_mem=8 MB'", "cache_mib": 64}
-    assert given.pairs(str(cell.options["set"])) == {"jit": "on", "work_mem": "8 MB"}
+    assert set_option.pairs(str(cell.options["set"])) == {"jit": "on", "work_mem": "8 MB"}
 
 
 @pytest.mark.parametrize(
@@ -180,22 +180,22 @@ def test_a_row_reads_back_what_only_other_rows_of_its_engine_set(shell: Shell) -
     settings = {run.cells[a.cell].asked: a.settings or {} for a in run.attempts}
     assert (settings["sqlite"]["temp_store"], settings["sqlite:set.temp_store=memory"]["temp_store"]) == (0, 2)
     assert settings["rocksdb"]["max_background_jobs"] == "2"
-    assert not any(name.startswith(given.SET) for found in settings.values() for name in found)
+    assert not any(name.startswith(set_option.SET) for found in settings.values() for name in found)
     assert "temp_store" not in settings["rocksdb"]
 
 
 def test_a_users_own_server_is_asked_for_no_setting_that_only_other_rows_set() -> None:
     spec = registry.engine("redis")
-    names = given.names_in([spec.resolve({}), spec.resolve({"set": "requirepass=x maxclients=9"})])
+    names = set_option.names_in([spec.resolve({}), spec.resolve({"set": "requirepass=x maxclients=9"})])
     assert names == ["requirepass", "maxclients"]
-    assert given.to_read(given.with_names(spec.resolve({"set": "maxclients=7"}), names)) == (
+    assert set_option.to_read(set_option.with_names(spec.resolve({"set": "maxclients=7"}), names)) == (
         "maxclients",
         "requirepass",
     )
-    assert given.to_read(given.with_names(spec.resolve({"url": "redis://h/"}), names)) == ()
+    assert set_option.to_read(set_option.with_names(spec.resolve({"url": "redis://h/"}), names)) == ()
 
 
 def test_another_option_of_this_name_has_no_names_of_settings() -> None:
-    assert given.names_in([{"set": 5}, {"set": "a=1"}, {}]) == ["a"]
-    assert given.with_names({"set": 5}, ["a"])["set"] == 5
-    assert given.with_names({"cache_mib": 1}, ["a"]) == {"cache_mib": 1}
+    assert set_option.names_in([{"set": 5}, {"set": "a=1"}, {}]) == ["a"]
+    assert set_option.with_names({"set": 5}, ["a"])["set"] == 5
+    assert set_option.with_names({"cache_mib": 1}, ["a"]) == {"cache_mib": 1}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dyno.harmless import harmless
+from dyno.text.sanitize import harmless
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,17 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, Recorder, curve, percentiles, quantile, restored
+from dyno.contracts.histogram import (
+    DIGITS,
+    HIGHEST,
+    LOWEST,
+    PERCENTILES,
+    Recorder,
+    curve,
+    percentiles,
+    quantile,
+    restored,
+)
 
 POWERS = [1 << bit for bit in range(42)]
 EDGES = sorted({n for power in POWERS for n in (power - 1, power, power + 1) if LOWEST <= n <= HIGHEST})
@@ -30,8 +40,8 @@ def recorders(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "native":
             the_loop("native")
         else:
-            patch.setattr("dyno.histogram._record", None)
-            patch.setattr("dyno.histogram._restore", restored)
+            patch.setattr("dyno.contracts.histogram._record", None)
+            patch.setattr("dyno.contracts.histogram._restore", restored)
         yield
 
 

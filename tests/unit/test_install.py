@@ -24,12 +24,12 @@ from shell import Shell, is_one_line, wait_for
 
 import dyno
 from dyno import registry
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Refused
+from dyno.contracts.programs import GoModule, Jar, Jars, Program
 from dyno.install import environment, lock
 from dyno.install.engine import install
-from dyno.model import Refused
-from dyno.programs import GoModule, Jar, Jars, Program
-from dyno.servers import chosen
+from dyno.servers import program_option
 
 pytestmark = pytest.mark.slow
 
@@ -470,24 +470,24 @@ def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
     assert told(spec)[0]
     jar = program.home / "toy.jar"
     for _ in range(2):
-        assert chosen.verified(program) == str(jar)
+        assert program_option.verified(program) == str(jar)
     exchange(jar)
     for _ in range(2):
         with pytest.raises(Refused, match=r"is not what was installed: .* dyno install"):
-            chosen.verified(program)
+            program_option.verified(program)
     done, lines = told(spec)
     assert done and "is not what was installed" in lines[0] and jar.read_text() == "an archive"
-    assert chosen.verified(program) == str(jar)
+    assert program_option.verified(program) == str(jar)
 
 
 def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
     assert told(engine(programs=(toy,)))[0]
     built = toy.path()
-    assert built is not None and chosen.verified(toy) == str(built)
+    assert built is not None and program_option.verified(toy) == str(built)
     exchange(built)
     with pytest.raises(Refused, match="is not what was installed"):
-        chosen.verified(toy)
-    assert told(engine(programs=(toy,)))[0] and chosen.verified(toy) == str(built)
+        program_option.verified(toy)
+    assert told(engine(programs=(toy,)))[0] and program_option.verified(toy) == str(built)
 
 
 @pytest.mark.parametrize("name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/toy.jar"])
@@ -502,7 +502,7 @@ def test_a_program_that_others_may_write_does_not_run(
     place = cache / name
     place.chmod(place.stat().st_mode | 0o002)
     with pytest.raises(Refused, match=re.escape(f"chmod go-w {place}")):
-        chosen.verified(program)
+        program_option.verified(program)
 
 
 SEVERAL = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dyno import installed
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.host import installation
 from dyno.registry import engine
 
 RECEIPT = """[tool]
@@ -30,7 +30,7 @@ def prefix(tmp_path: Path) -> Path:
 
 
 def command(prefix: Path, *requirements: str) -> str:
-    return installed.command(requirements, prefix, prefix)
+    return installation.command(requirements, prefix, prefix)
 
 
 def test_uv_tool_is_given_again_what_it_was_given(prefix: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno import interpreters
+from dyno.host import interpreters
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from shell import TESTS, Shell, is_one_line, small
 
 from dyno import results
-from dyno.measured import Cell
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Cell
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
-from dyno.run.parent import _kept
-from dyno.run.planfile import MOST_BYTES as MOST_PLAN_BYTES
+from dyno.runner.parent import _kept
+from dyno.runner.plan_file import MOST_BYTES as MOST_PLAN_BYTES
 
 pytestmark = pytest.mark.slow
 

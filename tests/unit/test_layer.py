@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dyno import registry
-from dyno.model import Tier
+from dyno.contracts.model import Tier
 from dyno.suites.records import keys
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
@@ -137,8 +137,8 @@ from pathlib import Path
 if "without" in sys.argv:
     sys.modules["dyno._native"] = None
 from dyno import registry
-from dyno.model import Tier
-from dyno.suite import Job
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 from dyno.suites.records import keys
 print(keys.pack is keys.packed, keys.pack(b"r", ("a", "b")))
 suite = registry.suite("records")

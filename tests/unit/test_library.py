@@ -16,8 +16,8 @@ from shell import Shell
 from stats.madeup import a_cell, of_rates, reads, written
 
 import dyno
-from dyno.model import UsageError
-from dyno.run.plan import Asked
+from dyno.contracts.model import UsageError
+from dyno.runner.plan import Asked
 
 FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
 
@@ -64,7 +64,7 @@ def test_its_names_are_found_and_others_are_not() -> None:
         dyno.measure_all  # type: ignore[attr-defined]  # noqa: B018
 
 
-@pytest.mark.parametrize("first", ["", "import dyno.run.plan; ", "import dyno.cli.run; "])
+@pytest.mark.parametrize("first", ["", "import dyno.runner.plan; ", "import dyno.cli.run; "])
 def test_run_can_be_called_whatever_was_imported_before(shell: Shell, first: str) -> None:
     program = f"{first}import dyno\ntry: dyno.run('nosuite')\nexcept dyno.UsageError as e: print(e)"
     ended = shell.sh(sys.executable, "-c", program)

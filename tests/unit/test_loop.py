@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
+from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.measure import loop as python
 from dyno.measure import slices
-from dyno.measure.feed import PIECE, Feed
+from dyno.measure.input_feed import PIECE, Feed
 from dyno.measure.loop import AWAKE_NS, bulk
 from dyno.measure.loops import Loop
 from dyno.measure.slices import Held, Parcel, Times
-from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
 SECOND = 10**9
@@ -519,7 +519,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, shared: bool, elapsed_ns: int
 ) -> None:
     used = [1_000]
-    monkeypatch.setattr("dyno.measure.feed._of_others_ns", lambda: used[0])
+    monkeypatch.setattr("dyno.measure.input_feed._of_others_ns", lambda: used[0])
 
     def slices() -> Iterator[list[int]]:
         # Two threads can use more than all of a pause, and no pause is longer than it was.

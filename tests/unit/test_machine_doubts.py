@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from dyno.cli import doctor as command
-from dyno.model import UsageError
-from dyno.report.machine import render
+from dyno.contracts.model import UsageError
+from dyno.report.about.machine import render
 from dyno.stats.machine import Finding, machine_doubts
 
 GIB = 2**30

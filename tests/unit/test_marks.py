@@ -13,7 +13,7 @@ from clockwork import the_loop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.suite import Failure
+from dyno.contracts.suite import Failure
 from dyno.suites.records.marks import mark, marked, marks
 
 

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
-from dyno.histogram import Recorder, percentiles
+from dyno.contracts.histogram import Recorder, percentiles
+from dyno.contracts.model import Wrong
+from dyno.contracts.pace import POISSON, Pace
+from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.flight import Single
-from dyno.measure.measure import measure
-from dyno.measure.pauses import Place
+from dyno.measure.batch import Single
+from dyno.measure.driver import measure
+from dyno.measure.pause_meter import Place
 from dyno.measure.tally import Tally
-from dyno.model import Wrong
-from dyno.pace import POISSON, Pace
-from dyno.suite import Bulk, Failure, Operations
 
 FOREVER = 10**15
 MS, SECOND = 1_000_000, 10**9
@@ -473,7 +473,7 @@ def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
 ) -> None:
     """Operations that last next to no time, built and judged for a second: they would never fill it."""
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     tally = measure(rounds, python(duration_ns=SECOND), nothing)
     assert 5 <= tally.operations <= 25
@@ -482,7 +482,7 @@ def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
 
 def test_a_warm_up_whose_pauses_take_ten_times_as_long_is_over(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.measure.measure.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     measure(rounds, python(warmup_ns=SECOND), nothing)
     assert 5 <= len([number for number in rounds.asked if number >= WARM]) <= 12

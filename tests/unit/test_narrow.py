@@ -24,9 +24,11 @@ from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
 from dyno import published, registry
 from dyno.cli import dyno
 from dyno.cli.console import PIPE_WIDTH
+from dyno.contracts.sample import Sample
 from dyno.http.record import STAGES
-from dyno.measured import Sample
-from dyno.report import crashes, grid, machine, planned, replica, tiers, waterfall
+from dyno.report.about import crashes, machine, plan_preview, tiers, waterfall
+from dyno.report.replicate import replica
+from dyno.report.tables import grid
 from dyno.results import Run
 
 WIDTHS = (40, 80, 120)
@@ -234,7 +236,7 @@ TABLES: dict[str, Callable[[Console], None]] = {
     "selftest --tiers": lambda console: tiers.render([PROVEN], console),
     "doctor": lambda console: machine.render(FACTS, [], console),
     "http": lambda console: waterfall.render(REQUEST, console),
-    "run --dry-run": lambda console: planned.render("records", PHASES, a_run(1).cells, "That is all.", console),
+    "run --dry-run": lambda console: plan_preview.render("records", PHASES, a_run(1).cells, "That is all.", console),
     "replicate NAME": replicated,
 }
 

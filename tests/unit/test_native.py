@@ -22,8 +22,8 @@ from clockwork import the_loop
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import dyno.histogram
-from dyno.histogram import HIGHEST, LOWEST, Recorder
+import dyno.contracts.histogram
+from dyno.contracts.histogram import HIGHEST, LOWEST, Recorder
 from dyno.measure import loop as python
 from dyno.measure.loops import pick, resolved
 
@@ -262,17 +262,17 @@ values = st.lists(
     st.integers(LEAST, MOST) | st.integers(-3, HIGHEST + 3) | st.integers(0, 5_000) | st.sampled_from(EDGES),
     max_size=60,
 )
-MAGNITUDE = dyno.histogram._LAYOUT.sub_bucket_half_count_magnitude
+MAGNITUDE = dyno.contracts.histogram._LAYOUT.sub_bucket_half_count_magnitude
 
 
 def by_numpy(values: Sequence[int] | np.ndarray[Any, Any]) -> list[int]:
     cut = np.asarray(values, dtype=np.int64).clip(LOWEST, HIGHEST)
-    return np.bincount(dyno.histogram._buckets(cut), minlength=len(Recorder().counts)).tolist()
+    return np.bincount(dyno.contracts.histogram._buckets(cut), minlength=len(Recorder().counts)).tolist()
 
 
 def test_the_recorder_is_the_native_one(native: Any) -> None:
-    assert dyno.histogram._record is native.record
-    assert dyno.histogram._restore is native.restore
+    assert dyno.contracts.histogram._record is native.record
+    assert dyno.contracts.histogram._restore is native.restore
 
 
 @given(values)
@@ -319,7 +319,7 @@ def restored(restore: Any, histograms: list[bytes]) -> tuple[int, int, bytes] | 
 @given(st.lists(numbers.map(lambda of: bytes(40) + b"".join(map(encoded, [*of, 0]))), max_size=3))
 @example([bytes(40) + encoded((1 << 62) - 767) + encoded((1 << 62) - 256)])
 def test_histograms_are_restored_natively_as_by_the_library(native: Any, histograms: list[bytes]) -> None:
-    assert restored(native.restore, histograms) == restored(dyno.histogram.restored, histograms)
+    assert restored(native.restore, histograms) == restored(dyno.contracts.histogram.restored, histograms)
 
 
 def test_histograms_that_end_within_a_number_or_do_not_fit_are_not_restored(native: Any) -> None:
@@ -637,12 +637,12 @@ def test_the_native_loop_is_chosen_where_it_was_built(native: Any) -> None:
 WITHOUT = """
 import sys
 sys.modules["dyno._native"] = None
-from dyno.histogram import Recorder
-from dyno.model import UsageError
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import UsageError
 from dyno.measure.loops import about, pick
-from dyno.pace import Pace
-from dyno.measure.measure import measure
-from dyno.suite import Operations
+from dyno.contracts.pace import Pace
+from dyno.measure.driver import measure
+from dyno.contracts.suite import Operations
 
 def rounds(number):
     yield Operations(lambda _: (str,), range(7), len)

@@ -13,10 +13,10 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.measure.measure import measure
-from dyno.model import Absent, Phase, Wrong
-from dyno.pace import Pace
-from dyno.suite import Failure, Job, Operations
+from dyno.contracts.model import Absent, Phase, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Failure, Job, Operations
+from dyno.measure.driver import measure
 from dyno.suites.objects.dataset import HEAD_BYTES, Dataset
 from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
 from dyno.suites.objects.transactions import Place, Task

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dyno import registry
-from dyno.model import Wrong
+from dyno.contracts.model import Wrong
 from dyno.suites.objectstore.asked import Chain, every
 from dyno.suites.objectstore.dataset import DIGEST, Bodies, Names
 from dyno.suites.objectstore.port import Answer, Ask, NoObject, StoreError, Throttled

@@ -12,9 +12,9 @@ from rich.console import Console
 from shell import TESTS, Shell
 from stats.madeup import Rates, a_cell, of_rates
 
-from dyno.measured import Cell
-from dyno.model import Tier
-from dyno.report import overviewtext, text
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Cell
+from dyno.report.tables import overviewtext, text
 from dyno.results import Run
 
 STEADY = (1.0, 1.01, 1 / 1.01, 1.0, 1.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.passwords import HIDDEN, LEAST, concealed, concealed_argument, secrets, without
+from dyno.text.passwords import HIDDEN, LEAST, concealed, concealed_argument, secrets, without
 
 SHOWN = (
     ("postgresql://u:p%40w@h:5432/db", "postgresql://u:***@h:5432/db"),

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from dyno.measure.teller import Teller
-from dyno.pipe import Lines, new_key
-from dyno.run import hearing, trial
-from dyno.run.hearing import Askew, Garbled, Hearing
-from dyno.run.story import Story
+from dyno.contracts.pipe import Lines, new_key
+from dyno.measure.reporter import Teller
+from dyno.runner import trial, worker_channel
+from dyno.runner.trial_report import Story
+from dyno.runner.worker_channel import Askew, Garbled, Hearing
 
 KEY = bytes(range(32))
 SECOND = 10**9
@@ -93,7 +93,7 @@ def test_lines_in_pieces_are_put_together(ends: tuple[int, int]) -> None:
 
 
 def test_what_has_no_end_is_not_kept(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(worker_channel, "MOST_BYTES", 1 << 20)
     ears = Hearing(ends[0], KEY, monotonic_ns())
     tracemalloc.start()
     with pytest.raises(Garbled):
@@ -123,7 +123,7 @@ class World:
 
     def __init__(self, ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000 * SECOND
-        monkeypatch.setattr(hearing, "monotonic_ns", lambda: self.now)
+        monkeypatch.setattr(worker_channel, "monotonic_ns", lambda: self.now)
         self._ears, self._lines, self._ends = Hearing(ends[0], KEY, self.now), Lines(KEY), ends
 
     def passes(self, seconds: float) -> None:

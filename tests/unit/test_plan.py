@@ -19,12 +19,13 @@ import pytest
 from needed import require
 
 import dyno
-from dyno import interpreters, registry
-from dyno.engine import EngineSpec
-from dyno.model import Tier, UsageError
-from dyno.pace import Pace
-from dyno.run import plan, planfile
-from dyno.run.plan import Asked, Plan
+from dyno import registry
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.pace import Pace
+from dyno.host import interpreters
+from dyno.runner import plan, plan_file
+from dyno.runner.plan import Asked, Plan
 from dyno.suites.records import SUITE
 
 # Of the engines that run unasked, those that the tests can count on.
@@ -567,7 +568,7 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
         memory=1 << 29,
         retries=0,
     )
-    assert plan.make(planfile.read(write(PLAN_FILE))) == plan.make(by_flags)
+    assert plan.make(plan_file.read(write(PLAN_FILE))) == plan.make(by_flags)
 
 
 def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
@@ -576,7 +577,7 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     # Of the rest of the flags, none says what is measured. An address for all engines is their option `url` there.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
-    assert set(planfile.KEYS) == {"suite", *flags - where}
+    assert set(plan_file.KEYS) == {"suite", *flags - where}
 
 
 def overridden(file: Path, *flags: str) -> Plan:
@@ -690,17 +691,17 @@ WRONG_FILES = {
 def test_a_wrong_plan_file_is_refused_in_one_line(write: Write, name: str) -> None:
     text, said = WRONG_FILES[name]
     file = write(text)
-    message = refusal(lambda: plan.make(planfile.read(file)))
+    message = refusal(lambda: plan.make(plan_file.read(file)))
     literal = re.escape(said.replace("{file}", str(file))).replace(r"\.\*", ".*")
     assert re.match(literal, message), message
 
 
 def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
-    assert refusal(lambda: planfile.read(missing)) == f"can't read {missing}: No such file or directory"
+    assert refusal(lambda: plan_file.read(missing)) == f"can't read {missing}: No such file or directory"
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert refusal(lambda: planfile.read(binary)).startswith(f"{binary} is not TOML: ")
+    assert refusal(lambda: plan_file.read(binary)).startswith(f"{binary} is not TOML: ")
 
 
 # With what each is told to be instead.
@@ -754,13 +755,13 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize("text", OUT_OF_RANGE, ids=lambda text: text[:40])
 def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
     file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
-    said = refusal(lambda: plan.make(planfile.read(file)))
+    said = refusal(lambda: plan.make(plan_file.read(file)))
     assert said.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
 
 
 def test_an_address_that_is_cut_in_a_message_is_hidden_before(write: Write) -> None:
     file = write(f'suite = "records"\nengine = [{{ url = "postgresql://u:{"pw" * 60}@h" }}]\n')
-    assert "pwpw" not in refusal(lambda: planfile.read(file))
+    assert "pwpw" not in refusal(lambda: plan_file.read(file))
 
 
 def test_the_plan_of_a_run_file_is_plain_data() -> None:

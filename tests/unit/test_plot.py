@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from shell import Ended, Shell, is_one_line, small
 
-from dyno import installed
+from dyno.host import installation
 from dyno.report.charts import FIXED, theme
 
 pytestmark = pytest.mark.slow
@@ -316,4 +316,4 @@ def test_a_missing_library_is_named_with_what_installs_it(shell: Shell) -> None:
     (shell.home / "hidden").mkdir()
     (shell.home / "hidden" / "vl_convert.py").write_text("raise ModuleNotFoundError('not here')")
     shell.given["PYTHONPATH"] = str(shell.home / "hidden")
-    assert installed.extra("report") in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")
+    assert installation.extra("report") in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")

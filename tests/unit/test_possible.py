@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dyno.measured import Sample
-from dyno.run.possible import impossible
+from dyno.contracts.sample import Sample
+from dyno.runner.feasibility import impossible
 
 MS, S = 10**6, 10**9
 USED = {"user_ns": 900 * MS, "system_ns": 50 * MS}

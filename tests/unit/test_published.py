@@ -14,14 +14,14 @@ from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates
 
 from dyno import published, registry
-from dyno.measured import Cell, Sample
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Cell, Sample
 from dyno.published import Experiment
-from dyno.report import replica
+from dyno.report.replicate import replica
 from dyno.results import Attempt, Run
-from dyno.run import plan, planfile
-from dyno.run.plan import GENERAL
-from dyno.run.rows import lacking, split_engines
+from dyno.runner import plan, plan_file
+from dyno.runner.plan import GENERAL
+from dyno.runner.rows import lacking, split_engines
 from dyno.stats.metric import METRICS
 from dyno.stats.style import best_of_means, typical
 from dyno.stats.summary import summarize
@@ -41,7 +41,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> None:
     suite = registry.suite(experiment.plan["suite"])
     for preset in (None, *suite.presets):
-        asked = planfile.parse(experiment.sized(preset), experiment.name)
+        asked = plan_file.parse(experiment.sized(preset), experiment.name)
         assert asked.preset in suite.presets and (preset is None or asked.preset == preset)
         assert set(asked.phases) <= {phase.name for phase in suite.phases}
         settings = {setting.name: setting for setting in suite.params}
@@ -219,7 +219,7 @@ def sums() -> Run:
 
 
 def test_each_engine_of_the_plan_has_the_tier_of_what_was_published() -> None:
-    made = planfile.parse(WENDELIN.plan, "")
+    made = plan_file.parse(WENDELIN.plan, "")
     found = {named.name: named.tier for _, named in split_engines(made.engines)}
     assert {name: tier.value for name, tier in found.items() if tier is not None} == {
         "wendelin": "power",
@@ -260,7 +260,7 @@ TABLES = Path(__file__).parent.parent / "data" / "replicas"
 
 def a_whole_run(experiment: Experiment) -> Run:
     """A run of the experiment's plan with made-up rates: every engine, every parameter, three blocks."""
-    request = planfile.parse(experiment.plan, experiment.name)
+    request = plan_file.parse(experiment.plan, experiment.name)
     if request.clients:
         # A plan may count them by the machine's CPUs.
         request = replace(request, clients=["1", "2"])

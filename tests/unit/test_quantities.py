@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno import quantities
-from dyno.settings import integer
+from dyno.contracts import quantities
+from dyno.contracts.settings import integer
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dyno import registry
-from dyno.model import Tier
-from dyno.suite import Bulk, Job, Operations
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Bulk, Job, Operations
 from dyno.suites.records import recipes
 from dyno.suites.records.params import PARAMS, PHASES
 from dyno.suites.records.recipes import RECIPES

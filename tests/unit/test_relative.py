@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from stats.madeup import Rates, a_cell, of_rates
 
-from dyno.model import Tier
-from dyno.report import limits, words
+from dyno.contracts.model import Tier
 from dyno.report.page import relative
+from dyno.report.tables import display_limits, wording
 from dyno.results import Run
 from dyno.stats import answer
 
@@ -30,7 +30,7 @@ def test_the_figures_are_those_of_the_answer_and_the_fastest_alone_is_marked() -
     assert [(bar.name, bar.mark) for bar in picture.bars] == [("lmdb", "fastest"), ("leveldb", ""), ("sqlite", "")]
     (told,) = answer.answers(found)
     for bar, (_, seen) in zip(picture.bars[1:], told.others, strict=True):
-        assert bar.figure == words.ratio(seen) and bar.verdict == words.verdict(seen)
+        assert bar.figure == wording.ratio(seen) and bar.verdict == wording.verdict(seen)
         assert bar.at == pytest.approx(picture.one * (seen.ratio or 0))
         assert (bar.low, bar.high) == pytest.approx((picture.one * (seen.low or 0), picture.one * (seen.high or 0)))
     assert picture.bars[0].at == picture.one < 100
@@ -65,7 +65,7 @@ def test_one_that_is_alone_has_no_picture() -> None:
 
 def test_many_engines_and_answers_are_the_first_of_them() -> None:
     (picture,) = relative.pictures(run(**{f"engine{at}": 1 + at / 10 for at in range(20)}))
-    assert len(picture.bars) == limits.BARS and "of 19 others" in picture.rest
+    assert len(picture.bars) == display_limits.BARS and "of 19 others" in picture.rest
     cells = [
         (a_cell(name, tier, records=size), {"read": [1e6, 1e6, 1e6]})
         for size in (1, 2, 3)
@@ -73,7 +73,7 @@ def test_many_engines_and_answers_are_the_first_of_them() -> None:
         for name in ("lmdb", "sqlite")
     ]
     found = relative.pictures(of_rates(*cells, phases=("read",)))
-    assert len(found) == limits.PICTURES
+    assert len(found) == display_limits.PICTURES
     assert found[0].title == "read, at tier process with records=1"
 
 

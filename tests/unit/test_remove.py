@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from dyno.host import remove as module
-from dyno.host.remove import remove
-from dyno.run.work import LOCK, Place, dead, directory, fast_root, left_behind, sweep
+from dyno.host import force_remove as module
+from dyno.host.force_remove import remove
+from dyno.runner.work_directory import LOCK, Place, dead, directory, fast_root, left_behind, sweep
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -155,7 +155,9 @@ def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkey
     left, told = tmp_path / "dyno-run-old\x1b", list[str]()
     left.mkdir(0o700)
     (left / LOCK).touch()
-    monkeypatch.setattr("dyno.run.work.remove", lambda path: f"{path} can't be removed" if path == left else None)
+    monkeypatch.setattr(
+        "dyno.runner.work_directory.remove", lambda path: f"{path} can't be removed" if path == left else None
+    )
     with directory(tmp_path, told.append):
         pass
     assert told == [f"{tmp_path}/dyno-run-old\\x1b can't be removed"]
@@ -202,7 +204,7 @@ def test_a_link_to_what_is_ours_is_not_swept(left: Path, tmp_path: Path) -> None
 
 
 def test_the_directory_in_memory_is_this_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dyno.run.work.MEMORY", tmp_path)
+    monkeypatch.setattr("dyno.runner.work_directory.MEMORY", tmp_path)
     fast = tmp_path / f"dyno-{os.geteuid()}"
     assert fast_root(tmp_path / "work") == fast
     fast.chmod(0o777)

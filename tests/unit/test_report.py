@@ -24,12 +24,13 @@ from shell import TESTS, Shell, small
 from stats.madeup import changed
 
 from dyno import results
-from dyno.histogram import Recorder
-from dyno.measured import Sample
-from dyno.model import Tier
-from dyno.report import data, text, units
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
+from dyno.report.export import documents
 from dyno.report.page.results import results as on_page
-from dyno.report.table import groups, served
+from dyno.report.tables import text, units
+from dyno.report.tables.table import groups, served
 from dyno.results import Attempt, Run
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
@@ -437,7 +438,7 @@ USED = {
 
 def plain(run: Run) -> dict[str, Any]:
     """As it comes out of a JSON parser; NaN and infinity are refused."""
-    found: dict[str, Any] = json.loads(json.dumps(data.as_data(run), allow_nan=False))
+    found: dict[str, Any] = json.loads(json.dumps(documents.as_data(run), allow_nan=False))
     return found
 
 
@@ -479,7 +480,7 @@ def test_json_has_the_figures_of_the_run(measured: Run) -> None:
 def test_latencies_grow_with_the_percentile_and_are_unknown_for_a_bulk_call(run: Run) -> None:
     found = plain(run)
     one = cell(found, "sqlite", "rand-key")["latency_ns"]
-    assert all(a <= b for a, b in pairwise(one[name] for name in data.LATENCIES))
+    assert all(a <= b for a, b in pairwise(one[name] for name in documents.LATENCIES))
     assert cell(found, "memory", "rand-key")["bytes_on_disk"] is None
     assert cell(found, "sqlite", "rand-key")["bytes_on_disk"] > 0
 
@@ -576,7 +577,7 @@ AWKWARD = 'got "a|b", expected\n{\'name\': "x, y"}; 100 %'
 
 def test_csv_has_the_cells_of_the_json(run: Run) -> None:
     spoilt = void(using(open_loop(run), **SERVED), "lmdb", AWKWARD)
-    rows = list(csv.DictReader(io.StringIO(data.as_csv(spoilt)), strict=True))
+    rows = list(csv.DictReader(io.StringIO(documents.as_csv(spoilt)), strict=True))
     cells = plain(spoilt)["cells"]
     assert len(rows) == len(cells)
     for row, each in zip(rows, cells, strict=True):
@@ -612,7 +613,7 @@ def flat(each: Mapping[str, Any], name: str) -> str:
 
 
 def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
-    heads = set(next(csv.reader(io.StringIO(data.as_csv(run)))))
+    heads = set(next(csv.reader(io.StringIO(documents.as_csv(run)))))
     assert heads >= KEYS - {"params", "throughput", "latency_ns"}
     assert heads >= {f"throughput_{name}" for name in THROUGHPUT} | {f"latency_{name}_ns" for name in LATENCY}
     assert heads >= {f"response_{name}_ns" for name in LATENCY} | {"temperature", "write_amplification"}
@@ -625,7 +626,7 @@ def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
 def markdown_tables(run: Run) -> list[list[list[str]]]:
     """Tables of lines of cells; a pipe that is escaped is no border."""
     found: list[list[list[str]]] = [[]]
-    for line in data.as_markdown(run).splitlines():
+    for line in documents.as_markdown(run).splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
             cells = re.split(r"(?<!\\)\|", line.replace("\N{NO-BREAK SPACE}", " "))[1:-1]
@@ -660,12 +661,12 @@ def test_markdown_escapes_what_would_be_a_border(run: Run) -> None:
 
 
 def test_markdown_says_phase_and_tier_above_each_table(run: Run) -> None:
-    titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", data.as_markdown(run), re.MULTILINE)
+    titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", documents.as_markdown(run), re.MULTILINE)
     assert titles == [(phase, tier) for phase in PHASES for tier in ("volatile", "process")]
 
 
 def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
-    assert "resp" not in data.as_markdown(run)
+    assert "resp" not in documents.as_markdown(run)
     shown = open_loop(run)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
         head, _, *lines = table
@@ -684,7 +685,7 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
     for table in markdown_tables(using(run)):
         assert table[0][2:4] == ["95 %", "cpu"]
         assert {line[3] for line in table[2:]} == {"28 µs"}
-    assert f"\n- {CPU}\n" in data.as_markdown(using(run))
+    assert f"\n- {CPU}\n" in documents.as_markdown(using(run))
     shown = using(run, **SERVED)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
         found = {line[0]: line[4] for line in table[2:]}
@@ -693,13 +694,13 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
             assert (found["sqlite"], found["lmdb"], found["leveldb"]) == ("5.1 ms", "–", "–")
         else:
             assert "client" in table[0] and "server" not in table[0], "none has one"
-    assert "\n- client, server: CPU time of the processes" in data.as_markdown(shown)
+    assert "\n- client, server: CPU time of the processes" in documents.as_markdown(shown)
 
 
 def test_markdown_says_what_was_not_measured(run: Run) -> None:
-    shown = data.as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
+    shown = documents.as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
     assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
-    assert "not measured" not in data.as_markdown(run)
+    assert "not measured" not in documents.as_markdown(run)
 
 
 # -- a run file of schema 1 -----------------------------------------------------------------------------------
@@ -730,7 +731,7 @@ def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
             assert each[name] is None
         assert set(each["cpu_ns_per_item"].values()) == {None}
         assert (each["temperature"], each["series"]) == ("none", [[]] * each["samples"])
-    assert len(list(csv.DictReader(io.StringIO(data.as_csv(old)), strict=True))) == len(found["cells"])
+    assert len(list(csv.DictReader(io.StringIO(documents.as_csv(old)), strict=True))) == len(found["cells"])
     assert len(markdown_tables(old)) == len(groups(old))
 
 
@@ -741,9 +742,9 @@ def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
     ("flag", "form"),
     [
         ("--all", printed),
-        ("--json", lambda run: json.dumps(data.as_data(run), indent=2) + "\n"),
-        ("--csv", data.as_csv),
-        ("--markdown", data.as_markdown),
+        ("--json", lambda run: json.dumps(documents.as_data(run), indent=2) + "\n"),
+        ("--csv", documents.as_csv),
+        ("--markdown", documents.as_markdown),
     ],
     ids=["text", "json", "csv", "markdown"],
 )
@@ -767,7 +768,7 @@ def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Ru
     assert "rand-key, by hammer 1.0  tier process" in shown
     assert "reported by hammer 1.0" in next(line for line in shown.splitlines() if line.startswith("sqlite"))
     assert "as reported by hammer 1.0, sqlite is alone" in shown
-    cells = {(cell["engine"], cell["phase"]): cell for cell in data.as_data(mixed)["cells"]}
+    cells = {(cell["engine"], cell["phase"]): cell for cell in documents.as_data(mixed)["cells"]}
     assert cells["sqlite", "mixed"]["reported_by"] == "hammer 1.0" and cells["lmdb", "mixed"]["reported_by"] is None
     whole = changed(run, lambda _, s: replace(s, reported_by="hammer 1.0"))
     assert {group.place for group in groups(whole)} == set(PHASES), "the same for all of a phase: one table"
@@ -797,7 +798,7 @@ def test_parts_of_a_latency_stand_beside_it_in_the_suites_order(run: Run) -> Non
     header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
     row = next(group for group in groups(replace(split, header=header)) if group.phase == "rand-key").rows[0]
     assert "p50 of send 1.00µs, connect 3.00µs, wait 2.00µs" in row.remarks()
-    (cell, *_) = [c for c in data.as_data(split)["cells"] if c["phase"] == "rand-key"]
+    (cell, *_) = [c for c in documents.as_data(split)["cells"] if c["phase"] == "rand-key"]
     assert {part: found["p50"] for part, found in cell["latency_by_part_ns"].items()} == pytest.approx(
         {"connect": 3_000, "send": 1_000, "wait": 2_000}, rel=1e-2
     )
@@ -809,8 +810,8 @@ def test_where_nothing_is_stored_no_tier_is_named(run: Run) -> None:
     attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
     # What has been crashed on this machine is told with its tiers.
     bare = replace(run, header={**run.header, "crashed": None}, cells=cells, attempts=attempts)
-    for shown in (printed(bare), data.as_markdown(bare)):
+    for shown in (printed(bare), documents.as_markdown(bare)):
         assert "tier" not in shown.replace("this machine", "").split("This machine")[0]
-    assert {cell["tier"] for cell in data.as_data(bare)["cells"]} == {None}
-    rows = list(csv.DictReader(io.StringIO(data.as_csv(bare))))
+    assert {cell["tier"] for cell in documents.as_data(bare)["cells"]} == {None}
+    rows = list(csv.DictReader(io.StringIO(documents.as_csv(bare))))
     assert {row["tier"] for row in rows} == {""}

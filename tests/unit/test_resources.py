@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dyno.run import resources
-from dyno.run.hearing import Heard
-from dyno.run.resources import descendants
-from dyno.run.story import Story
+from dyno.runner import resources
+from dyno.runner.resources import descendants
+from dyno.runner.trial_report import Story
+from dyno.runner.worker_channel import Heard
 
 COMING_AND_GOING = """
 import os

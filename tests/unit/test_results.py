@@ -21,10 +21,10 @@ from pyarrow import parquet
 from shell import TESTS, Ended, Shell, small
 
 from dyno import results
-from dyno.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
+from dyno.contracts.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
+from dyno.contracts.model import Caveat, Tier, UsageError
+from dyno.contracts.sample import Cell, Sample
 from dyno.measure.loops import native
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Tier, UsageError
 from dyno.results import Attempt, Run
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,12 @@ import pytest
 from stats.madeup import a_sample, an_attempt
 
 from dyno import registry
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job
 from dyno.host import copies
-from dyno.model import Tier
-from dyno.run import plan
-from dyno.run.asked import Asked
-from dyno.run.dataset import Datasets
-from dyno.suite import Job
+from dyno.runner import plan
+from dyno.runner.dataset import Datasets
+from dyno.runner.run_request import Asked
 from dyno.suites.records.dataset import Dataset
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dyno.histogram import DIGITS, HIGHEST, Recorder
+from dyno.contracts.histogram import DIGITS, HIGHEST, Recorder
 from dyno.measure.series import MOST_POINTS, SECOND_NS, Series
 
 Times = NDArray[np.int64]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dyno import registry
-from dyno.answers import same
-from dyno.model import Wrong
-from dyno.suite import Bulk, Failure, Operations
+from dyno.contracts.equality import same
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites.series import judge, samples
 from dyno.suites.series.dataset import MadeUp, Way
 from dyno.suites.series.machine import GROUPS, HALF_HOUR, SECOND, START, Machine

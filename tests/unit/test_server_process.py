@@ -20,9 +20,9 @@ import psutil
 import pytest
 from shell import wait_for
 
-from dyno.model import Refused
+from dyno.contracts.model import Refused
+from dyno.servers import leftover_processes
 from dyno.servers import process as module
-from dyno.servers import strays
 from dyno.servers.process import OUTPUT, Process, as_user, directory, program, socket, unprivileged
 
 # Notes the signal that it ends by, ends a child of its own session, and itself. It says the number of that child.
@@ -98,7 +98,7 @@ def test_a_server_is_started_in_its_directory_and_is_recorded_while_it_runs(home
     (pid,) = server.pids()
     assert psutil.Process(pid).cwd() == str(home)
     assert os.getsid(pid) == pid != os.getsid(0)
-    assert [process.pid for process in strays.recorded(home)] == [pid]
+    assert [process.pid for process in leftover_processes.recorded(home)] == [pid]
     assert (home / OUTPUT).read_text() == f"hello True {os.getuid()}\n"
     server.kill()
     assert files(home) == {"ready", OUTPUT}
@@ -116,7 +116,7 @@ def test_a_server_is_stopped_by_its_signal_killed_by_none_and_started_again(home
         (pid,), child = server.pids(), int((home / "ready").read_text())
         end()
         assert files(home) == {"ready", OUTPUT, *noted}
-        assert not psutil.pid_exists(pid) and not strays.running(child)
+        assert not psutil.pid_exists(pid) and not leftover_processes.running(child)
         assert list(server.pids()) == []
         for name in ("ready", *noted):
             (home / name).unlink()
@@ -155,7 +155,7 @@ def test_a_program_that_ends_at_once_is_refused_with_its_last_words(
         server.start()
     assert str(refused.value) == f"{Path(sys.executable).name} {words}"
     assert list(server.pids()) == []
-    assert strays.RECORD not in files(home)
+    assert leftover_processes.RECORD not in files(home)
 
 
 def test_a_program_that_can_not_be_started_is_refused(home: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: 
     seen: list[int] = []
 
     def never() -> bool:
-        seen.extend(process.pid for process in strays.recorded(home) if process.pid not in seen)
+        seen.extend(process.pid for process in leftover_processes.recorded(home) if process.pid not in seen)
         return False
 
     server = Process([sys.executable, "-c", PROGRAM], home, never, patience=0.1)
@@ -189,15 +189,15 @@ def test_a_server_ends_with_the_process_that_started_it(home: Path, by: signal.S
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert strays.running(pid)
+        assert leftover_processes.running(pid)
         parent.kill()
     try:
-        assert wait_for(lambda: not strays.running(pid), seconds=10)
+        assert wait_for(lambda: not leftover_processes.running(pid), seconds=10)
         assert ("SIGQUIT" in files(home)) == (by is signal.SIGQUIT)
     finally:
         # What was killed could not end its child.
-        strays.kill(strays.family(pid))
-        strays.kill(strays.family(int((home / "ready").read_text())))
+        leftover_processes.kill(leftover_processes.family(pid))
+        leftover_processes.kill(leftover_processes.family(int((home / "ready").read_text())))
 
 
 def test_a_program_is_found_on_the_path_or_in_its_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_a_server_of_another_user_is_that_and_nothing_more(home: Path) -> None:
         child = int((home / "ready").read_text())
         assert set(psutil.Process(child).uids()) == {user.pw_uid}
         assert (home / "told").read_text().split() == [str(user.pw_uid), str(user.pw_gid), str(user.pw_gid)]
-    assert not strays.running(child)
+    assert not leftover_processes.running(child)
 
 
 @as_root

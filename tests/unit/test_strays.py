@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno.servers import strays
+from dyno.servers import leftover_processes
 
 FAMILY = """
 import subprocess, sys
@@ -46,7 +46,7 @@ def start() -> Iterator[Start]:
 
     yield run
     for process in started:
-        strays.kill(strays.family(process.pid))
+        leftover_processes.kill(leftover_processes.family(process.pid))
         with process:
             pass
 
@@ -72,21 +72,21 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_recorded_server_is_found_and_ended_with_what_it_started(home: Path, tmp_path: Path, start: Start) -> None:
     server, child = start(FAMILY)
-    strays.record(home, server.pid)
-    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
-    strays.clear(tmp_path)
+    leftover_processes.record(home, server.pid)
+    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
+    leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
-    assert not strays.running(child)
+    assert not leftover_processes.running(child)
     assert list(home.iterdir()) == []
 
 
 def test_a_server_that_is_forgotten_is_left_alone(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
-    strays.record(home, server.pid)
-    strays.forget(home)
-    strays.forget(home)
-    assert strays.recorded(tmp_path) == []
-    strays.clear(tmp_path)
+    leftover_processes.record(home, server.pid)
+    leftover_processes.forget(home)
+    leftover_processes.forget(home)
+    assert leftover_processes.recorded(tmp_path) == []
+    leftover_processes.clear(tmp_path)
     assert server.poll() is None
 
 
@@ -95,25 +95,25 @@ def test_a_process_that_bears_its_number_now_is_left_alone(
     home: Path, tmp_path: Path, start: Start, later: float
 ) -> None:
     process, child = start(FAMILY)
-    strays.record(home, process.pid)
-    told = json.loads((home / strays.RECORD).read_text())
-    (home / strays.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
-    assert strays.recorded(tmp_path) == []
-    strays.clear(tmp_path)
-    assert process.poll() is None and strays.running(child)
+    leftover_processes.record(home, process.pid)
+    told = json.loads((home / leftover_processes.RECORD).read_text())
+    (home / leftover_processes.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
+    assert leftover_processes.recorded(tmp_path) == []
+    leftover_processes.clear(tmp_path)
+    assert process.poll() is None and leftover_processes.running(child)
     assert list(home.iterdir()) == [], "which is of no use any more"
 
 
 def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
-    strays.record(home, server.pid)
-    strays.kill(strays.family(server.pid))
+    leftover_processes.record(home, server.pid)
+    leftover_processes.kill(leftover_processes.family(server.pid))
     server.wait()
-    assert strays.recorded(tmp_path) == []
+    assert leftover_processes.recorded(tmp_path) == []
     # Again, of no process at all: nothing to do, and nothing to write.
-    strays.kill(strays.family(server.pid))
-    strays.clear(tmp_path)
-    strays.record(home, server.pid)
+    leftover_processes.kill(leftover_processes.family(server.pid))
+    leftover_processes.clear(tmp_path)
+    leftover_processes.record(home, server.pid)
     assert list(home.iterdir()) == []
 
 
@@ -122,13 +122,13 @@ def test_a_record_that_is_none_hides_no_other(home: Path, tmp_path: Path, start:
     """As of a run that was killed while it wrote it."""
     for name in ("a", "z"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / strays.RECORD).write_text(text)
+        (tmp_path / name / leftover_processes.RECORD).write_text(text)
     server, _ = start(FAMILY)
-    strays.record(home, server.pid)
-    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
-    strays.clear(tmp_path)
+    leftover_processes.record(home, server.pid)
+    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
+    leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
-    assert list(tmp_path.rglob(strays.RECORD)) == []
+    assert list(tmp_path.rglob(leftover_processes.RECORD)) == []
 
 
 def by_another_user(record: Path) -> None:
@@ -155,33 +155,33 @@ def test_a_record_that_another_user_could_have_written_ends_nobody(
     home: Path, tmp_path: Path, start: Start, planted: Callable[[Path], None]
 ) -> None:
     process, child = start(FAMILY)
-    strays.record(home, process.pid)
-    planted(home / strays.RECORD)
-    assert strays.recorded(tmp_path) == []
-    strays.clear(tmp_path)
-    assert process.poll() is None and strays.running(child)
+    leftover_processes.record(home, process.pid)
+    planted(home / leftover_processes.RECORD)
+    assert leftover_processes.recorded(tmp_path) == []
+    leftover_processes.clear(tmp_path)
+    assert process.poll() is None and leftover_processes.running(child)
 
 
 def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, start: Start) -> None:
     """Which the user of the server may put there: the directory is its own."""
     (tmp_path / "precious").write_text("precious")
-    (home / strays.RECORD).symlink_to(tmp_path / "precious")
+    (home / leftover_processes.RECORD).symlink_to(tmp_path / "precious")
     server, _ = start(FAMILY)
-    strays.record(home, server.pid)
+    leftover_processes.record(home, server.pid)
     assert (tmp_path / "precious").read_text() == "precious"
-    assert [process.pid for process in strays.recorded(tmp_path)] == [server.pid]
+    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
 
 
 def test_a_process_that_ended_does_not_run_though_nobody_waited_for_it(start: Start) -> None:
     process, child = start(FAMILY)
-    assert strays.running(process.pid)
-    strays.kill(strays.family(child))
+    assert leftover_processes.running(process.pid)
+    leftover_processes.kill(leftover_processes.family(child))
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert psutil.pid_exists(process.pid)
-    assert not strays.running(process.pid)
+    assert not leftover_processes.running(process.pid)
     process.wait()
-    assert not strays.running(process.pid)
+    assert not leftover_processes.running(process.pid)
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------
@@ -215,12 +215,12 @@ def test_a_servers_shared_memory_goes_with_it(home: Path, tmp_path: Path, system
     """Which outlives SIGKILL. Another's stays."""
     server, segment = system_v()
     _, others = system_v()
-    strays.record(home, server.pid)
+    leftover_processes.record(home, server.pid)
     if gone:
         server.kill()
         server.wait()
         assert there(segment)
-    strays.clear(tmp_path)
+    leftover_processes.clear(tmp_path)
     assert not there(segment)
     assert there(others)
 
@@ -230,8 +230,8 @@ def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, syst
     library.shmat.restype = ctypes.c_void_p
     server, segment = system_v()
     address = library.shmat(segment, None, 0)
-    strays.record(home, server.pid)
-    strays.clear(tmp_path)
+    leftover_processes.record(home, server.pid)
+    leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
     # Removed, it would go with its last user.
     library.shmdt(ctypes.c_void_p(address))
@@ -241,9 +241,9 @@ def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, syst
 def test_who_changes_the_directory_meanwhile_is_no_trouble(start: Start, home: Path) -> None:
     """As an embedded engine does until it is killed, which merges what it has."""
     server, _ = start(FAMILY)
-    strays.record(home, server.pid)
+    leftover_processes.record(home, server.pid)
     start(CHANGING, str(home.parent))
     for _ in range(300):
-        assert [found.pid for found in strays.recorded(home.parent)] == [server.pid]
-    strays.clear(home.parent)
+        assert [found.pid for found in leftover_processes.recorded(home.parent)] == [server.pid]
+    leftover_processes.clear(home.parent)
     assert server.wait() == -signal.SIGKILL

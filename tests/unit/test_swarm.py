@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dyno.histogram import curve
-from dyno.measure.measure import measure
-from dyno.measure.swarm import many
-from dyno.model import Wrong
-from dyno.pace import Pace
-from dyno.suite import Failure, Operations, Work
+from dyno.contracts.histogram import curve
+from dyno.contracts.model import Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Failure, Operations, Work
+from dyno.measure.driver import measure
+from dyno.measure.pipelined_loop import many
 
 FAR = 1 << 62
 

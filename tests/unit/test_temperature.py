@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from shell import RECORDER, TESTS, Shell, small
 
+from dyno.contracts.model import Phase
 from dyno.host.filesystem import filesystem
 from dyno.host.usage import NOTHING, UNKNOWN, Usage
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import reached
-from dyno.model import Phase
 from dyno.suites.records.params import PHASES
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from dyno import registry
-from dyno.engines._shared import ddrun, fiorun
-from dyno.engines._shared.fiorun import Target
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.engines.blockio import ddrun, fiorun
+from dyno.engines.blockio.fiorun import Target
 from dyno.suites.volume import steady
 from dyno.suites.volume.port import IO, Round
 

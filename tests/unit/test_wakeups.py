@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dyno.host import awake, wakeups
-from dyno.host.awake import Asleep
+from dyno.host import keep_awake, wakeups
+from dyno.host.keep_awake import Asleep
 from dyno.host.wakeups import _figures, _pair
 from dyno.host.wakeups import wakeups as measured
 
@@ -23,7 +23,7 @@ TIMES = {"p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns"}
 
 def can_stay() -> bool:
     try:
-        with awake.kept():
+        with keep_awake.kept():
             return True
     except Asleep:
         return False

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from stats.madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
-from dyno.measured import Sample
-from dyno.model import Tier
-from dyno.report import words
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
+from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.verdict import Verdict
 
@@ -24,7 +24,7 @@ def around(rate: float, noise: Rates = QUIET) -> list[float]:
 
 
 def only(run: Run) -> str:
-    (sentence,) = words.answers(run)
+    (sentence,) = wording.answers(run)
     return sentence
 
 
@@ -71,7 +71,7 @@ def unclear(blocks: int, more: int | None) -> Verdict:
     ],
 )
 def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
-    assert words.verdict(verdict) == expected
+    assert wording.verdict(verdict) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
     ],
 )
 def test_a_bound_that_is_rounded_stays_true(verdict: Verdict, expected: str) -> None:
-    assert words.verdict(verdict) == expected
+    assert wording.verdict(verdict) == expected
 
 
 @pytest.mark.parametrize("percent", range(1, 100))
 def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
-    assert words.verdict(faster(1 + percent / 100)) == f"faster by at least {percent} %"
-    assert words.verdict(alike(percent / 100)) == f"no difference larger than {percent} %"
+    assert wording.verdict(faster(1 + percent / 100)) == f"faster by at least {percent} %"
+    assert wording.verdict(alike(percent / 100)) == f"no difference larger than {percent} %"
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
     ],
 )
 def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str) -> None:
-    assert words.figure(value) == expected
+    assert wording.figure(value) == expected
 
 
 def test_a_ratio_stands_with_its_interval() -> None:
-    assert words.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == "1.42 [1.31 – 1.54]"
-    assert words.ratio(unclear(2, 1)) == "–"
-    assert words.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
+    assert wording.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == "1.42 [1.31 – 1.54]"
+    assert wording.ratio(unclear(2, 1)) == "–"
+    assert wording.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_ratio_stands_with_its_interval() -> None:
 )
 def test_a_ratio_is_no_more_precise_than_its_interval(low: float, high: float, point: str, interval: str) -> None:
     verdict = Verdict("", (low * high) ** 0.5, low, high, None, 3, None)
-    assert (words.point(verdict), words.interval(verdict)) == (point, interval)
+    assert (wording.point(verdict), wording.interval(verdict)) == (point, interval)
 
 
 def test_of_a_wide_interval_a_sentence_has_the_lower_end_alone() -> None:
@@ -145,7 +145,7 @@ def test_of_a_wide_interval_a_sentence_has_the_lower_end_alone() -> None:
 
 
 def test_a_number_of_further_samples_has_two_digits() -> None:
-    assert words.verdict(unclear(5, 384)) == "can't tell, needs about 390 more samples"
+    assert wording.verdict(unclear(5, 384)) == "can't tell, needs about 390 more samples"
 
 
 # -- answers --------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_each_temperature_has_its_answer_which_says_so() -> None:
         (a_cell("lmdb"), rates), (a_cell("sqlite"), {phase: around(1) for phase in rates}), phases=list(rates)
     )
     run = heated(run, read="hot", scan="hot", **{"read-cold": "cold"})
-    assert [sentence.partition(":")[0] for sentence in words.answers(run)] == [
+    assert [sentence.partition(":")[0] for sentence in wording.answers(run)] == [
         "At tier process, lmdb is the fastest in fill",
         "At tier process, lmdb is the fastest in read and scan together (hot)",
         "At tier process, lmdb is the fastest in read-cold (cold)",
@@ -259,7 +259,7 @@ def test_each_temperature_has_its_answer_which_says_so() -> None:
 
 def test_who_was_not_proven_to_be_cold_is_named_where_no_phase_was_cold_for_all() -> None:
     run = heated(reads(lmdb=around(2), sqlite=around(1)), read="cold")
-    (sentence,) = words.answers(changed(run, lambda name, sample: warmer(sample) if name == "sqlite" else sample))
+    (sentence,) = wording.answers(changed(run, lambda name, sample: warmer(sample) if name == "sqlite" else sample))
     assert sentence == (
         "At tier process, lmdb is alone in read (cold): there is nothing to compare it with."
         " Not proven to be cold there, and not compared: sqlite."
@@ -276,7 +276,7 @@ def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
         (a_cell("lmdb"), {"read": around(2)}),
         (a_cell("sqlite"), {"read": around(1)}),
     ]
-    first, second = words.answers(of_rates(*rows))
+    first, second = wording.answers(of_rates(*rows))
     assert first == "At tier volatile, memory is alone in read: there is nothing to compare it with."
     assert second.startswith("At tier process, lmdb is the fastest in read: at least ")
     assert "memory" not in second
@@ -288,7 +288,7 @@ def test_several_parameters_are_told_and_others_are_not() -> None:
         for engine, rate in (("sqlite", 1), ("lmdb", 2))
         for records in (10, 20)
     ]
-    assert [sentence.split(",")[0] for sentence in words.answers(of_rates(*rows))] == [
+    assert [sentence.split(",")[0] for sentence in wording.answers(of_rates(*rows))] == [
         "At tier process with records=10",
         "At tier process with records=20",
     ]
@@ -296,11 +296,11 @@ def test_several_parameters_are_told_and_others_are_not() -> None:
 
 def test_that_one_is_alone_is_said_once_for_all_parameters() -> None:
     rows = [(a_cell("sqlite", records=records), {"read": around(1)}) for records in (10, 20, 30)]
-    assert words.answers(of_rates(*rows)) == [
+    assert wording.answers(of_rates(*rows)) == [
         "At tier process, sqlite is alone in read, with each of 3 combinations of parameters: there is nothing to"
         " compare it with."
     ]
-    alone, second = words.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
+    alone, second = wording.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
     assert "with each of 2 combinations" in alone
     assert second.startswith("At tier process with records=20, lmdb is the fastest in read")
 
@@ -319,7 +319,7 @@ def test_in_an_open_loop_the_answer_says_what_it_is_by() -> None:
 
 
 def test_a_run_without_a_number_has_no_answer() -> None:
-    assert words.answers(reads(sqlite=(), lmdb=())) == []
+    assert wording.answers(reads(sqlite=(), lmdb=())) == []
 
 
 def test_the_first_sentence_is_whole_by_itself() -> None:

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from dyno import registry
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Phase, Tier, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Bulk, Job, Operations
 from dyno.measure.clients import run_phase
-from dyno.measure.measure import WARM, measure
+from dyno.measure.driver import WARM, measure
 from dyno.measure.tally import Tally
-from dyno.model import Phase, Tier, Wrong
-from dyno.pace import Pace
-from dyno.suite import Bulk, Job, Operations
 from dyno.suites.records.dataset import Dataset
 from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
 from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records

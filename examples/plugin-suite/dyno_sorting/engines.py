@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter_ns
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Tier, Value
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno_sorting.port import Sorted
 
 

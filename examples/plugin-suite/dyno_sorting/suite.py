@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from dyno.answers import same
-from dyno.engine import Engine
-from dyno.model import Phase, Preset, Wrong
-from dyno.settings import Setting, integer
-from dyno.suite import Failure, Job, Operations, Workload
+from dyno.contracts.engine import Engine
+from dyno.contracts.equality import same
+from dyno.contracts.model import Phase, Preset, Wrong
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Failure, Job, Operations, Workload
 from dyno_sorting.port import Sorted, Sorter
 
 NUMBER_BYTES = 8
 
 
 class SortingWorkload(Workload):
-    """See `dyno.suite.Workload`, which has the usual answer of every method that is not here."""
+    """See `dyno.contracts.suite.Workload`, which has the usual answer of every method that is not here."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -66,7 +66,7 @@ def parts(answers: Sequence[Sorted]) -> Mapping[str, Sequence[int]]:
 
 
 class SortingSuite:
-    """See `dyno.suite.Suite`."""
+    """See `dyno.contracts.suite.Suite`."""
 
     name = "sorting"
     title = "lists of whole numbers, sorted"

@@ -15,12 +15,12 @@ import click
 from dyno import __version__
 from dyno.__main__ import INTERRUPTED, quit_at_once
 from dyno.cli import streams
-from dyno.cli.conceal import hide_passwords
-from dyno.harmless import harmless
-from dyno.model import UsageError
-from dyno.passwords import concealed, secrets, without
-from dyno.places import trouble
-from dyno.settings import nearest
+from dyno.cli.hide_arguments import hide_passwords
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import nearest
+from dyno.host.directories import trouble
+from dyno.text.passwords import concealed, secrets, without
+from dyno.text.sanitize import harmless
 
 COMPLETING = "_DYNO_COMPLETE"
 """The variable by which a shell asks what could follow, and for its own script: click's convention."""

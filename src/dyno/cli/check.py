@@ -11,7 +11,7 @@ import click
 from dyno import library
 from dyno.cli import files
 from dyno.cli.compare import shared, show
-from dyno.cli.lists import NAME, PATH
+from dyno.cli.flag_values import NAME, PATH
 from dyno.report.formats import junit
 
 FAILED, NOTHING = 1, 3

@@ -8,22 +8,23 @@ from typing import Any
 
 import click
 
-from dyno import places, quantities
-from dyno.cli import files, words
+from dyno.cli import completion, files
 from dyno.cli.console import output, progress, tell
-from dyno.cli.lists import NAME, PATH, Quantity, split
-from dyno.crash import device, known, results
+from dyno.cli.flag_values import NAME, PATH, Quantity, split
+from dyno.contracts import quantities
+from dyno.contracts.model import UsageError
+from dyno.contracts.value_types import MOST
+from dyno.crash import device, known_results, results
 from dyno.crash.model import MODELS
 from dyno.crash.rows import WRONG, Asked, Row, claims, rows
+from dyno.host import directories
 from dyno.host.process import nothing_left
-from dyno.model import UsageError
-from dyno.report import crashes
-from dyno.run import work
-from dyno.values import MOST
+from dyno.report.about import crashes
+from dyno.runner import work_directory
 
 
 @click.command(name="crash")
-@click.argument("engines", nargs=-1, metavar="[ENGINE...]", shell_complete=words.ENGINE)
+@click.argument("engines", nargs=-1, metavar="[ENGINE...]", shell_complete=completion.ENGINE)
 @click.option("--tier", metavar="TIER", help="This tier alone; else each that promises anything.")
 @click.option("--kills", type=click.IntRange(0, 1_000_000), default=20, show_default=True, help="SIGKILLs of each.")
 @click.option(
@@ -78,16 +79,16 @@ def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
         started |= {"device": asked.device, "within": asked.within}
         results.create(path, {**started, "started": round(time.time())}, given["overwrite"])
     found: list[Row] = []
-    root = root or work.default_root()
+    root = root or work_directory.default_root()
     with (
-        work.directory(root, tell) as place,
-        work.directory(work.fast_root(root), tell) as fast,
+        work_directory.directory(root, tell) as place,
+        work_directory.directory(work_directory.fast_root(root), tell) as fast,
         nothing_left(),
         progress().status("") as status,
     ):
         for row in rows(wanted, asked, place.path, fast.path, status.update):
             found.append(row)
-            known.keep(places.cache(), row.data())
+            known_results.keep(directories.cache(), row.data())
             if path is not None:
                 results.append(path, {"kind": "row", **row.data()})
     told = [row.data() for row in found]

@@ -11,14 +11,13 @@ from typing import Any
 
 import click
 
-from dyno import places
 from dyno.cli.console import output
-from dyno.cli.lists import PATH
-from dyno.host import ceilings, facts
+from dyno.cli.flag_values import PATH
+from dyno.contracts.model import UsageError
+from dyno.host import ceilings, directories, facts
 from dyno.host.wakeups import wakeups
 from dyno.measure.loops import about, pick
-from dyno.model import UsageError
-from dyno.report.machine import render
+from dyno.report.about.machine import render
 from dyno.stats.machine import machine_doubts
 
 WATCH_SECONDS, WOKEN_SECONDS = 0.5, 0.3
@@ -44,7 +43,7 @@ def command(as_json: bool, work: Path | None, probes: bool) -> int:
     Exit status: 0, or 1 if something would make figures false.
     """
     # Not at the top: who only asks for help doesn't need the rest of the running machinery.
-    from dyno.run.work import default_root, left_behind
+    from dyno.runner.work_directory import default_root, left_behind
 
     root = work if work is not None else default_root()
     place = _writable(root)
@@ -52,7 +51,7 @@ def command(as_json: bool, work: Path | None, probes: bool) -> int:
     watched = facts.pressure(WATCH_SECONDS)
     found = facts.facts(place) | {"pressure": watched, "wakeups": wakeups(WOKEN_SECONDS)}
     found |= {"loop": about(pick()), "left_behind": left_behind(root)}
-    found |= {"ceilings": _probed(place) if probes else ceilings.known(places.cache(), place)}
+    found |= {"ceilings": _probed(place) if probes else ceilings.known(directories.cache(), place)}
     findings = machine_doubts(found)
     if as_json:
         click.echo(json.dumps({"facts": found, "findings": [asdict(f) for f in findings]}, indent=2))
@@ -65,9 +64,9 @@ def _probed(place: Path) -> dict[str, Any]:
     """Measured now, and kept. Raises UsageError where it can't be."""
     measured = ceilings.probe(place)
     try:
-        ceilings.keep(places.cache(), place, measured)
+        ceilings.keep(directories.cache(), place, measured)
     except OSError as error:
-        raise UsageError(f"can't keep what was measured: {places.trouble(error)}") from None
+        raise UsageError(f"can't keep what was measured: {directories.trouble(error)}") from None
     return measured
 
 

@@ -9,10 +9,10 @@ import click
 
 from dyno import results
 from dyno.cli import files
-from dyno.cli.lists import NAME, PATH
-from dyno.model import UsageError
+from dyno.cli.flag_values import NAME, PATH
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
 from dyno.report.formats import FORMATS
-from dyno.settings import unknown
 
 
 @click.command(name="export")

@@ -10,11 +10,11 @@ import click
 
 from dyno import results
 from dyno.cli.console import output
-from dyno.cli.lists import PATH
-from dyno.model import UsageError
-from dyno.report import growth as report
+from dyno.cli.flag_values import PATH
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
+from dyno.report.tables import growth as report
 from dyno.results import Run
-from dyno.settings import unknown
 from dyno.stats import growth
 from dyno.stats.sweep import swept
 

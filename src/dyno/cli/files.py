@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from dyno import results
-from dyno.host.replace import replace
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.host.atomic_file import replace
 
 OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 KINDS = {

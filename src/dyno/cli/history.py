@@ -9,9 +9,9 @@ import click
 from dyno import results
 from dyno.cli.compare import read_margin
 from dyno.cli.console import output
-from dyno.cli.lists import PATH
-from dyno.report import sections
-from dyno.report import steps as told
+from dyno.cli.flag_values import PATH
+from dyno.report.tables import history_steps as told
+from dyno.report.tables import sections
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
 from dyno.stats.verdict import MARGIN

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from dyno.cli.console import output
-from dyno.cli.lists import PATH
-from dyno.passwords import concealed_argument
-from dyno.reading import MIB, opened
+from dyno.cli.flag_values import PATH
+from dyno.text.passwords import concealed_argument
+from dyno.text.safe_read import MIB, opened
 
 FAILED = 1
 MOST = 100_000
@@ -104,7 +104,7 @@ def command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool
     from dyno.http import Client, Options
     from dyno.http.options import checked
     from dyno.http.repeated import repeated
-    from dyno.report import waterfall
+    from dyno.report.about import waterfall
 
     checked(url)
     with _interrupts() as stopped, Client(Options.of(_asked(given, data)), stopped) as client:

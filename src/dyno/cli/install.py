@@ -7,12 +7,12 @@ from functools import partial
 import click
 
 from dyno import registry
-from dyno.cli import words
+from dyno.cli import completion
 from dyno.cli.console import output
 
 
 @click.command(name="install")
-@click.argument("engines", nargs=-1, required=True, metavar="ENGINE...", shell_complete=words.ENGINE)
+@click.argument("engines", nargs=-1, required=True, metavar="ENGINE...", shell_complete=completion.ENGINE)
 @click.option("--yes", is_flag=True, help="Install system packages, too, as root or by sudo; else they are named.")
 def command(engines: tuple[str, ...], yes: bool) -> int:
     """Get what engines lack: Python packages, programs, an interpreter of their own.

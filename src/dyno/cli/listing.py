@@ -8,20 +8,21 @@ from typing import Any
 import click
 from rich.text import Text
 
-from dyno import native, places, registry
-from dyno.cli import words
+from dyno import native, registry
+from dyno.cli import completion
 from dyno.cli.console import output
-from dyno.cli.lists import PATH
-from dyno.crash import known
-from dyno.model import UsageError
-from dyno.report import listing
-from dyno.settings import unknown
+from dyno.cli.flag_values import PATH
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
+from dyno.crash import known_results
+from dyno.host import directories
+from dyno.report.about import listing
 
 SUITES, ENGINES = "suites", "engines"
 
 
 @click.command(name="list")
-@click.argument("what", metavar="[suites|engines|NAME]", required=False, shell_complete=words.LISTED)
+@click.argument("what", metavar="[suites|engines|NAME]", required=False, shell_complete=completion.LISTED)
 @click.option(
     "--crash",
     type=PATH,
@@ -39,7 +40,7 @@ def command(what: str | None, crash: Path | None) -> None:
     dyno list engines
     """
     # Looked at first: what can't be read is one line, and nothing else.
-    rows = known.load(places.cache()) if crash is None else _loaded(crash)
+    rows = known_results.load(directories.cache()) if crash is None else _loaded(crash)
     suites, engines = list(registry.suites()), list(registry.engines())
     chosen = [suite for suite in suites if what in (None, SUITES, suite.name)]
     named = [spec for spec in engines if what in (None, ENGINES, spec.name)]
@@ -65,7 +66,7 @@ def command(what: str | None, crash: Path | None) -> None:
     rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in shown]
     if rows and named:
         # Its libraries take longer to load than all else here.
-        from dyno.report import crashes
+        from dyno.report.about import crashes
 
         console.print(Text("\nTiers that were crashed", "bold"))
         crashes.render(rows, console)

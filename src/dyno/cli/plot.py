@@ -8,12 +8,11 @@ from typing import Any
 import click
 
 from dyno import results
-from dyno.cli import files, lists
-from dyno.model import UsageError
-from dyno.report import plot
-from dyno.report.charts import FIXED, draw, sweep
-from dyno.report.plot import Choice
-from dyno.report.trim import trim
+from dyno.cli import files, flag_values
+from dyno.contracts.model import UsageError
+from dyno.report.charts import FIXED, draw, plot, sweep
+from dyno.report.charts.plot import Choice
+from dyno.report.export.free_memory import trim
 
 SCALE = 2.0
 OPENING = "<!-- A chart of dyno -->\n"
@@ -22,13 +21,13 @@ NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
 
 
 @click.command(name="plot")
-@click.argument("run", type=lists.PATH, metavar="RUN")
+@click.argument("run", type=flag_values.PATH, metavar="RUN")
 @click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}; or one of the suite's own.")
 @click.option(
     "-o",
     "--output",
     "path",
-    type=lists.NAME,
+    type=flag_values.NAME,
     metavar="FILE|DIR/",
     help="An .svg or .png to write, or - for an SVG on standard output; or a directory, for every chart as SVG.",
 )
@@ -72,8 +71,8 @@ def command(
         raise UsageError(f"--baseline is for the chart ratios, and {name} has none")
     if by and not name:
         raise UsageError("--metric is for a sweep: --chart names it")
-    phases, engines = (lists.split(given[name]) for name in ("phases", "engines"))
-    choice = Choice(phases, given["tier"], lists.params(given["params"]), engines, given["baseline"])
+    phases, engines = (flag_values.split(given[name]) for name in ("phases", "engines"))
+    choice = Choice(phases, given["tier"], flag_values.params(given["params"]), engines, given["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
     suffix = ".svg" if into_directory or files.is_output(path) else Path(path).suffix.lower()
     _agree(path, suffix, into_directory or bool(name), scale)

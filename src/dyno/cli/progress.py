@@ -12,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dyno.cli.console import progress as progress_console
 from dyno.cli.console import tell
-from dyno.measured import Cell
-from dyno.model import Trial
-from dyno.report import places
+from dyno.contracts.model import Trial
+from dyno.contracts.sample import Cell
+from dyno.report.tables import row_titles
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
-from dyno.run.parent import Quiet
-from dyno.run.plan import Plan
+from dyno.runner.parent import Quiet
+from dyno.runner.plan import Plan
 from dyno.stats.machine import machine_doubts
 
 
@@ -89,7 +89,7 @@ class Display:
             # Of a null engine, which is not yet known well enough.
             self._more([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
-        row = places.engine(cell.label, None if cell.follows else cell.tier)
+        row = row_titles.engine(cell.label, None if cell.follows else cell.tier)
         self._what = f"{row}, block {trial.block + 1}{again}"
         self._show(self._what)
 

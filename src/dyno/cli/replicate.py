@@ -9,19 +9,19 @@ from typing import Any
 import click
 
 from dyno import published, registry
-from dyno.cli import words
+from dyno.cli import completion
 from dyno.cli.console import output
-from dyno.cli.lists import NAME, PATH
+from dyno.cli.flag_values import NAME, PATH
 from dyno.cli.run import carry_out, status
-from dyno.model import UsageError
-from dyno.report import replica
-from dyno.run import plan, planfile
-from dyno.run.asked import MOST_SAMPLES
-from dyno.run.rows import lacking, split
+from dyno.contracts.model import UsageError
+from dyno.report.replicate import replica
+from dyno.runner import plan, plan_file
+from dyno.runner.rows import lacking, split
+from dyno.runner.run_request import MOST_SAMPLES
 
 
 @click.command(name="replicate")
-@click.argument("experiment", required=False, shell_complete=words.EXPERIMENT)
+@click.argument("experiment", required=False, shell_complete=completion.EXPERIMENT)
 @click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
 @click.option("--samples", type=click.IntRange(1, MOST_SAMPLES), help="Trials of every row.")
 @click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
@@ -43,7 +43,7 @@ def command(
         replica.listing([published.experiment(name) for name in published.names()], console)
         return 0
     found = published.experiment(experiment)
-    asked = planfile.parse(found.sized(preset), found.name)
+    asked = plan_file.parse(found.sized(preset), found.name)
     missing = lacking(registry.suite(asked.suite), asked.engines)
     here = [entry for entry in asked.engines if split(entry).asked not in missing]
     if not here:

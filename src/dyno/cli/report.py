@@ -8,16 +8,17 @@ from pathlib import Path
 
 import click
 
-from dyno import prices, results
+from dyno import results
 from dyno.cli import files
 from dyno.cli.console import output
-from dyno.cli.lists import NAME, PATH
+from dyno.cli.flag_values import NAME, PATH
 from dyno.cli.show import PRICES
-from dyno.model import UsageError
-from dyno.report import byplace
+from dyno.contracts.model import UsageError
 from dyno.report.page import card
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.downloads import MOST_BYTES
+from dyno.report.tables import by_location
+from dyno.stats import prices
 
 HEAD = 4_000
 """Bytes of a page in which its picture is named."""
@@ -64,7 +65,7 @@ def command(
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table, and no page: leave -o, --open, --url and --prices out")
-        byplace.render([results.load(run) for run in runs], output())
+        by_location.render([results.load(run) for run in runs], output())
         return
     page = path or str(runs[0].with_suffix(".html"))
     if show and files.is_output(page):

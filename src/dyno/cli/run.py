@@ -11,40 +11,43 @@ from typing import Any
 
 import click
 
-from dyno import prices, quantities, registry, results
-from dyno.cli import files, words
+from dyno import registry, results
+from dyno.cli import completion, files
 from dyno.cli.console import output, tell
-from dyno.cli.lists import NAME, PATH, Quantity, split
-from dyno.cli.lists import params as parsed
+from dyno.cli.flag_values import NAME, PATH, Quantity, split
+from dyno.cli.flag_values import params as parsed
 from dyno.cli.progress import observer
 from dyno.cli.show import PRICES
-from dyno.model import UsageError
-from dyno.places import trouble
-from dyno.report import coststext, planned, text
-from dyno.report.table import groups
+from dyno.contracts import quantities
+from dyno.contracts.model import UsageError
+from dyno.contracts.value_types import MOST
+from dyno.host.directories import trouble
+from dyno.report.about import plan_preview
+from dyno.report.tables import coststext, text
+from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
-from dyno.run import parent, plan, planfile, work
-from dyno.run.asked import MOST_RETRIES, MOST_SAMPLES
-from dyno.run.foreseen import foreseen
-from dyno.run.plan import Asked, Plan, unpaced
-from dyno.run.rows import placed
-from dyno.run.strategy import Judge
+from dyno.runner import parent, plan, plan_file, work_directory
+from dyno.runner.forecast import foreseen
+from dyno.runner.plan import Asked, Plan, unpaced
+from dyno.runner.rows import placed
+from dyno.runner.run_request import MOST_RETRIES, MOST_SAMPLES
+from dyno.runner.strategy import Judge
+from dyno.stats import prices
 from dyno.stats.costs import costs
+from dyno.stats.stop_rule import unsure, wanting
 from dyno.stats.summary import absences
-from dyno.stats.until import unsure, wanting
-from dyno.values import MOST
 
 FAILED, NOTHING = 1, 3
 
 
 @click.command(name="run")
-@click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=words.SUITE)
+@click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=completion.SUITE)
 @click.option(
     "-e",
     "--engine",
     "engines",
     multiple=True,
-    shell_complete=words.ENGINES,
+    shell_complete=completion.ENGINES,
     metavar="[LABEL=]ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
     help="Engines to compare. The address of your own server: url=env:NAME or url=file:PATH, as ps(1) shows it else.",
 )
@@ -58,7 +61,7 @@ FAILED, NOTHING = 1, 3
     "--param",
     "params",
     multiple=True,
-    shell_complete=words.PARAMETER,
+    shell_complete=completion.PARAMETER,
     metavar="NAME=V1[,V2...]",
     help="Values of a parameter.",
 )
@@ -74,13 +77,13 @@ FAILED, NOTHING = 1, 3
 )
 @click.option(
     "--preset",
-    shell_complete=words.PRESET,
+    shell_complete=completion.PRESET,
     metavar="NAME",
     help="Named size: quick (the default), standard or full.",
 )
 @click.option(
     "--tier",
-    shell_complete=words.TIER,
+    shell_complete=completion.TIER,
     metavar="TIER",
     help="Durability of all: volatile, process or power. Default: each engine's own.",
 )
@@ -91,7 +94,7 @@ FAILED, NOTHING = 1, 3
     help="Operations a second that are due, of all clients together: an open loop. max: each after the one before.",
 )
 @click.option("--arrivals", metavar="KIND", help="Of an open loop: uniform (the default) or poisson.")
-@click.option("--phases", shell_complete=words.PHASES, metavar="NAME[,NAME...]", help="Only these phases.")
+@click.option("--phases", shell_complete=completion.PHASES, metavar="NAME[,NAME...]", help="Only these phases.")
 @click.option("--seed", type=click.IntRange(0, MOST), help="Seed of the data and of the order of trials. Default: 1.")
 @click.option(
     "--budget", type=Quantity(quantities.seconds, 0.01), metavar="TIME", help="Longest measuring of a phase."
@@ -166,7 +169,7 @@ def command(
     """
     made, found = plan.make(_asked(what, given)), None if table is None else prices.read(table)
     if dry:
-        planned.render(made.suite, made.phases, made.cells, _sentence(made), output())
+        plan_preview.render(made.suite, made.phases, made.cells, _sentence(made), output())
         return 0
     run = carry_out(made, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
@@ -178,9 +181,11 @@ def command(
 def _sentence(made: Plan) -> str:
     trials, seconds = foreseen(made)
     fewer = made.samples > FLOOR_BLOCKS and any(beside(made.cells, cell) for cell in made.cells)
-    said = planned.told(trials, made.samples, len(made.phases), seconds, FLOOR_BLOCKS if fewer else None)
+    said = plan_preview.told(trials, made.samples, len(made.phases), seconds, FLOOR_BLOCKS if fewer else None)
     if made.until is not None and made.within is not None:
-        said += f"; further blocks follow until each interval is narrow, for {planned.clock(made.within)} at most"
+        said += (
+            f"; further blocks follow until each interval is narrow, for {plan_preview.clock(made.within)} at most"
+        )
     return f"{said}\n{lost}" if (lost := unpaced(made)) else said
 
 
@@ -200,7 +205,7 @@ def carry_out(
     file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
-            judge, home = Judge(wanting, unsure), root or work.default_root()
+            judge, home = Judge(wanting, unsure), root or work_directory.default_root()
             run = parent.execute(made, file, home, watching, resume, overwrite, judge, most)
     except KeyboardInterrupt:
         if kept := _kept(file):
@@ -222,14 +227,16 @@ def carry_out(
 
 def _asked(what: str, given: dict[str, Any]) -> Asked:
     """The plan file's wishes, if one is named, overridden by the flags that were given."""
-    asked = planfile.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
+    asked = plan_file.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
     flags: dict[str, Any] = {
         **{
             name: given[name]
             for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
         },
         **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop", "awake")},
-        **{name: None if given[name] is None else planfile.size(name, given[name]) for name in ("memory", "confine")},
+        **{
+            name: None if given[name] is None else plan_file.size(name, given[name]) for name in ("memory", "confine")
+        },
         "engines": _several("engine", *given["engines"]),
         **{name: _several(name, given[name]) for name in ("clients", "rate", "phases")},
     }

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from dyno.cli.console import output, progress, tell
-from dyno.cli.lists import PATH, split
-from dyno.model import UsageError
-from dyno.report import tiers as tables
-from dyno.report.verdicts import line, summary
-from dyno.run import work
+from dyno.cli.flag_values import PATH, split
+from dyno.contracts.model import UsageError
+from dyno.report.about import tiers as tables
+from dyno.report.about.verdicts import line, summary
+from dyno.runner import work_directory
 from dyno.selftest import Check, Verdict, chosen, made
 from dyno.selftest.flushes import WRONG, Proof, claims, proofs
 
@@ -37,7 +37,7 @@ def command(tiers: bool, root: Path | None, **given: Any) -> int:
     engine's tiers promise. Exit status: 0, or 1 if a check failed, a tier is broken or an engine crashed.
     """
     _refuse_mixed(tiers, given)
-    with work.directory(root or work.default_root(), tell) as place:
+    with work_directory.directory(root or work_directory.default_root(), tell) as place:
         return _tiers(place.path, given) if tiers else _checks(place.path, given["only"], given["as_json"])
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import click
 
-from dyno import prices, results
+from dyno import results
 from dyno.cli import files
 from dyno.cli.console import output
-from dyno.cli.lists import NAME, PATH
-from dyno.model import UsageError
-from dyno.prices import Prices
-from dyno.report import coststext, data, export, failed, text
+from dyno.cli.flag_values import NAME, PATH
+from dyno.contracts.model import UsageError
+from dyno.report.export import data_tables, documents
+from dyno.report.tables import coststext, failed_trials, text
 from dyno.results import Run
+from dyno.stats import prices
 from dyno.stats.costs import costs
+from dyno.stats.prices import Prices
 
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".parquet": "parquet"}
 ROWS = ("json", "csv", "parquet")
@@ -78,7 +80,7 @@ def command(
         files.check(path)
     loaded = results.load(run)
     if failures:
-        failed.render(loaded, output())
+        failed_trials.render(loaded, output())
     elif form is None:
         charged = None if found is None else costs(loaded, found)
         text.render(loaded, output(), by_phase, whole)
@@ -88,7 +90,9 @@ def command(
         for piece in _pieces(loaded, form, samples, found):
             sys.stdout.write(piece)
     elif form == "parquet":
-        files.save(path, export.as_parquet((export.samples if samples else export.cells)(loaded), loaded))
+        files.save(
+            path, data_tables.as_parquet((data_tables.samples if samples else data_tables.cells)(loaded), loaded)
+        )
     else:
         files.save(path, "".join(_pieces(loaded, form, samples, found)).encode())
 
@@ -109,7 +113,7 @@ def _form(asked: list[str], path: str | None) -> str | None:
 
 def _pieces(run: Run, form: str, samples: bool, found: Prices | None) -> Iterable[str]:
     if form == "markdown":
-        return [data.as_markdown(run)]
+        return [documents.as_markdown(run)]
     if form == "csv":
-        return [export.as_csv((export.samples if samples else export.cells)(run))]
-    return export.as_json(export.samples(run), run) if samples else data.as_json(run, found)
+        return [data_tables.as_csv((data_tables.samples if samples else data_tables.cells)(run))]
+    return data_tables.as_json(data_tables.samples(run), run) if samples else documents.as_json(run, found)

@@ -10,8 +10,8 @@ import click
 
 from dyno.cli import files
 from dyno.cli.console import progress
-from dyno.cli.lists import NAME, PATH
-from dyno.model import UsageError
+from dyno.cli.flag_values import NAME, PATH
+from dyno.contracts.model import UsageError
 from dyno.report.page import card
 from dyno.report.site import directory
 from dyno.report.site.build import build

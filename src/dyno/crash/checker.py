@@ -15,12 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dyno.crash.judged import CORRUPT, REFUSED, TORN, Judgement, judge
+from dyno.contracts.declarations import said
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import History
+from dyno.crash.judgement import CORRUPT, REFUSED, TORN, Judgement, judge
 from dyno.crash.store import Target
-from dyno.declared import said
 from dyno.host.process import die_with_parent
-from dyno.model import Wrong
-from dyno.suite import History
 
 
 class _Opened(Exception):

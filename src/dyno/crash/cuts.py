@@ -13,15 +13,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dyno.crash.allowed import Allowed
-from dyno.crash.judged import HANG, REFUSED, Judgement
+from dyno.crash.judgement import HANG, REFUSED, Judgement
 from dyno.crash.kills import Failed
 from dyno.crash.model import State, draws, shrink
 from dyno.crash.processes import Judge, job, numbers, words
 from dyno.crash.record import Record
 from dyno.crash.recorder import record
 from dyno.crash.store import Target
-from dyno.servers import strays
+from dyno.crash.time_budget import Allowed
+from dyno.servers import leftover_processes
 
 COMMITS = 100
 RECOVERIES = 10
@@ -113,7 +113,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             raise Failed(f"it was not done after {RECORD_SECONDS:g} s") from None
         finally:
-            strays.clear(self._recorded)
+            leftover_processes.clear(self._recorded)
         told = answers.read_text(errors="replace").splitlines()
         if done.returncode:
             said = told or done.stderr.strip().splitlines()
@@ -129,7 +129,7 @@ class Bench:
         except (RuntimeError, TimeoutError) as error:
             raise Failed(f"it can't be recorded: {error}") from None
         finally:
-            strays.clear(self._recorded)
+            leftover_processes.clear(self._recorded)
         return made, answers.read_text(errors="replace").splitlines()
 
     def _answers(self) -> Path:

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno import installed, interpreters
-from dyno.crash.allowed import Allowed
+from dyno.contracts.model import UsageError
 from dyno.crash.cuts import COMMITS, RECORD_SECONDS, WHEN_MOUNTED, Bench, Cut, Recorded, Unreadable, judgements
 from dyno.crash.disk import NAME
 from dyno.crash.kills import Failed
@@ -29,9 +28,10 @@ from dyno.crash.model import State, draws
 from dyno.crash.processes import numbers
 from dyno.crash.record import VERSION, Event, Header, Mark, Node, Record, read
 from dyno.crash.store import Target
+from dyno.crash.time_budget import Allowed
+from dyno.host import installation, interpreters
+from dyno.host.force_remove import remove, unmount
 from dyno.host.process import die_with_parent, environment
-from dyno.host.remove import remove, unmount
-from dyno.model import UsageError
 
 SYSTEMS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "nodiscard"),
@@ -56,7 +56,7 @@ def unavailable(system: str) -> str | None:
     if not Path("/dev/fuse").exists() or not Path("/dev/loop-control").exists():
         return "--device needs FUSE and loop devices, which this kernel or container has not"
     if find_spec("mfusepy") is None or not _libfuse():
-        return f"--device needs libfuse and mfusepy: {installed.extra('device')}, and the package libfuse3-3"
+        return f"--device needs libfuse and mfusepy: {installation.extra('device')}, and the package libfuse3-3"
     if shutil.which(program) is None:
         return f"--device {system} needs {program}: install {PACKAGES[program]}"
     return None

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from dyno.crash.judged import LOST, OK, Judgement
+from dyno.crash.judgement import LOST, OK, Judgement
 from dyno.crash.processes import Child, Judge, job, numbers
 from dyno.crash.store import Target
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from dyno.crash import build, witness
+from dyno.crash import build, explanation
 from dyno.crash.changes import MODELS, PAGE, SECTOR, Change, Changes
 from dyno.crash.images import File, Images, Torn
 from dyno.crash.record import BEGIN, END, Node, Record, Resize
@@ -66,7 +66,7 @@ class State:
 
     def words(self) -> list[str]:
         """What was lost, and which flush was missing; a line for each."""
-        return witness.words(self)
+        return explanation.words(self)
 
     def build(self, directory: Path) -> None:
         """Makes the directory hold it: the record's one root, or those of several by number in it. What an earlier

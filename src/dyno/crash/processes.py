@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dyno import interpreters
-from dyno.crash.judged import CRASH, HANG, Judgement
+from dyno.crash.judgement import CRASH, HANG, Judgement
 from dyno.crash.store import Target
-from dyno.harmless import harmless
+from dyno.host import interpreters
 from dyno.host.process import die_with_parent
-from dyno.servers import strays
+from dyno.servers import leftover_processes
+from dyno.text.sanitize import harmless
 
 HANG_SECONDS = 120.0
 """For the recovery of a store of less than a MiB, one commit and another recovery: at least."""
@@ -96,8 +96,8 @@ class Child:
             # the next would find it still there.
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._process.pid, signal.SIGSTOP)
-            strays.kill(strays.family(self._process.pid)[1:])
-        strays.clear(self._home)
+            leftover_processes.kill(leftover_processes.family(self._process.pid)[1:])
+        leftover_processes.clear(self._home)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -17,9 +17,9 @@ from typing import IO
 
 import msgspec
 
-from dyno import interpreters
-from dyno.crash import base, straced
+from dyno.crash import base, strace_recorder
 from dyno.crash.record import VERSION, Header, Record, write
+from dyno.host import interpreters
 from dyno.host.process import die_with_parent, environment, nothing_left
 
 GRACE_NS = 10_000_000_000
@@ -50,7 +50,7 @@ def unavailable() -> str | None:
     """Why nothing can be recorded here; None where it can."""
     if sys.platform != "linux":
         return "file changes can only be recorded on Linux"
-    return None if native() else straced.unavailable()
+    return None if native() else strace_recorder.unavailable()
 
 
 def record(
@@ -87,7 +87,9 @@ def record(
         job.events = str((out / "strace").resolve())
         status = _run(job, out, timeout_seconds, stdout, stderr, straced=True)
         with (out / "strace").open(errors="replace") as lines:
-            write(out / "events", sorted(straced.events(lines, places, nodes, Path.cwd()), key=lambda e: e.end))
+            write(
+                out / "events", sorted(strace_recorder.events(lines, places, nodes, Path.cwd()), key=lambda e: e.end)
+            )
         (out / "strace").unlink()
     header = Header(
         VERSION,
@@ -132,7 +134,7 @@ def _run(
     timeout_seconds: float,
     stdout: int | IO[bytes] | None,
     stderr: int | IO[bytes] | None,
-    straced: bool = False,
+    strace_recorder: bool = False,
 ) -> int | None:
     """Has the recorder do it; returns the command's status, or its signal's number below 0."""
     told, answer = out / "job", out / "answer"
@@ -143,7 +145,7 @@ def _run(
     with nothing_left():
         try:
             done = subprocess.run(
-                [*words, *(["strace"] if straced else [])],
+                [*words, *(["strace"] if strace_recorder else [])],
                 timeout=timeout_seconds,
                 env=environment(),
                 stdout=stdout,
@@ -167,7 +169,7 @@ def _main(told: str, answer: str, *how: str) -> None:
     job = msgspec.json.decode(Path(told).read_bytes(), type=Job)
     said: int | str | None
     try:
-        said = straced.run(job.command, job.environment, job.identity, job.events) if how else _trace(job)
+        said = strace_recorder.run(job.command, job.environment, job.identity, job.events) if how else _trace(job)
     except (OSError, RuntimeError) as error:
         said = str(error)
     Path(answer).write_bytes(msgspec.json.encode(said))

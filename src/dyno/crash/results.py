@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from dyno import __version__
-from dyno.bounded import Count, Fact, Text
-from dyno.harmless import harmless
-from dyno.model import UsageError
+from dyno.contracts.decoded_types import Count, Fact, Text
+from dyno.contracts.model import UsageError
 from dyno.results.header import Crashes, Texts
 from dyno.results.parse import lines, parsed
 from dyno.results.read import typed
+from dyno.text.sanitize import harmless
 
 KIND, SCHEMA = "crash", 1
 

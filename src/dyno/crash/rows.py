@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
+from dyno.contracts.model import Tier, UsageError, Value
 from dyno.crash import cuts, device, recorder
-from dyno.crash.allowed import Allowed
-from dyno.crash.judged import HANG, OK, PROMISES
+from dyno.crash.judgement import HANG, OK, PROMISES
 from dyno.crash.kills import Failed, Kill, kills
 from dyno.crash.store import Target
-from dyno.harmless import harmless
-from dyno.host.remove import remove
-from dyno.model import Tier, UsageError, Value
+from dyno.crash.time_budget import Allowed
+from dyno.host.force_remove import remove
 from dyno.selftest import flushes
 from dyno.selftest.flushes import Claim
-from dyno.servers import strays
+from dyno.servers import leftover_processes
+from dyno.text.sanitize import harmless
 
 HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
 FAILED = "failed"
@@ -156,7 +156,7 @@ def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Te
             row.verdict, row.why = FAILED, harmless(str(error), keep="")
         finally:
             for each in (place, states):
-                strays.clear(each)
+                leftover_processes.clear(each)
                 remove(each)
         yield row
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.engine import Engine, EngineSpec, Server
-from dyno.model import Refused, Tier, Value
-from dyno.suite import History, Job
+from dyno.contracts.engine import Engine, EngineSpec, Server
+from dyno.contracts.model import Refused, Tier, Value
+from dyno.contracts.suite import History, Job
 
 CLIENTS = 1
 

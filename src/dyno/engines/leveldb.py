@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import Entry
-from dyno.ports.overlay import Overlay, Pending, fill, overlay
-from dyno.settings import Setting, choice, integer
-from dyno.versions import version
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry
+from dyno.contracts.overlay import Overlay, Pending, fill, overlay
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.host.versions import version
 
 MIB = 1 << 20
 

@@ -8,14 +8,13 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
-from dyno.engines._shared import samplekeys
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import Entry
-from dyno.settings import Setting, integer, yes_no
-from dyno.suites.series import samples
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry
+from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.host.versions import version
+from dyno.suites.series import sample_keys, samples
 from dyno.suites.series.port import Batch, Buckets, Samples
-from dyno.versions import version
 
 GIB = 1 << 30
 # More than there can be clients; LMDB's default of 126 is less.
@@ -124,7 +123,7 @@ class Series:
     def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
         self._begin = engine.env.begin
         with self._begin(write=True) as txn:
-            new, every = samplekeys.added(names, samplekeys.known(_from(txn, samplekeys.NAME)))
+            new, every = sample_keys.added(names, sample_keys.known(_from(txn, sample_keys.NAME)))
             txn.cursor().putmulti(new)
         self._numbers = samples.Numbers(names, every)
         self._end = max((number for number, _ in every), default=-1) + 1
@@ -132,34 +131,34 @@ class Series:
     def insert(self, batch: Batch) -> None:
         stored = batch._replace(pv=self._numbers.to_store(batch.pv))
         with self._begin(write=True) as txn:
-            txn.cursor().putmulti(samplekeys.entries(stored))
+            txn.cursor().putmulti(sample_keys.entries(stored))
 
     def settle(self) -> None:
         pass
 
     def seen(self, pv: int, ts: int) -> bool:
         with self._begin() as txn:
-            return txn.get(samplekeys.KEY.pack(self._numbers.one(pv), ts)) is not None
+            return txn.get(sample_keys.KEY.pack(self._numbers.one(pv), ts)) is not None
 
     def one(self, pv: int) -> Samples:
-        return self.window(pv, 0, samplekeys.MOST)
+        return self.window(pv, 0, sample_keys.MOST)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        pack, number = samplekeys.KEY.pack, self._numbers.one(pv)
+        pack, number = sample_keys.KEY.pack, self._numbers.one(pv)
         last = pack(number, end)
         with self._begin() as txn:
-            return samplekeys.samples_of(takewhile(lambda entry: entry[0] < last, _from(txn, pack(number, start))))
+            return sample_keys.samples_of(takewhile(lambda entry: entry[0] < last, _from(txn, pack(number, start))))
 
     def all(self) -> Iterator[Batch]:
-        last = samplekeys.KEY.pack(self._end, 0)
+        last = sample_keys.KEY.pack(self._end, 0)
         with self._begin() as txn:
             found = takewhile(lambda entry: entry[0] < last, _from(txn, b"\0"))
-            yield from samplekeys.batches(found, self._numbers)
+            yield from sample_keys.batches(found, self._numbers)
 
     def latest(self) -> Batch:
         """A seek for each variable: to what comes after it, and one back."""
         with self._begin() as txn:
-            return samplekeys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
+            return sample_keys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.reduced(self.window(pv, start, end), bucket)
@@ -176,8 +175,8 @@ def _from(txn: Any, key: bytes) -> Iterator[Entry]:
 
 def _last(cursor: Any, number: int) -> Entry | None:
     """The last sample of a variable, by the store's number."""
-    there = cursor.prev() if cursor.set_range(samplekeys.KEY.pack(number + 1, 0)) else cursor.last()
-    if not there or not cursor.key().startswith(samplekeys.NUMBER.pack(number)):
+    there = cursor.prev() if cursor.set_range(sample_keys.KEY.pack(number + 1, 0)) else cursor.last()
+    if not there or not cursor.key().startswith(sample_keys.NUMBER.pack(number)):
         return None
     found: Entry = cursor.item()
     return found

@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import Entry
-from dyno.ports.overlay import Overlay, Pending, overlay
-from dyno.versions import version
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry
+from dyno.contracts.overlay import Overlay, Pending, overlay
+from dyno.host.versions import version
 
 
 class Memory:

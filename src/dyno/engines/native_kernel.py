@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 import dyno
-from dyno.engine import EngineSpec, PortSpec
-from dyno.engines._shared.unopened import Unopened
-from dyno.model import Absent, Fact, Value
-from dyno.suite import Report
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Absent, Fact, Value
+from dyno.contracts.suite import Report
+from dyno.engines.compute.unopened import Unopened
 from dyno.suites.memory.port import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
 
 TOOL = "Dyno's own kernel"

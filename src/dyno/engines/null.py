@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Tier, Value
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
 from dyno.suites.http.port import How, Target
 from dyno.suites.records.port import Key, Record

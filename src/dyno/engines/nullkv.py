@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.null import NullKeys
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.null_port import NullKeys
 
 
 class NullKV:

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.passwords import concealed
-from dyno.servers import foreign, namespace
-from dyno.servers.foreign import URL, Foreign
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.host.versions import version
+from dyno.servers import namespace, user_server
+from dyno.servers.user_server import URL, Foreign
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Batch
 from dyno.suites.series.table import Reading
-from dyno.versions import version
+from dyno.text.passwords import concealed
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Its default: a commit waits until the log is written.
@@ -59,7 +59,7 @@ class Oracle:
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        yield from foreign.caveats(False)
+        yield from user_server.caveats(False)
         changed = ", ".join(f"{name}={value}" for name, value in self._settings.items())
         yield Caveat("session", f"sets {changed} for its own session: the server's settings have no effect")
 
@@ -172,7 +172,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("oracledb",),
     requires=("oracledb>=2",),
-    options=(foreign.setting("oracle"),),
+    options=(user_server.setting("oracle"),),
     server=lambda home, tier, options, clients: Foreign(str(options[URL])),
     remove=remove,
     removal=removal,

@@ -9,16 +9,15 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Gap, PortSpec, Seldom
-from dyno.engines._shared import samplekeys
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.ports.ordered_kv import Entry
-from dyno.ports.overlay import Overlay, Pending, fill, overlay
-from dyno.servers import given
-from dyno.settings import Setting, choice, integer
-from dyno.suites.series import samples
+from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Seldom
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.ordered_kv import Entry
+from dyno.contracts.overlay import Overlay, Pending, fill, overlay
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.host.versions import version
+from dyno.servers import set_option
+from dyno.suites.series import sample_keys, samples
 from dyno.suites.series.port import Batch, Buckets, Samples
-from dyno.versions import version
 
 MIB = 1 << 20
 
@@ -79,7 +78,7 @@ class RocksDB:
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
-        for name, value in given.given(options).items():
+        for name, value in set_option.given(options).items():
             _set(settings, name, value)
         self.db: Any = rocksdict.Rdict(str(home), settings)
         self.write_options = self.library.WriteOptions()
@@ -99,12 +98,14 @@ class RocksDB:
         return f"RocksDB of rocksdict {version('rocksdict')}"
 
     def settings(self) -> Mapping[str, Value | None]:
-        shown = {name: value for name, value in self._options.items() if name not in (given.SET, given.READ_BACK)}
+        shown = {
+            name: value for name, value in self._options.items() if name not in (set_option.SET, set_option.READ_BACK)
+        }
         return {**self._tier, **shown, **self._read_back()}
 
     def _read_back(self) -> dict[str, Value | None]:
         """Returns settings of RocksDB's own, as the newest file of its settings has them."""
-        names = given.to_read(self._options)
+        names = set_option.to_read(self._options)
         kept = max(self._home.glob("OPTIONS-*"), default=None) if names else None
         lines = [] if kept is None else kept.read_text().splitlines()
         known = {
@@ -116,7 +117,7 @@ class RocksDB:
         return (path for path in self._home.iterdir() if path.is_file())
 
     def caveats(self) -> Iterable[Caveat]:
-        return (given.CAVEAT,) if self._options[given.SET] else ()
+        return (set_option.CAVEAT,) if self._options[set_option.SET] else ()
 
 
 class Keys:
@@ -187,7 +188,7 @@ class Series:
 
     def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
         self._db, self._options, self._made = engine.db, engine.write_options, engine.library.WriteBatch
-        new, every = samplekeys.added(names, samplekeys.known(self._db.items(from_key=samplekeys.NAME)))
+        new, every = sample_keys.added(names, sample_keys.known(self._db.items(from_key=sample_keys.NAME)))
         self._write(new)
         self._numbers = samples.Numbers(names, every)
         self._end = max((number for number, _ in every), default=-1) + 1
@@ -199,32 +200,32 @@ class Series:
         self._db.write(batch, self._options)
 
     def insert(self, batch: Batch) -> None:
-        self._write(samplekeys.entries(batch._replace(pv=self._numbers.to_store(batch.pv))))
+        self._write(sample_keys.entries(batch._replace(pv=self._numbers.to_store(batch.pv))))
 
     def settle(self) -> None:
         pass
 
     def seen(self, pv: int, ts: int) -> bool:
-        return self._db.get(samplekeys.KEY.pack(self._numbers.one(pv), ts)) is not None
+        return self._db.get(sample_keys.KEY.pack(self._numbers.one(pv), ts)) is not None
 
     def one(self, pv: int) -> Samples:
-        return self.window(pv, 0, samplekeys.MOST)
+        return self.window(pv, 0, sample_keys.MOST)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        pack, number = samplekeys.KEY.pack, self._numbers.one(pv)
-        return samplekeys.samples_of(self._between(pack(number, start), pack(number, end)))
+        pack, number = sample_keys.KEY.pack, self._numbers.one(pv)
+        return sample_keys.samples_of(self._between(pack(number, start), pack(number, end)))
 
     def _between(self, first: bytes, last: bytes) -> Iterator[Entry]:
         return takewhile(lambda entry: entry[0] < last, self._db.items(from_key=first))
 
     def all(self) -> Iterator[Batch]:
-        found = self._between(b"\0", samplekeys.KEY.pack(self._end, 0))
-        return samplekeys.batches(found, self._numbers)
+        found = self._between(b"\0", sample_keys.KEY.pack(self._end, 0))
+        return sample_keys.batches(found, self._numbers)
 
     def latest(self) -> Batch:
         """A seek for each variable: from the end of its times backward."""
         found = self._db.iter()
-        return samplekeys.batch(filter(None, map(partial(_last, found), range(self._end))), self._numbers)
+        return sample_keys.batch(filter(None, map(partial(_last, found), range(self._end))), self._numbers)
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.reduced(self.window(pv, start, end), bucket)
@@ -235,8 +236,8 @@ class Series:
 
 def _last(found: Any, number: int) -> Entry | None:
     """The last sample of a variable, by the store's number."""
-    found.seek_for_prev(samplekeys.KEY.pack(number, samplekeys.MOST))
-    if not found.valid() or not found.key().startswith(samplekeys.NUMBER.pack(number)):
+    found.seek_for_prev(sample_keys.KEY.pack(number, sample_keys.MOST))
+    if not found.valid() or not found.key().startswith(sample_keys.NUMBER.pack(number)):
         return None
     return found.key(), found.value()
 
@@ -259,7 +260,7 @@ ENGINE = EngineSpec(
         Setting("block_kib", integer(1), 4, "block, in KiB (RocksDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (RocksDB's default)"),
         Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
-        given.setting("settings", OURS, "its Options"),
+        set_option.setting("settings", OURS, "its Options"),
     ),
     clients="threads",
 )

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from pathlib import Path
 
-from dyno.engine import EngineSpec, PortSpec, Server
-from dyno.model import Caveat, Tier, Value
+from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.settings import Setting, integer, yes_no
 from dyno.servers.process import Process
-from dyno.settings import Setting, integer, yes_no
 
 STEPS = 5
 """Bytes of a checksum that are a unit of work, some 10 ns. Each byte waits for the one before: what shares the core

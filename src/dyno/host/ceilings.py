@@ -15,8 +15,8 @@ from pathlib import Path
 from platform import node
 from typing import Any
 
+from dyno.host.atomic_file import replace
 from dyno.host.filesystem import filesystem, flushes_ns
-from dyno.host.replace import replace
 
 SECONDS = 20.0
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24

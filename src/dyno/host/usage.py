@@ -1,7 +1,7 @@
 """What processes, and the device below them, have used so far: counters, whose differences are taken.
 
 Only counters stand here. When they are read and what they mean for a sample may not be decided here, and no
-limit is held here: that is `dyno.run.resources`. Unknown is None, and nothing here raises for what it finds.
+limit is held here: that is `dyno.runner.resources`. Unknown is None, and nothing here raises for what it finds.
 """
 
 from __future__ import annotations

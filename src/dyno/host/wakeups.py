@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from time import perf_counter_ns as now
 from typing import Any
 
-from dyno.host.awake import cores, ended, spinner
 from dyno.host.filesystem import ROOT
+from dyno.host.keep_awake import cores, ended, spinner
 from dyno.host.kernel import quota_cores
 from dyno.host.process import die_with_parent, environment
 from dyno.host.procfs import read_text, to_int

@@ -8,14 +8,14 @@ from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
 from typing import IO, Any
 
+from dyno.contracts.model import UsageError
 from dyno.http import curl
 from dyno.http.encoding import ascii_url, percent_encoded, raw
 from dyno.http.options import Options, checked
 from dyno.http.record import Hop, told, whole
 from dyno.http.redirects import after
 from dyno.http.stages import Moments
-from dyno.model import UsageError
-from dyno.passwords import concealed
+from dyno.text.passwords import concealed
 
 NOT_CONNECTED = 7
 """libcurl's own number for it."""

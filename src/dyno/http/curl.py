@@ -11,13 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dyno import installed
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import shown
+from dyno.host import installation
 from dyno.http.encoding import ascii_url, raw
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import Moments
-from dyno.model import UsageError
-from dyno.passwords import concealed
-from dyno.settings import shown
+from dyno.text.passwords import concealed
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -36,7 +36,7 @@ def pycurl() -> ModuleType:
     try:
         import pycurl as module
     except ImportError:
-        raise UsageError(f"requests need pycurl: {installed.extra('http')}") from None
+        raise UsageError(f"requests need pycurl: {installation.extra('http')}") from None
     found: ModuleType = module
     return found
 

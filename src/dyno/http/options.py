@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import shown, unknown
 from dyno.http.encoding import ascii_url
-from dyno.model import UsageError
-from dyno.settings import shown, unknown
 
 SCHEMES = ("http", "https")
 VERSIONS = ("http1_0", "http1_1", "http2", "http2_prior_knowledge", "http3", "http3_only")

@@ -14,7 +14,7 @@ from typing import Any
 from dyno.http.encoding import text
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
-from dyno.passwords import concealed
+from dyno.text.passwords import concealed
 
 MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
 

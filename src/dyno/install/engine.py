@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dyno import interpreters
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Refused
+from dyno.contracts.programs import GoModule, Program
+from dyno.host import interpreters
 from dyno.install import environment, go, maven, pip, system
 from dyno.install.tools import NotHad, made
-from dyno.model import Refused
-from dyno.programs import GoModule, Program
-from dyno.servers.verified import forget, verify
+from dyno.servers.verify_program import forget, verify
 
 Step = Callable[[], str]
 """Does one thing; returns what it did, or nothing where nothing was to be done. Raises NotHad."""

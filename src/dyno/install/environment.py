@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 import dyno
-from dyno import interpreters
+from dyno.host import interpreters
 from dyno.install import pip
 from dyno.install.tools import NotHad, run
 

@@ -7,8 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
+from dyno.contracts.programs import GoModule, Program
 from dyno.install.tools import NotHad, run
-from dyno.programs import GoModule, Program
 
 
 def build(program: Program, source: GoModule, into: Path, work: Path) -> None:

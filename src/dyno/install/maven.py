@@ -6,8 +6,8 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from dyno.contracts.programs import Jar, Jars, Program
 from dyno.install.tools import NotHad, run
-from dyno.programs import Jar, Jars, Program
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _PROJECT = """<project><modelVersion>4.0.0</modelVersion>
@@ -61,6 +61,6 @@ def _dependency(artifact: str) -> str:
 
 
 def listed(folder: Path) -> str:
-    """The hash by which `dyno.programs.Jars` pins the archives in a directory."""
+    """The hash by which `dyno.contracts.programs.Jars` pins the archives in a directory."""
     each = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir()))
     return hashlib.sha256("".join(each).encode()).hexdigest()

@@ -13,7 +13,7 @@ import packaging
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from dyno import installed as ours
+from dyno.host import installation as ours
 from dyno.install import lock
 from dyno.install.tools import NotHad, run
 

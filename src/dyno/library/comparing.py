@@ -8,15 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dyno import installed
+from dyno.contracts.model import UsageError
+from dyno.host import installation
 from dyno.library.result import Result, loaded
-from dyno.model import UsageError
-from dyno.report import compared, notebook, words
-from dyno.report.compared import Section
-from dyno.report.table import varying
+from dyno.report.tables import comparison, notebook, wording
+from dyno.report.tables.comparison import Section
+from dyno.report.tables.table import varying
 from dyno.results import Run
-from dyno.stats import between as two
 from dyno.stats import compare as one
+from dyno.stats import two_runs as two
 from dyno.stats.gate import gate
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
@@ -111,13 +111,13 @@ class Comparisons(Sequence[Comparison]):
             import pandas
         except ImportError:
             raise UsageError(
-                f"A DataFrame needs pandas, which is not installed: {installed.extra('parquet')}"
+                f"A DataFrame needs pandas, which is not installed: {installation.extra('parquet')}"
             ) from None
         return pandas.DataFrame([_flat(row) for row in self._rows])
 
     def to_markdown(self) -> str:
         """The tables of `dyno compare --markdown`."""
-        return compared.markdown(self.sections, self.lines)
+        return comparison.markdown(self.sections, self.lines)
 
     def __getitem__(self, at: Any) -> Any:
         return self._rows[at]
@@ -178,19 +178,19 @@ def check(
     judged = gate(found, margin)
     states = [row.state for row in judged]
     passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)
-    summary = compared.summary(states, len(found.lost), margin, strict)
+    summary = comparison.summary(states, len(found.lost), margin, strict)
     made = Check(
         Told(
             judged,
-            lambda row: Change(*(*_change(row.change, before, row.verdict, words.gated), row.state)),
-            lambda: [compared.changed(before, after, found.differences), *compared.gated(judged, varying(after))],
+            lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
+            lambda: [comparison.changed(before, after, found.differences), *comparison.gated(judged, varying(after))],
             lambda: [
-                *compared.gone(found),
-                *compared.conditions(after),
-                compared.how(found.paired, compared.GATE_LEVEL),
+                *comparison.gone(found),
+                *comparison.conditions(after),
+                comparison.how(found.paired, comparison.GATE_LEVEL),
                 summary,
             ],
-            lambda: {**compared.between_data(before, after, found, margin, judged), "passed": passed},
+            lambda: {**comparison.between_data(before, after, found, margin, judged), "passed": passed},
         )
     )
     made.passed = passed
@@ -206,34 +206,37 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
         place = c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked
         return Comparison(*place, c.baseline.asked, *(*_verdict(c.verdict), c.baseline.tier_name))
 
-    how = f"{compared.WITHIN} {compared.equal(margin)}"
+    how = f"{comparison.WITHIN} {comparison.equal(margin)}"
     return Comparisons(
         Told(
             [c for table in found for c in one.against(table, baseline, margin)],
             row,
-            lambda: compared.within(run, found, baseline, margin),
-            lambda: [*words.answers(run), *compared.conditions(run), how],
-            lambda: compared.within_data(run, found, baseline, margin),
+            lambda: comparison.within(run, found, baseline, margin),
+            lambda: [*wording.answers(run), *comparison.conditions(run), how],
+            lambda: comparison.within_data(run, found, baseline, margin),
         )
     )
 
 
 def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
     found = two.between(before, after, by, margin)
-    how = f"{compared.how(found.paired)} {compared.equal(margin)}"
+    how = f"{comparison.how(found.paired)} {comparison.equal(margin)}"
     return Comparisons(
         Told(
             found.changes,
             lambda change: Comparison(*_change(change, before)),
-            lambda: [compared.changed(before, after, found.differences), *compared.between(found, varying(after))],
-            lambda: [*compared.gone(found), *compared.conditions(after), how],
-            lambda: compared.between_data(before, after, found, margin),
+            lambda: [
+                comparison.changed(before, after, found.differences),
+                *comparison.between(found, varying(after)),
+            ],
+            lambda: [*comparison.gone(found), *comparison.conditions(after), how],
+            lambda: comparison.between_data(before, after, found, margin),
         )
     )
 
 
 def _change(
-    found: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = words.verdict
+    found: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = wording.verdict
 ) -> tuple[Any, ...]:
     """`verdict`: the gate's, in place of the change's own."""
     cell = found.after.cell
@@ -241,7 +244,7 @@ def _change(
     return *place, str(before.path), *_verdict(verdict or found.verdict, text), found.before.cell.tier_name
 
 
-def _verdict(found: Verdict, text: Callable[[Verdict], str] = words.verdict) -> tuple[Any, ...]:
+def _verdict(found: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
     """The last fields of a comparison."""
     figures = found.ratio, found.low, found.high, found.bound, found.blocks, found.more
     return found.kind, *figures, text(found)

@@ -14,16 +14,16 @@ from functools import partial
 from time import process_time_ns
 from typing import Any
 
-from dyno.histogram import Recorder, percentiles
+from dyno.contracts.histogram import Recorder, percentiles
+from dyno.contracts.model import UsageError, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Failure, Operations
+from dyno.measure.driver import measure
 from dyno.measure.loops import pick
-from dyno.measure.measure import measure
-from dyno.model import UsageError, Wrong
-from dyno.pace import Pace
-from dyno.report import words
+from dyno.report.tables import wording
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
 from dyno.stats.gate import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
-from dyno.suite import Failure, Operations
 
 SLICE = 1_000
 """Operations of a slice, as far as there are fewer arguments: their answers are kept while it lasts."""
@@ -76,7 +76,7 @@ class Gate:
 
     @property
     def text(self) -> str:
-        return words.gated(self.verdict)
+        return wording.gated(self.verdict)
 
 
 def measured(

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dyno import results
-from dyno.model import UsageError
-from dyno.report import data, export, notebook
-from dyno.report.table import Row as Shown
-from dyno.report.table import groups
+from dyno.contracts.model import UsageError
+from dyno.report.export import data_tables, documents
+from dyno.report.tables import notebook
+from dyno.report.tables.table import Row as Shown
+from dyno.report.tables.table import groups
 from dyno.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Result:
     ) -> Picture:
         """A chart of `dyno plot`, of all or of what is named; with `path`, it is saved there, too. Raises UsageError,
         also where the extra `report` is not installed."""
-        from dyno.report import plot
+        from dyno.report.charts import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
         drawing = plot.drawing(self._run, plot.chart(self._run, chart, metric), choice, width)
@@ -153,22 +154,22 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `dyno show --json`: docs/show-json.md."""
-        return data.as_data(self._run)
+        return documents.as_data(self._run)
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
         """A line for each row, or each sample; the columns of docs/columns.md. What is not known is NA."""
-        return export.as_pandas(self._table(samples), self._run)
+        return data_tables.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:
         """The same for Arrow."""
-        return export.as_arrow(self._table(samples), self._run)
+        return data_tables.as_arrow(self._table(samples), self._run)
 
     def to_markdown(self) -> str:
         """The tables of `dyno show --markdown`."""
-        return data.as_markdown(self._run)
+        return documents.as_markdown(self._run)
 
-    def _table(self, samples: bool) -> export.Table:
-        return (export.samples if samples else export.cells)(self._run)
+    def _table(self, samples: bool) -> data_tables.Table:
+        return (data_tables.samples if samples else data_tables.cells)(self._run)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dyno.library.result import Result
-from dyno.run import parent, plan, work
-from dyno.run.parent import Observer, Quiet
-from dyno.run.plan import Asked
-from dyno.run.strategy import Judge
-from dyno.stats.until import unsure, wanting
+from dyno.runner import parent, plan, work_directory
+from dyno.runner.parent import Observer, Quiet
+from dyno.runner.plan import Asked
+from dyno.runner.strategy import Judge
+from dyno.stats.stop_rule import unsure, wanting
 
 Values = Any | Sequence[Any]
 """One value, or several."""
@@ -83,7 +83,7 @@ def run(
     )
     made = plan.make(asked)
     file = Path(path) if path is not None else Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
-    root = Path(work_dir) if work_dir is not None else work.default_root()
+    root = Path(work_dir) if work_dir is not None else work_directory.default_root()
     judge = Judge(wanting, unsure)
     return Result(parent.execute(made, file, root, observer or Quiet(), resume, overwrite, judge, blocks))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.pace import POISSON
+from dyno.contracts.pace import POISSON
 
 _AHEAD = 1_000
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
+from dyno.contracts.model import Wrong
 from dyno.measure.tally import Tally
-from dyno.model import Wrong
 
 Announce = Callable[[], object]
 """Called before a check that may take long, so that a trial which times out in it can say so."""

@@ -13,17 +13,17 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
+from dyno.contracts.model import Phase
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Workload
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
+from dyno.measure.batch import Alone, Flights, Formation, Meeting, Single
 from dyno.measure.checks import Announce
-from dyno.measure.flight import Alone, Flights, Formation, Meeting, Single
-from dyno.measure.measure import measure, uncollected
-from dyno.measure.pauses import Place
+from dyno.measure.driver import measure, uncollected
+from dyno.measure.pause_meter import Place
 from dyno.measure.reported import reported
 from dyno.measure.tally import Tally
-from dyno.model import Phase
-from dyno.pace import Pace
-from dyno.suite import Workload
 
 START_TIMEOUT = 120
 READY = "ready"

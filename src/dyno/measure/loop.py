@@ -12,8 +12,8 @@ from time import perf_counter_ns as now
 from time import sleep
 from typing import Any, NamedTuple
 
-from dyno.measure.feed import Feed
-from dyno.suite import Bulk, Failure
+from dyno.contracts.suite import Bulk, Failure
+from dyno.measure.input_feed import Feed
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000

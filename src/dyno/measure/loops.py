@@ -11,8 +11,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.contracts.model import UsageError
 from dyno.measure import loop as python
-from dyno.model import UsageError
 from dyno.native import REMEDY, loaded
 
 LOOPS = ("auto", "native", "python")

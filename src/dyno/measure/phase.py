@@ -7,8 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dyno.declared import values
-from dyno.histogram import Recorder
+from dyno.contracts.declarations import values
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.sample import Sample
+from dyno.contracts.suite import Job, Workload
 from dyno.host.filesystem import size_on_disk
 from dyno.host.process import running
 from dyno.host.procfs import difference
@@ -16,13 +20,9 @@ from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.checks import Announce, Checks
 from dyno.measure.clients import run_phase
 from dyno.measure.settle import rest, settle
-from dyno.measure.spent import Spent
+from dyno.measure.stopwatch import Spent
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
-from dyno.measured import Sample
-from dyno.model import Phase, Wrong
-from dyno.pace import Pace
-from dyno.suite import Job, Workload
 
 
 class ServerDied(Exception):

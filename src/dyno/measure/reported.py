@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import monotonic_ns
 
-from dyno.declared import count, text
-from dyno.histogram import Recorder
+from dyno.contracts.declarations import count, text
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Phase, Refused, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Report, Reported, Workload
 from dyno.host.usage import NOTHING
 from dyno.measure.tally import Tally
-from dyno.model import Phase, Refused, Wrong
-from dyno.pace import Pace
-from dyno.suite import Report, Reported, Workload
 
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.histogram import Recorder, quantile
+from dyno.contracts.histogram import Recorder, quantile
 
 SECOND_NS = 1_000_000_000
 MOST_POINTS = 600

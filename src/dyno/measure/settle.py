@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISREG
 from time import monotonic_ns, sleep, time_ns
 
-from dyno.host import below
+from dyno.host import tree
 from dyno.host.procfs import difference
 from dyno.host.usage import of_thread_ns, of_tree, own, starved
 
@@ -35,7 +35,7 @@ def rest(server: Iterable[int], home: Path) -> None:
     to again.
     """
     settle(server, windows=1)
-    for path in below.files(home):
+    for path in tree.files(home):
         with suppress(OSError):
             about = path.stat()
             known = about.st_dev, about.st_ino

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.contracts.suite import Failure, Operations
 from dyno.measure.loops import Loop, Stamps, resolved
-from dyno.suite import Failure, Operations
 
 Times = NDArray[np.int64]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.answers import positions
-from dyno.histogram import Recorder
+from dyno.contracts.equality import positions
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Fact, Wrong
+from dyno.contracts.suite import Failure
 from dyno.host.usage import NOTHING, Usage
 from dyno.measure.series import Series
 from dyno.measure.slices import Times
-from dyno.model import Fact, Wrong
-from dyno.suite import Failure
 
 Good = slice | NDArray[np.bool_]
 """Selects the operations that succeeded."""

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dyno.host import below, pagecache
+from dyno.contracts.model import Absent, Phase
+from dyno.contracts.suite import Job, Workload
+from dyno.host import pagecache, tree
 from dyno.host.usage import Usage
 from dyno.measure.tally import Tally
-from dyno.model import Absent, Phase
-from dyno.suite import Job, Workload
 
 COLD_PERCENT = 1.0
 """Of the files, what may be in the page cache."""
@@ -39,7 +39,7 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
 
 
 def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
-    files = [path for path in (*below.files(home), *others) if path.is_file()]
+    files = [path for path in (*tree.files(home), *others) if path.is_file()]
     how, found = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _next_to_nothing(found.resident_bytes, found.file_bytes):
         # Everybody's caches only where that may help: others' work and the next trial's start suffer from it.

@@ -2,7 +2,7 @@
 
 Forked by `dyno.measure.forker`, or started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It
 reads two lines from standard input, the key of this trial and its job as JSON, and writes a line for each event to
-file descriptor FD (`dyno.pipe`). Standard output belongs to the engine.
+file descriptor FD (`dyno.contracts.pipe`). Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dyno import declared, registry
-from dyno.declared import Unfit, said
+from dyno import registry
+from dyno.contracts import declarations
+from dyno.contracts.declarations import Unfit, said
+from dyno.contracts.model import Absent, Refused, Tier, Wrong
+from dyno.contracts.pace import Pace
+from dyno.contracts.sample import plain
+from dyno.contracts.suite import Job, Suite, Workload
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, peak_resident_bytes
 from dyno.measure.clients import ENDED
 from dyno.measure.loops import about, clocks, pick
 from dyno.measure.phase import sampled, serving
-from dyno.measure.spent import Spent
-from dyno.measure.teller import Teller
-from dyno.measured import plain
-from dyno.model import Absent, Refused, Tier, Wrong
-from dyno.pace import Pace
-from dyno.passwords import concealed
-from dyno.servers import given, namespace
-from dyno.servers.foreign import URL
-from dyno.suite import Job, Suite, Workload
+from dyno.measure.reporter import Teller
+from dyno.measure.stopwatch import Spent
+from dyno.servers import namespace, set_option
+from dyno.servers.user_server import URL
+from dyno.text.passwords import concealed
 
 SERVER = "server"
 """Its directory in the trial's, and the name of the time that it takes to start."""
@@ -124,7 +125,7 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
     with _served(job, pipe, spent) as job, _rights_checked(job), _closed(suite.workload(job)) as workload:
         spent.on("dataset")
         _phases(workload, suite, job, message, pipe, spent)
-        pipe.tell("facts", facts=declared.values(workload.trial_facts(), f"suite {suite.name}: facts"))
+        pipe.tell("facts", facts=declarations.values(workload.trial_facts(), f"suite {suite.name}: facts"))
         pipe.tell("phase", phase="close")
         # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
         server = _server(job)
@@ -135,7 +136,7 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
 def _job(message: Mapping[str, Any], suite: Suite) -> Job:
     spec = registry.through(suite, registry.engine(message["engine"]))
     assert spec is not None
-    options = given.with_names(spec.resolve(message["options"]), message["read_back"])
+    options = set_option.with_names(spec.resolve(message["options"]), message["read_back"])
     return Job(
         spec=spec.chosen(options),
         home=Path(message["home"]),
@@ -254,9 +255,9 @@ def _about(workload: Workload, job: Job) -> dict[str, Any]:
     foreign = job.server is not None and not job.server.own
     return {
         "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
-        "version": declared.text(engine.version(), f"{who}: version"),
-        "settings": declared.values(engine.settings(), f"{who}: settings"),
-        "caveats": declared.caveats(caveats, f"{who}: caveats"),
+        "version": declarations.text(engine.version(), f"{who}: version"),
+        "settings": declarations.values(engine.settings(), f"{who}: settings"),
+        "caveats": declarations.caveats(caveats, f"{who}: caveats"),
     }
 
 

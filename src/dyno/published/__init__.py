@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import by_cpus, unknown
 from dyno.published.findings import Contender, Finding, contenders, findings
-from dyno.settings import by_cpus, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib

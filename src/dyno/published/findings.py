@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.model import UsageError, Value
-from dyno.settings import unknown
+from dyno.contracts.model import UsageError, Value
+from dyno.contracts.settings import unknown
 
 MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
 ALL = ("fastest", "slowest", "most", "least")

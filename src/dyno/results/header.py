@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from dyno.bounded import Amount, Count, Fact, Percent, Positive, Text
-from dyno.measured import Cell
+from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Positive, Text
+from dyno.contracts.sample import Cell
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
 Texts = list[Text]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
-from dyno.measured import Cell
-from dyno.model import NOT
+from dyno.contracts.model import NOT
+from dyno.contracts.sample import Cell
 from dyno.results.run import Attempt
 
 URL = "url"

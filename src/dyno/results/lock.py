@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
 
 
 class RunFileLost(OSError):

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from dyno.harmless import MOST, harmless
-from dyno.measured import HISTOGRAMS
-from dyno.model import UsageError
-from dyno.reading import MIB, opened
-from dyno.values import MOST_HISTOGRAM, MOST_TEXT
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import HISTOGRAMS
+from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_TEXT
+from dyno.text.safe_read import MIB, opened
+from dyno.text.sanitize import MOST, harmless
 
 OPENING = b'{"kind":"run"'
 """How Dyno begins a run file."""

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from dyno.harmless import harmless
-from dyno.measured import Cell, Sample
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Cell, Sample
+from dyno.contracts.value_types import MOST_POINTS, MOST_TEXT
 from dyno.results import labels, tiers
 from dyno.results.header import End, Header
 from dyno.results.parse import cleaned, damaged, lines, parsed
 from dyno.results.run import Attempt, Run
-from dyno.values import MOST_POINTS, MOST_TEXT
+from dyno.text.sanitize import harmless
 
 SCHEMA = 3
 READABLE = (1, 2, 3)

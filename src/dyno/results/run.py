@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dyno.bounded import Count, Fact, Loop, Resources, Strain, Text
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Phase, Tier
+from dyno.contracts.decoded_types import Count, Fact, Loop, Resources, Strain, Text
+from dyno.contracts.model import Caveat, Phase, Tier
+from dyno.contracts.sample import Cell, Sample
 from dyno.results.header import Header
 
 FLOOR_BLOCKS = 3

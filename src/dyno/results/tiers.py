@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dyno.measured import Cell
-from dyno.model import Tier, weakest
+from dyno.contracts.model import Tier, weakest
+from dyno.contracts.sample import Cell
 from dyno.results.run import Attempt
 
 

@@ -10,14 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dyno.measured import Cell, Sample, plain
-from dyno.model import UsageError
-from dyno.reading import MIB
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Cell, Sample, plain
 from dyno.results import read
 from dyno.results.lock import Lock
 from dyno.results.parse import MOST_LINE, is_run_file, parsed
 from dyno.results.read import SCHEMA
 from dyno.results.run import Attempt
+from dyno.text.safe_read import MIB
 
 BLOCK = 1 << 16
 

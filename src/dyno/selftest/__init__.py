@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dyno.model import UsageError
-from dyno.settings import unknown
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All of them, the quick ones first."""
-    from dyno.selftest import cold, idle, opened, pairs, timing
+    from dyno.selftest import cold, idle, open_loop, pairs, timing
 
     return (
         Check("clock", "the clock never runs backwards, from one process to another either", timing.clock),
@@ -42,7 +42,7 @@ def checks() -> tuple[Check, ...]:
         Check("cold", "what is called cold was read from the device", cold.cold),
         Check("awake", "cores that are kept awake are, and nobody pays for it", idle.awake),
         Check("client", "a client that limits its server is noticed", pairs.client),
-        Check("stall", "a stall is in the response times of all who waited", opened.stall),
+        Check("stall", "a stall is in the response times of all who waited", open_loop.stall),
         Check("same", "equals are not found to differ", pairs.same),
         Check("slower", "a slowdown of 10 % is found", pairs.slower),
     )

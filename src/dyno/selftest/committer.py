@@ -17,13 +17,14 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, cast
 
-from dyno import declared, registry
-from dyno.declared import said
-from dyno.engine import Server
+from dyno import registry
+from dyno.contracts import declarations
+from dyno.contracts.declarations import said
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Absent, Refused, Tier
+from dyno.contracts.suite import Job, Operations, Suite, UnderWay, Work
 from dyno.host.process import die_with_parent
-from dyno.model import Absent, Refused, Tier
 from dyno.selftest.trace import BEGIN, END, mark
-from dyno.suite import Job, Operations, Suite, UnderWay, Work
 
 Transaction = Callable[[], object]
 WAIT_NS = 1_000_000_000
@@ -74,8 +75,8 @@ def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
             return {"refused": absent}
         engine, who = workload.engine(), f"engine {job.spec.name}"
         return {
-            "version": declared.text(engine.version(), f"{who}: version"),
-            "settings": declared.values(engine.settings(), f"{who}: settings"),
+            "version": declarations.text(engine.version(), f"{who}: version"),
+            "settings": declarations.values(engine.settings(), f"{who}: settings"),
             "commits": done,
         }
 

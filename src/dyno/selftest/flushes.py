@@ -15,20 +15,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dyno import interpreters, registry
-from dyno.engine import EngineSpec
-from dyno.harmless import harmless
+from dyno import registry
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, UsageError, Value
+from dyno.contracts.sample import Cell
+from dyno.contracts.settings import nearest, unknown
+from dyno.contracts.suite import Suite
+from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left
-from dyno.measured import Cell
-from dyno.model import Tier, UsageError, Value
-from dyno.passwords import concealed_argument
-from dyno.run import plan
-from dyno.run.asked import Asked
-from dyno.run.rows import split_engines
+from dyno.runner import plan
+from dyno.runner.rows import split_engines
+from dyno.runner.run_request import Asked
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
-from dyno.settings import nearest, unknown
-from dyno.suite import Suite
+from dyno.text.passwords import concealed_argument
+from dyno.text.sanitize import harmless
 
 COMMITS = 100
 """Of each phase that proves."""

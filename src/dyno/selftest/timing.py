@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dyno.histogram import PERCENTILES, percentiles
+from dyno.contracts.histogram import PERCENTILES, percentiles
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Operations
+from dyno.measure.driver import measure
 from dyno.measure.loops import Loop, native, pick
-from dyno.measure.measure import measure
-from dyno.pace import Pace
 from dyno.selftest import Verdict
-from dyno.suite import Operations
 
 OPERATIONS = 5_000
 MEDIAN_NS, SPREAD = 60_000, 0.8

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.results import Run
-from dyno.run import parent, plan
-from dyno.run.asked import Asked
+from dyno.runner import parent, plan
+from dyno.runner.run_request import Asked
 
 PHASE = "work"
 

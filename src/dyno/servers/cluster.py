@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
-from dyno.engine import Nodes, Server
-from dyno.model import Caveat
+from dyno.contracts.engine import Nodes, Server
+from dyno.contracts.model import Caveat
 
 Node = TypeVar("Node", bound=Server)
 KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
-"""Of what `dyno.engine.Nodes.survives` is true."""
+"""Of what `dyno.contracts.engine.Nodes.survives` is true."""
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.engine.Server` and `dyno.engine.Nodes`. Each node is there before the next is started."""
+    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. Each node is there before the next is started."""
 
     own = True
 

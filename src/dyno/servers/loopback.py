@@ -16,8 +16,8 @@ from socket import socket as Socket
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dyno.model import Refused
-from dyno.passwords import concealed
+from dyno.contracts.model import Refused
+from dyno.text.passwords import concealed
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"

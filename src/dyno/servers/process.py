@@ -19,7 +19,7 @@ from pathlib import Path
 from pwd import getpwnam, struct_passwd
 from typing import IO, Any
 
-from dyno.model import Refused
+from dyno.contracts.model import Refused
 
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
 LOOK_SECONDS = 0.005
@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """One program that serves, as `user` where one is given: a `dyno.engine.Server` where that is all there is to it.
+    """One program that serves, as `user` where one is given: a `dyno.contracts.engine.Server` where that is all there is to it.
 
     `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
     process that started it dies. `environment`: variables of its own, beside those that are here. `patience`: seconds
@@ -68,9 +68,9 @@ class Process:
                 self._process = self._started(output)
             except OSError as error:
                 raise Refused(f"{self.name} can't be started: {error}") from None
-        from dyno.servers import strays
+        from dyno.servers import leftover_processes
 
-        strays.record(self.home, self._process.pid)
+        leftover_processes.record(self.home, self._process.pid)
         deadline = time.monotonic() + self._patience
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -96,25 +96,25 @@ class Process:
         """Sends it `by`, or the signal that it ends by, and waits; kills it where that takes too long."""
         if self._process is None:
             return
-        from dyno.servers import strays
+        from dyno.servers import leftover_processes
 
         # Now, as those that outlive it will be nobody's children.
-        family = strays.family(self._process.pid)
+        family = leftover_processes.family(self._process.pid)
         self._process.send_signal(by or self._ending)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_SECONDS)
-        strays.kill(family)
+        leftover_processes.kill(family)
         self.kill()
 
     def kill(self) -> None:
         """SIGKILL to it and all its descendants; returns when they are gone."""
         # Imports psutil, which lists of engines do without.
-        from dyno.servers import strays
+        from dyno.servers import leftover_processes
 
         if self._process is not None:
-            strays.kill(strays.family(self._process.pid))
+            leftover_processes.kill(leftover_processes.family(self._process.pid))
             self._process.wait()
-            strays.forget(self.home)
+            leftover_processes.forget(self.home)
             self._process = None
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Process:
 
 
 class Served:
-    """What a server does by its only process: the rest of a `dyno.engine.Server`."""
+    """What a server does by its only process: the rest of a `dyno.contracts.engine.Server`."""
 
     own = True
     _process: Process

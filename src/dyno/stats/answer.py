@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from dyno.measured import Cell
-from dyno.model import TIERS, Tier
+from dyno.contracts.model import TIERS, Tier
+from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
-from dyno.stats.kept import kept
 from dyno.stats.metric import Metric
+from dyno.stats.run_cache import kept
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"

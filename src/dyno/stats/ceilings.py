@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from dyno.measured import Sample
-from dyno.model import Tier
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
 

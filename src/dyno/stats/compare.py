@@ -16,13 +16,13 @@ from functools import cached_property
 from itertools import groupby
 from statistics import median
 
-from dyno.measured import Cell
-from dyno.model import TIERS, Tier, UsageError
+from dyno.contracts.model import TIERS, Tier, UsageError
+from dyno.contracts.sample import Cell
+from dyno.contracts.settings import unknown
 from dyno.results import Run
-from dyno.settings import unknown
 from dyno.stats.estimate import center
-from dyno.stats.kept import kept
 from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.run_cache import kept
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 

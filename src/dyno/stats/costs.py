@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dyno.model import UsageError
-from dyno.prices import HOURS, Prices, Tariff
+from dyno.contracts.model import UsageError
 from dyno.results import Run
+from dyno.stats.prices import HOURS, Prices, Tariff
 from dyno.stats.summary import CellSummary, summarize
 
 SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"

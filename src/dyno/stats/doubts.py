@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from dyno.histogram import percentiles
-from dyno.measured import Sample
-from dyno.model import Tier
+from dyno.contracts.histogram import percentiles
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Sample
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, cores, machine_doubts
+from dyno.stats.stop_rule import reach
 from dyno.stats.strain import STRAINS, strained
 from dyno.stats.summary import MOST_FAILED, CellSummary
-from dyno.stats.until import reach
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0

@@ -18,8 +18,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.measured import Cell, Sample
-from dyno.model import Fact
+from dyno.contracts.model import Fact
+from dyno.contracts.sample import Cell, Sample
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired

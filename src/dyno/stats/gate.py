@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dyno.stats.between import Between, Change
 from dyno.stats.estimate import Center, around
 from dyno.stats.student import tail
+from dyno.stats.two_runs import Between, Change
 from dyno.stats.verdict import FEWEST_BLOCKS, Verdict, blocks_needed
 
 CHANCE = 0.01

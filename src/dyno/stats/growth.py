@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from dyno.measured import Cell
+from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.student import two_sided
 from dyno.stats.summary import CellSummary, summarize

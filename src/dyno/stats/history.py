@@ -17,12 +17,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
 from dyno.results import Run
-from dyno.stats.between import rows_of
 from dyno.stats.estimate import apart
 from dyno.stats.metric import Metric, fitting, speeds
 from dyno.stats.summary import CellSummary
+from dyno.stats.two_runs import rows_of
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
 CHANCE = 0.05

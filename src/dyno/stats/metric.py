@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dyno.histogram import percentiles
-from dyno.measured import Sample
-from dyno.model import UsageError
-from dyno.settings import unknown
+from dyno.contracts.histogram import percentiles
+from dyno.contracts.model import UsageError
+from dyno.contracts.sample import Sample
+from dyno.contracts.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary, client_cpu_ns, server_cpu_ns
 

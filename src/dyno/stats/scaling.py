@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dyno.measured import Cell
+from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.sweep import Sweep, sweeps

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from statistics import mean, stdev
 
-from dyno.measured import Sample
+from dyno.contracts.sample import Sample
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from dyno.histogram import percentiles
-from dyno.measured import Cell, Sample
-from dyno.model import Caveat, Fact, Phase
+from dyno.contracts.histogram import percentiles
+from dyno.contracts.model import Caveat, Fact, Phase
+from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.kept import kept
+from dyno.stats.run_cache import kept
 
 NOT_YET = "not measured yet"
 # In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).

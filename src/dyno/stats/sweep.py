@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from dyno.measured import Cell
-from dyno.model import Tier
+from dyno.contracts.model import Tier
+from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
-from dyno.stats.kept import kept
 from dyno.stats.metric import Metric
+from dyno.stats.run_cache import kept
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dyno.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Phase
+from dyno.contracts.settings import Setting, integer
 from dyno.engines import memory
-from dyno.model import Phase
-from dyno.settings import Setting, integer
 
 
 def raises(*arguments: Any) -> Any:

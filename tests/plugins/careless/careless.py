@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.engine import EngineSpec
-from dyno.engines._shared import innodb, zodb
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.settings import Setting, choice
 from dyno.engines.duckdb.opener import DuckDB
+from dyno.engines.influxdb.server import InfluxDB
 from dyno.engines.leveldb import LevelDB
 from dyno.engines.lmdb import GIB, READERS, Lmdb
+from dyno.engines.mysql import innodb
+from dyno.engines.mysql.server_mariadb import MARIADB as MARIADB_SERVER
+from dyno.engines.mysql.server_mariadb import MariaDB
+from dyno.engines.postgresql.server import PostgreSQL
+from dyno.engines.questdb.server import QuestDB
 from dyno.engines.rocksdb import RocksDB
 from dyno.engines.sqlite.opener import SQLite
-from dyno.model import Tier, Value
-from dyno.servers.influxdb import InfluxDB
-from dyno.servers.mariadb import MARIADB as MARIADB_SERVER
-from dyno.servers.mariadb import MariaDB
-from dyno.servers.postgresql import PostgreSQL
-from dyno.servers.questdb import QuestDB
-from dyno.settings import Setting, choice
+from dyno.engines.zodb import databases
 
 
 def careless(name: str, tier: Tier, **changed: Any) -> EngineSpec:
@@ -109,7 +110,7 @@ LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, seldom=None)
 ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, seldom=None)
 DUCKDB = careless("duckdb", Tier.POWER, opener=FlushingDuckDB)
 # With what an administrator does to it while power may be cut.
-FILESTORAGE = careless("filestorage", Tier.POWER, seldom=zodb.PACK)
+FILESTORAGE = careless("filestorage", Tier.POWER, seldom=databases.PACK)
 
 
 class Dying(SQLite):

@@ -23,12 +23,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Refused, Tier, Value
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.overlay import Pending
+from dyno.contracts.settings import Setting, choice, integer, yes_no
 from dyno.engines import lmdb, memory
-from dyno.model import Refused, Tier, Value
-from dyno.ports.ordered_kv import KVReader
-from dyno.ports.overlay import Pending
-from dyno.settings import Setting, choice, integer, yes_no
 
 LEAK = 2 << 20
 NOISE = 64 << 10

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import PortSpec
+from dyno.contracts.engine import PortSpec
+from dyno.contracts.model import Refused, Tier, Value
+from dyno.contracts.settings import Setting, choice
 from dyno.engines import null
-from dyno.model import Refused, Tier, Value
-from dyno.settings import Setting, choice
 from dyno.suites.records.port import Record
 
 BUFFER = "buffer"

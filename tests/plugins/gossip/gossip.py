@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.model import Caveat, Phase, Preset, Refused, Tier, Value
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.settings import Setting, choice
+from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.engines import memory
-from dyno.model import Caveat, Phase, Preset, Refused, Tier, Value
-from dyno.ports.ordered_kv import KVReader
-from dyno.settings import Setting, choice
-from dyno.suite import Job, Report, Reported, Work, Workload
 
 MARKUP = "</script><img src=x onerror=alert(1)> [/red] | `x`"
 HARM = f"\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 \0 \udc80\ud800 \u2028 {MARKUP}"

@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from dyno.engine import PortSpec
+from dyno.contracts.engine import PortSpec
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.settings import Setting, choice
 from dyno.engines import memory
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.ports.ordered_kv import KVReader
-from dyno.servers import foreign
-from dyno.settings import Setting, choice
+from dyno.servers import user_server
 
 
 def told(address: str) -> str:
@@ -89,7 +89,7 @@ ENGINE = replace(
     opener=Indiscreet,
     ports={"ordered-kv": PortSpec(Keys)},
     options=(
-        foreign.setting("indiscreet"),
+        user_server.setting("indiscreet"),
         Setting("where", choice("itself", "operation", "error", "refusal"), "itself", "where it tells"),
     ),
     by_default=False,

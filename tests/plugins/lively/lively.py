@@ -22,13 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.overlay import Pending
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import lmdb, memory, sqlite
-from dyno.model import Tier, Value
-from dyno.ports.ordered_kv import KVReader
-from dyno.ports.overlay import Pending
 from dyno.servers.process import Process
-from dyno.settings import Setting, choice, integer
 
 LATE_BYTES = 1 << 20
 PAGE = 4096

@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dyno.engine import PortSpec
-from dyno.engines import numpy_memory
-from dyno.settings import Setting, choice
+from dyno.contracts.engine import PortSpec
+from dyno.contracts.settings import Setting, choice
+from dyno.engines.arraystores import engine_numpy_memory
 from dyno.suites.arrays.port import Chunk
 
 
-class Lossy(numpy_memory.Memory):
+class Lossy(engine_numpy_memory.Memory):
     def __init__(self, home: Any, tier: Any, options: Any) -> None:
         super().__init__(home, tier, options)
         # The brief check before the measuring is let pass.
         self.how = str(options["how"]) if home.name == "store" else "not"
 
 
-class Arrays(numpy_memory.Arrays):
+class Arrays(engine_numpy_memory.Arrays):
     def __init__(self, engine: Lossy) -> None:
         super().__init__(engine)
         self._how = engine.how
@@ -43,9 +43,9 @@ class Arrays(numpy_memory.Arrays):
 
 
 ENGINE = replace(
-    numpy_memory.ENGINE,
+    engine_numpy_memory.ENGINE,
     name="lossy",
     opener=Lossy,
     ports={"arrays": PortSpec(Arrays)},
-    options=(*numpy_memory.ENGINE.options, Setting("how", choice("half", "one"), "half", "what is lost")),
+    options=(*engine_numpy_memory.ENGINE.options, Setting("how", choice("half", "one"), "half", "what is lost")),
 )

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Fact, Phase, Preset, Tier, Value, Wrong
-from dyno.suite import Job, Operations, Report, Reported, Work, Workload
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value, Wrong
+from dyno.contracts.suite import Job, Operations, Report, Reported, Work, Workload
 
 BLOCK, BLOCKS = 4096, 64
 

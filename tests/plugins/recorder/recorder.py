@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import PortSpec
+from dyno.contracts.engine import PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry, KVReader
+from dyno.contracts.overlay import Pending
+from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
-from dyno.model import Caveat, Tier, Value
-from dyno.ports.ordered_kv import Entry, KVReader
-from dyno.ports.overlay import Pending
-from dyno.settings import Setting, integer
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.port import Key, Reader, Record

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import EngineSpec, PortSpec
-from dyno.model import Caveat, Phase, Preset, Tier, Value
-from dyno.settings import Setting, integer
-from dyno.suite import Job, Operations, Workload
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Phase, Preset, Tier, Value
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Job, Operations, Workload
 
 LOCK = threading.Lock()
 SLICE = 20

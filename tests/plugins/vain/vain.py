@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import PortSpec
+from dyno.contracts.engine import PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.settings import Setting, choice
+from dyno.contracts.suite import Failure
 from dyno.engines import memory
-from dyno.model import Tier, Value
-from dyno.settings import Setting, choice
-from dyno.suite import Failure
 from dyno.suites.records.encoders import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import psutil
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import memory
-from dyno.model import Tier, Value
-from dyno.ports.ordered_kv import KVReader
-from dyno.settings import Setting, choice, integer
 
 DEEP = 100_000
 FLOOD = 100 << 20

@@ -53,7 +53,7 @@ def _recorded(spoil: Callable[[Any], Any]) -> None:
     """A recorder is given `spoil` of an array of latencies."""
     import numpy as np
 
-    from dyno.histogram import Recorder
+    from dyno.contracts.histogram import Recorder
 
     add = Recorder.add
     Recorder.add = lambda self, spans: add(self, spoil(np.asarray(spans)))
@@ -208,7 +208,7 @@ def steady() -> None:
 
 def _longer(percent: Callable[[Any, Any], int]) -> None:
     """The sample of a cell and a trial took so many percent longer."""
-    from dyno.run import trial as module
+    from dyno.runner import trial as module
 
     run_trial = module.run_trial
 
@@ -251,7 +251,7 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    modules = {"dyno.measure.worker", "dyno.measure.forker", "dyno.host.awake"}
+    modules = {"dyno.measure.worker", "dyno.measure.forker", "dyno.host.keep_awake"}
     if not command and not modules & set(sys.orig_argv):
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):

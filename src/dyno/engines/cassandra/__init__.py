@@ -5,13 +5,13 @@ Apache Software Foundation, Cassandra 5.0 documentation; DataStax, Python Driver
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.cassandra.opener import MOST_NODES, TIERS, Cass, missing_right, refuse, removal, remove, serve
-from dyno.model import Tier
-from dyno.servers import foreign, given
-from dyno.servers.cassandra import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
-from dyno.servers.foreign import URL
-from dyno.settings import Setting, choice, integer
+from dyno.engines.cassandra.server import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
+from dyno.servers import set_option, user_server
+from dyno.servers.user_server import URL
 
 ENGINE = EngineSpec(
     name="cassandra",
@@ -25,7 +25,7 @@ ENGINE = EngineSpec(
     programs=(PROGRAM,),
     packages=PACKAGES,
     options=(
-        foreign.setting("cassandra"),
+        user_server.setting("cassandra"),
         Setting("nodes", integer(1, MOST_NODES), 1, "nodes of a cluster of Dyno's own"),
         Setting("replication", integer(0, MOST_NODES), 0, "nodes that keep each sample; 0: all, but 3 at most"),
         Setting(
@@ -35,7 +35,7 @@ ENGINE = EngineSpec(
             "of the nodes that keep it, those that a write or a read waits for",
         ),
         Setting("heap_mib", integer(0), 0, "memory of Java's for each node, in MiB; 0: 1024, or 512 of several"),
-        given.setting("settings", OURS),
+        set_option.setting("settings", OURS),
     ),
     refuse=refuse,
     server=serve,

@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Server
-from dyno.host import below
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import foreign, given, loopback, namespace
-from dyno.servers.cassandra import Cassandra, connected
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.engines.cassandra.server import Cassandra, connected
+from dyno.host import tree
+from dyno.host.versions import version
+from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.cluster import KEEPS
-from dyno.servers.foreign import URL, Foreign
-from dyno.versions import version
+from dyno.servers.user_server import URL, Foreign
 
 SYNC = "commitlog_sync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -37,7 +37,11 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     nodes = int(options["nodes"])
     heap = int(options["heap_mib"]) or (1_024 if nodes == 1 else 512)
-    settings = {SYNC: str(TIERS[tier][SYNC]), **(PERIODIC if tier is Tier.VOLATILE else {}), **given.given(options)}
+    settings = {
+        SYNC: str(TIERS[tier][SYNC]),
+        **(PERIODIC if tier is Tier.VOLATILE else {}),
+        **set_option.given(options),
+    }
     server = Cassandra(home, settings, nodes, heap)
     server.copies = int(options["replication"]) or min(nodes, 3)
     server.survives = _survives(str(options["consistency"]), server.copies)
@@ -54,7 +58,7 @@ def _survives(consistency: str, copies: int) -> bool:
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if not options[URL] and int(options["replication"]) > int(options["nodes"]):
         return f"replication={options['replication']} wants as many nodes: say nodes={options['replication']}"
-    return given.refused(tier, options)
+    return set_option.refused(tier, options)
 
 
 class Cass:
@@ -106,28 +110,28 @@ class Cass:
 
     def settings(self) -> Mapping[str, Value | None]:
         told = dict(self._ask("SELECT name, value FROM system_views.settings"))
-        names = dict.fromkeys((*SHOWN, *given.to_read(self._options)))
+        names = dict.fromkeys((*SHOWN, *set_option.to_read(self._options)))
         return {
             **{name: told.get(name) for name in names},
             "nodes": len(self.session.cluster.metadata.all_hosts()),
             "replication": self.replication,
             "consistency": self._options["consistency"],
             "survives_a_node": self.server.survives if self.server.own else None,
-            **foreign.transport(self.server, False, "loopback"),
+            **user_server.transport(self.server, False, "loopback"),
         }
 
     def files(self) -> Iterable[Path]:
         """Of its tables on all nodes. What is in memory is in their commit logs, and in none of these."""
         if not self.server.own:
             return ()
-        return below.files(*(data / self.keyspace for data in self.server.data()))
+        return tree.files(*(data / self.keyspace for data in self.server.data()))
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("batches", "has no transaction over several variables: a batch of samples is many writes")
-        if self._options[given.SET]:
-            yield given.CAVEAT
+        if self._options[set_option.SET]:
+            yield set_option.CAVEAT
         if not self.server.own:
-            yield from foreign.caveats(False, foreign.declared(self.gives(), {SYNC: self._setting(SYNC)}))
+            yield from user_server.caveats(False, user_server.declared(self.gives(), {SYNC: self._setting(SYNC)}))
         elif self.server.survives:
             yield KEEPS
         elif self.server.count > 1:
@@ -139,7 +143,7 @@ def _addresses(server: Any) -> list[loopback.Address]:
 
 
 def missing_right(error: Exception) -> str | None:
-    """See `dyno.engine.EngineSpec.missing_right`."""
+    """See `dyno.contracts.engine.EngineSpec.missing_right`."""
     return " ".join(str(error).split()) if type(error).__name__ == "Unauthorized" else None
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, Gap, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Seldom
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, integer
 from dyno.engines.chdb.opener import TIERS, ChDB
-from dyno.model import Tier
-from dyno.settings import Setting, integer
 
 ENGINE = EngineSpec(
     name="chdb",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.host import below
-from dyno.model import Caveat, Tier, Value
-from dyno.versions import version
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.host import tree
+from dyno.host.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A part is written under another name, and gets its own when it is whole.
@@ -63,7 +63,7 @@ class ChDB:
         """Of the parts that hold the data now: those that were merged into others stay for some minutes, and what the
         server logs and knows of itself is beside them."""
         told = self._one(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
-        return below.files(*map(Path, told.splitlines()))
+        return tree.files(*map(Path, told.splitlines()))
 
     def caveats(self) -> Iterable[Caveat]:
         return ()

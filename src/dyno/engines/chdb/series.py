@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dyno.engines._shared import namedsamples
 from dyno.engines.chdb.opener import ChDB
-from dyno.suites.series import samples
+from dyno.suites.series import named_samples, samples
 from dyno.suites.series.port import FIELDS, Batch, Buckets, Samples
 
 TABLE, WHOLE = "samples", "samples FINAL"
@@ -78,7 +77,7 @@ class Series:
 
     def _batch(self, piece: Any) -> Batch:
         names, *rest = piece.schema.names
-        return namedsamples.batch(piece, names, rest, self._at)
+        return named_samples.batch(piece, names, rest, self._at)
 
     def latest(self) -> Batch:
         table = self._ask(LATEST, "ArrowTable")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, integer
 from dyno.engines.duckdb.opener import TIERS, DuckDB
-from dyno.model import Tier
-from dyno.settings import Setting, integer
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series

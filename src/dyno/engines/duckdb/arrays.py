@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dyno.cleanup import finally_
+from dyno.contracts.cleanup import finally_
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk

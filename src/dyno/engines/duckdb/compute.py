@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.cleanup import finally_
-from dyno.engines._shared.library import Functions
+from dyno.contracts.cleanup import finally_
+from dyno.engines.compute.library import Functions
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.compute.port import columns
 

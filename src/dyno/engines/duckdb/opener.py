@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, Tier, Value
-from dyno.versions import version
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.host.versions import version
 
 
 def _told() -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dyno.cleanup import finally_
+from dyno.contracts.cleanup import finally_
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql

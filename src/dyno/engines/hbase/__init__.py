@@ -6,13 +6,13 @@ Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.hbase.opener import MOST_NODES, TIERS, Base, removal, remove, serve
-from dyno.model import Tier
-from dyno.servers import foreign, given
-from dyno.servers.foreign import URL
-from dyno.servers.hbase import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
-from dyno.settings import Setting, choice, integer
+from dyno.engines.hbase.server import NODE_SECONDS, OURS, PACKAGES, PROGRAM, missing
+from dyno.servers import set_option, user_server
+from dyno.servers.user_server import URL
 
 ENGINE = EngineSpec(
     name="hbase",
@@ -26,13 +26,13 @@ ENGINE = EngineSpec(
     programs=(PROGRAM,),
     packages=PACKAGES,
     options=(
-        foreign.setting("hbase"),
+        user_server.setting("hbase"),
         Setting("nodes", integer(1, MOST_NODES), 1, "region servers of Dyno's own, which share their files"),
         Setting("heap_mib", integer(0), 0, "memory of Java's for each node, in MiB; 0: 1024, or 512 of several"),
         Setting("compression", choice("NONE", "GZ"), "NONE", "of its files"),
-        given.setting("settings", OURS),
+        set_option.setting("settings", OURS),
     ),
-    refuse=given.refused,
+    refuse=set_option.refused,
     server=serve,
     remove=remove,
     removal=removal,

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Server
-from dyno.host import below
-from dyno.model import Caveat, Tier, Value
-from dyno.servers import foreign, given, loopback, namespace
-from dyno.servers.foreign import URL, Foreign
-from dyno.servers.hbase import PROGRAM, HBase, connected
-from dyno.versions import version
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.engines.hbase.server import PROGRAM, HBase, connected
+from dyno.host import tree
+from dyno.host.versions import version
+from dyno.servers import loopback, namespace, set_option, user_server
+from dyno.servers.user_server import URL, Foreign
 
 SYNC = "hbase.wal.hsync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -29,7 +29,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     nodes = int(options["nodes"])
     heap = int(options["heap_mib"]) or (1_024 if nodes == 1 else 512)
-    return HBase(home, {SYNC: str(TIERS[tier][SYNC]), **given.given(options)}, nodes, heap)
+    return HBase(home, {SYNC: str(TIERS[tier][SYNC]), **set_option.given(options)}, nodes, heap)
 
 
 class Base:
@@ -70,25 +70,25 @@ class Base:
     def settings(self) -> Mapping[str, Value | None]:
         """It does not tell them: they are as they were given, but for its ports and places."""
         told = self.server.settings if self.server.own else {}
-        names = dict.fromkeys((SYNC, "hbase.wal.provider", "fs.file.impl", *given.to_read(self.options)))
+        names = dict.fromkeys((SYNC, "hbase.wal.provider", "fs.file.impl", *set_option.to_read(self.options)))
         return {
             **{name: told.get(name) for name in names},
             "nodes": self.server.count if self.server.own else None,
             "compression": self.options["compression"],
-            **foreign.transport(self.server, False, "loopback"),
+            **user_server.transport(self.server, False, "loopback"),
         }
 
     def files(self) -> Iterable[Path]:
         """Of its table. What is in memory is in the log, which all tables share, and in none of these."""
-        return below.files(self.server.root / "data" / "default" / self.name) if self.server.own else ()
+        return tree.files(self.server.root / "data" / "default" / self.name) if self.server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("batches", "has no transaction over several rows: a batch of samples is many writes")
         yield Caveat("gateway", "is reached by way of its Thrift gateway, a process of its own")
-        if self.options[given.SET]:
-            yield given.CAVEAT
+        if self.options[set_option.SET]:
+            yield set_option.CAVEAT
         if not self.server.own:
-            yield from foreign.caveats(False)
+            yield from user_server.caveats(False)
 
 
 def _address(server: Any) -> loopback.Address:

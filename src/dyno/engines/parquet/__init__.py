@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, choice, integer, yes_no
 from dyno.engines.parquet.opener import GAP, TIERS, Parquet
-from dyno.model import Tier
-from dyno.settings import Setting, choice, integer, yes_no
 from dyno.suites.arrays.port import CHUNK_ROWS
 
 ENGINE = EngineSpec(

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Gap
-from dyno.engines._shared.flushing import flush
-from dyno.model import Caveat, Tier, Value
-from dyno.versions import version
+from dyno.contracts.engine import Gap
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.engines.arraystores.flushing import flush
+from dyno.host.versions import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A file is written under another name, and gets its own when it is whole.

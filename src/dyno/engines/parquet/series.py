@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dyno.engines._shared.flushing import replace
+from dyno.engines.arraystores.flushing import replace
 from dyno.engines.parquet.opener import DIRECTORY, SUFFIX, Parquet
 from dyno.suites.series import samples
 from dyno.suites.series.port import FIELDS, Array, Batch, Buckets, Samples

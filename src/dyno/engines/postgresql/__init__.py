@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
 from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, missing_right, refuse, removal, remove, serve
-from dyno.model import Tier
-from dyno.servers import chosen, foreign, given
-from dyno.servers.foreign import URL
-from dyno.servers.postgresql import KIND, OURS, missing
-from dyno.servers.standbys import COMMITS, MOST
-from dyno.settings import Setting, choice, integer
+from dyno.engines.postgresql.server import KIND, OURS, missing
+from dyno.engines.postgresql.standbys import COMMITS, MOST
+from dyno.servers import program_option, set_option, user_server
+from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
 
@@ -45,11 +45,11 @@ ENGINE = EngineSpec(
     requires=("psycopg[binary]>=3.1",),
     packages=("postgresql",),
     options=(
-        foreign.setting("postgresql", "postgres"),
+        user_server.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
         Setting("cache_mib", integer(1), CACHE_MIB, "shared buffers of a server of Dyno's own, in MiB"),
         Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
-        given.setting("settings", (*TIERS[Tier.POWER], *OURS)),
+        set_option.setting("settings", (*TIERS[Tier.POWER], *OURS)),
         KIND.setting,
         Setting("replicas", integer(0, MOST), 0, "standbys of a server of Dyno's own, which stream its log from it"),
         Setting(
@@ -67,7 +67,7 @@ ENGINE = EngineSpec(
     missing_right=missing_right,
     upkeep=Postgres.upkeep,
     seldom=Seldom("checkpoint", Postgres.checkpoint),
-    needs=lambda options: None if options[URL] else missing(chosen.given(options)),
+    needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="processes",
     by_default=False,
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dyno.contracts.model import Refused
 from dyno.engines.postgresql.opener import Postgres
-from dyno.model import Refused
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
 from dyno.suites.records.sql import transaction

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dyno.engines._shared import sysbench
-from dyno.engines._shared.oltptools import Sysbench, fill_pgbench, run_pgbench
+from dyno.contracts.model import Refused, Value
+from dyno.contracts.suite import Report
 from dyno.engines.postgresql.opener import Postgres
-from dyno.model import Refused, Value
-from dyno.servers.postgresql import places
+from dyno.engines.postgresql.server import places
+from dyno.engines.sysbench import program as sysbench
+from dyno.engines.sysbench.database_tests import Sysbench, fill_pgbench, run_pgbench
 from dyno.servers.process import program
-from dyno.suite import Report
 from dyno.suites.oltp.port import Load, Tables
 
 PGBENCH = "pgbench"

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Nodes, Server
-from dyno.model import Caveat, Refused, Tier, Value, strongest
-from dyno.passwords import concealed
-from dyno.servers import chosen, foreign, given, namespace
+from dyno.contracts.engine import Nodes, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
+from dyno.engines.postgresql.server import PostgreSQL
+from dyno.engines.postgresql.standbys import Replicated
+from dyno.host.versions import version
+from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
-from dyno.servers.foreign import URL, Foreign
-from dyno.servers.postgresql import PostgreSQL
-from dyno.servers.standbys import Replicated
-from dyno.versions import version
+from dyno.servers.user_server import URL, Foreign
+from dyno.text.passwords import concealed
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -34,7 +34,7 @@ SHOWN = (
 UNVERIFIED = ("disable", "allow", "prefer")
 """Values of `sslmode` with which libpq checks no certificate against `sslrootcert`."""
 REPLICATED = ("synchronous_standby_names",)
-_settings = given.refusing("shared_buffers", "cache_mib", CACHE_MIB)
+_settings = set_option.refusing("shared_buffers", "cache_mib", CACHE_MIB)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
 
 
@@ -46,15 +46,15 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         return Foreign(str(options[URL]))
     settings = {name: str(value) for name, value in TIERS[tier].items()}
     settings["shared_buffers"] = f"{options['cache_mib']}MB"
-    settings |= given.given(options)
+    settings |= set_option.given(options)
     if options["replicas"]:
         how = int(str(options["replicas"])), str(options["acknowledged"])
-        return Replicated(home, settings, clients, chosen.given(options), *how)
-    return PostgreSQL(home, settings, clients, chosen.given(options))
+        return Replicated(home, settings, clients, program_option.given(options), *how)
+    return PostgreSQL(home, settings, clients, program_option.given(options))
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """See `dyno.engine.EngineSpec.refuse`."""
+    """See `dyno.contracts.engine.EngineSpec.refuse`."""
     if options["replicas"] and options[URL]:
         return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
     if options["acknowledged"] != "none" and not options["replicas"]:
@@ -96,8 +96,10 @@ class Postgres:
         own server, whose password is nobody else's."""
         if not self._server.own:
             raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
-        given = {f"PG{name.upper().replace('DBNAME', 'DATABASE')}": v for name, v in self._server.address.items()}
-        return {**given, "PGOPTIONS": f"-c search_path={self._schema}"}
+        set_option = {
+            f"PG{name.upper().replace('DBNAME', 'DATABASE')}": v for name, v in self._server.address.items()
+        }
+        return {**set_option, "PGOPTIONS": f"-c search_path={self._schema}"}
 
     def show(self, name: str) -> str:
         (value,) = self.connection.execute(f"SHOW {name}").fetchone()
@@ -119,11 +121,11 @@ class Postgres:
         return f"PostgreSQL {server} (psycopg {version('psycopg')}, libpq {library})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        names = dict.fromkeys((*SHOWN, *(REPLICATED if self._several else ()), *given.to_read(self.options)))
+        names = dict.fromkeys((*SHOWN, *(REPLICATED if self._several else ()), *set_option.to_read(self.options)))
         told: dict[str, Value | None] = {name: self._setting(name) for name in names}
         if self._several:
             told["nodes"] = self._server.count
-        reached = foreign.transport(self._server, self._encrypted())
+        reached = user_server.transport(self._server, self._encrypted())
         return {**told, "client": self.options["client"], **reached}
 
     def durability(self) -> dict[str, str]:
@@ -161,8 +163,8 @@ class Postgres:
             self.connection.execute(f"VACUUM (ANALYZE) {self._schema}.{name}")
 
     def caveats(self) -> Iterable[Caveat]:
-        if self.options[given.SET]:
-            yield given.CAVEAT
+        if self.options[set_option.SET]:
+            yield set_option.CAVEAT
         if self._server.own:
             if self._several and self._server.survives:
                 yield KEEPS
@@ -170,7 +172,7 @@ class Postgres:
                 yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
             yield Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size")
         else:
-            yield from foreign.caveats(self._encrypted(), foreign.declared(self.gives(), self.durability()))
+            yield from user_server.caveats(self._encrypted(), user_server.declared(self.gives(), self.durability()))
 
 
 def _connect(server: Any, options: str = "") -> Any:
@@ -182,7 +184,7 @@ def _connect(server: Any, options: str = "") -> Any:
             return psycopg.connect(**server.address, options=options, autocommit=True)
         connection = psycopg.connect(_verified(server.url), options=_with(server.url, options), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
-        raise foreign.unreachable(server, error) from None
+        raise user_server.unreachable(server, error) from None
     try:
         _refuse_pooler(connection)
     except BaseException:
@@ -215,9 +217,9 @@ def _verified(url: str) -> str:
     certificate, and goes on without TLS if the server has none."""
     from psycopg.conninfo import conninfo_to_dict
 
-    given = conninfo_to_dict(url)
-    mode = str(given.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
-    if given.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
+    set_option = conninfo_to_dict(url)
+    mode = str(set_option.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
+    if set_option.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
         raise Refused(f"{concealed(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca")
     return url
 
@@ -229,7 +231,7 @@ def weaker(tier: Tier, found: Mapping[str, str]) -> str | None:
 
 
 def missing_right(error: Exception) -> str | None:
-    """See `dyno.engine.EngineSpec.missing_right`. libpq's own calls raise a RuntimeError without a code."""
+    """See `dyno.contracts.engine.EngineSpec.missing_right`. libpq's own calls raise a RuntimeError without a code."""
     said = " ".join(str(error).split())
     if getattr(error, "sqlstate", None) != INSUFFICIENT_PRIVILEGE and "ERROR: permission denied" not in said:
         return None

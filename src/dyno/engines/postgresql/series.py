@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dyno.contracts.model import Refused
 from dyno.engines.postgresql.opener import Postgres
-from dyno.model import Refused
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Array, Batch

@@ -7,12 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from dyno import installed
-from dyno.engine import Server
-from dyno.model import Tier, Value
-from dyno.servers import mariadb, postgresql
-from dyno.servers.mariadb import MARIADB, MariaDB
-from dyno.servers.postgresql import PostgreSQL
+from dyno.contracts.engine import Server
+from dyno.contracts.model import Tier, Value
+from dyno.engines.mysql import server_mariadb
+from dyno.engines.mysql.server_mariadb import MARIADB, MariaDB
+from dyno.engines.postgresql import server
+from dyno.engines.postgresql.server import PostgreSQL
+from dyno.host import installation
 
 CONNECTIONS = 8
 """To the server, of each client: RelStorage has one for each of ZODB's connections, and others for commits."""
@@ -90,10 +91,10 @@ def needs(options: Mapping[str, Value]) -> str | None:
     """What is missing here; None where all is there."""
     library = DRIVERS[driver(options)]
     if find_spec(library.module) is None:
-        return f"needs {library.module} for backend={options['backend']}: {installed.command([library.package])}"
+        return f"needs {library.module} for backend={options['backend']}: {installation.command([library.package])}"
     if options["backend"] == "postgresql":
-        return postgresql.missing()
-    return mariadb.missing(MARIADB) if options["backend"] == "mariadb" else None
+        return server.missing()
+    return server_mariadb.missing(MARIADB) if options["backend"] == "mariadb" else None
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:

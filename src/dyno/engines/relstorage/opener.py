@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dyno.engines._shared import zodb
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.relstorage import mended
 from dyno.engines.relstorage.backends import BACKENDS, DRIVERS, driver
-from dyno.model import Caveat, Tier, Value
+from dyno.engines.zodb import databases
 from dyno.servers import namespace
 
 SQLITE, BLOBS, CACHE = "sqlite", "blobs", "cache"
@@ -45,7 +45,7 @@ class Relational:
         }
         wanted = Options(**given)
         self._data: Path
-        self.database = zodb.database(RelStorage(adapters[backend](wanted), options=wanted))
+        self.database = databases.database(RelStorage(adapters[backend](wanted), options=wanted))
 
     # -- adapters -------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Relational:
             del address["ssl_disabled"]
         return mended.adapter(wanted, {**address, "database": name})
 
-    # -- see `dyno.engine.Engine` -----------------------------------------------------------------------------
+    # -- see `dyno.contracts.engine.Engine` -----------------------------------------------------------------------------
 
     def close(self) -> None:
         self.database.close()
@@ -93,7 +93,7 @@ class Relational:
         self.database.storage._cache.clear(load_persistent=False)
 
     def version(self) -> str:
-        return f"{zodb.versions('RelStorage')}, {self._database_version()}"
+        return f"{databases.versions('RelStorage')}, {self._database_version()}"
 
     def _database_version(self) -> str:
         if self._options["backend"] == SQLITE:
@@ -136,7 +136,7 @@ class Relational:
     def files(self) -> Iterable[Path]:
         """Of its tables and indexes, and blobs that are files; a server's log is beside them."""
         shared = (self._home / BLOBS,) if self._options["backend"] == SQLITE else ()
-        return zodb.files(self._data, *shared)
+        return databases.files(self._data, *shared)
 
     def caveats(self) -> Iterable[Caveat]:
         if self._server is not None:
@@ -161,7 +161,7 @@ def _maria(server: Any) -> Any:
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    """See `dyno.engine.EngineSpec.remove`."""
+    """See `dyno.contracts.engine.EngineSpec.remove`."""
     if server is None:
         return
     postgres = options["backend"] == "postgresql"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dyno.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.model import Tier
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.sqlite.compute import Compute, gaps
 from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, pragmas, refuse
-from dyno.model import Tier
-from dyno.servers import given
-from dyno.settings import Setting, choice, integer
+from dyno.servers import set_option
 from dyno.suites.compute.port import DOUBLES
 from dyno.suites.records.port import COLUMNS
 
@@ -39,7 +39,7 @@ ENGINE = EngineSpec(
         Setting("cache_mib", integer(1), 256, "page cache of each connection, in MiB"),
         Setting("page_size", page_size, 4096, "page size, in bytes"),
         Setting("mmap_mib", integer(0), 0, "how much of the file to map, in MiB (SQLite's default: none)"),
-        Setting(given.SET, pragmas, "", "pragmas, written set.NAME=VALUE"),
+        Setting(set_option.SET, pragmas, "", "pragmas, written set.NAME=VALUE"),
     ),
     clients="processes",
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from dyno.engine import Gap
-from dyno.engines._shared.library import one_of
+from dyno.contracts.engine import Gap
+from dyno.engines.compute.library import one_of
 from dyno.engines.sqlite.opener import SQLite
 from dyno.suites.compute.port import columns
 

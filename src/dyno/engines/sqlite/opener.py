@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.model import Caveat, Refused, Tier, Value
-from dyno.servers import given
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.servers import set_option
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A rollback journal in memory: a process that dies inside a commit may leave a torn file.
@@ -42,8 +42,8 @@ PRAGMA = re.compile(r"[A-Za-z_]{1,64}=[A-Za-z0-9_.-]{1,64}")
 
 def pragmas(text: str) -> Value:
     """What `set` takes: nothing that is more than a name and a value may get into a statement."""
-    found = given.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
-    for name, value in given.pairs(text).items():
+    found = set_option.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
+    for name, value in set_option.pairs(text).items():
         if not PRAGMA.fullmatch(f"{name}={value}"):
             raise ValueError("wants PRAGMA=VALUE, of letters and digits")
     return found
@@ -54,7 +54,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
         return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
     wanted = durability(tier, str(options["journal_mode"]))["synchronous"]
-    chosen = given.given(options).get("synchronous", str(wanted)).lower()
+    chosen = set_option.given(options).get("synchronous", str(wanted)).lower()
     level = SYNCHRONOUS.index(chosen) if chosen in SYNCHRONOUS else int(chosen) if chosen in "0123" else None
     if level is None:
         return f"set.synchronous={chosen}: wants one of {', '.join(SYNCHRONOUS)}"
@@ -92,7 +92,7 @@ class SQLite:
         connection.execute(f"PRAGMA synchronous={self._durability['synchronous']}")
         connection.execute(f"PRAGMA cache_size=-{int(self._options['cache_mib']) * 1024}")
         connection.execute(f"PRAGMA mmap_size={int(self._options['mmap_mib']) * (1 << 20)}")
-        for name, value in given.given(self._options).items():
+        for name, value in set_option.given(self._options).items():
             connection.execute(f"PRAGMA {name}={value}")
             # SQLite passes over one that it does not know.
             if connection.execute(f"PRAGMA {name}").fetchone() is None:
@@ -119,11 +119,11 @@ class SQLite:
             return (self._connection.execute(f"PRAGMA {name}").fetchone() or (None,))[0]
 
         shown = ("journal_mode", "page_size", "wal_autocheckpoint", "mmap_size")
-        told = {name: read(name) for name in (*shown, *given.to_read(self._options)) if name != "synchronous"}
+        told = {name: read(name) for name in (*shown, *set_option.to_read(self._options)) if name != "synchronous"}
         return {"synchronous": SYNCHRONOUS[read("synchronous")], "cache_kib": -read("cache_size"), **told}
 
     def files(self) -> Iterable[Path]:
         return self._path.parent.glob(self._path.name + "*")
 
     def caveats(self) -> Iterable[Caveat]:
-        return (given.CAVEAT,) if self._options[given.SET] else ()
+        return (set_option.CAVEAT,) if self._options[set_option.SET] else ()

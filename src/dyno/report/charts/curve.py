@@ -11,14 +11,14 @@ from dyno.report.charts import lines
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import measured
 from dyno.report.charts.sweep import KINDS
-from dyno.report.table import Row
+from dyno.report.tables.table import Row
 from dyno.results import Run
 from dyno.stats.estimate import Estimate
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.summary import summarize
 
 Told = Mapping[str, Any]
-"""A curve, or an axis, as the run file has it: see `dyno.suite.Curve`."""
+"""A curve, or an axis, as the run file has it: see `dyno.contracts.suite.Curve`."""
 COLUMNS = {"rate": "rate", "bandwidth": "bandwidth", "ns": "ns", "bytes": "bytes", "ratio": "ratio", "count": "count"}
 
 

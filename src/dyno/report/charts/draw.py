@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dyno.model import UsageError
-from dyno.report import vega
-from dyno.report.charts import theme
+from dyno.contracts.model import UsageError
+from dyno.report.charts import theme, vega
 
 NARROWEST, CRAMPED = 120, 260
 """Of a panel without its axes, in pixels: where it is alone in its line, and where it is not."""

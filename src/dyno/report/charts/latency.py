@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dyno.histogram import PERCENTILES, curve
+from dyno.contracts.histogram import PERCENTILES, curve
 from dyno.report.charts import curves, units
 from dyno.report.charts.chart import Chart, Column, Record, Wanted
 from dyno.report.charts.rows import measured

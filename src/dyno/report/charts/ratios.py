@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dyno.report import limits, words
 from dyno.report.charts import bars, clipping, theme, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import common, measured
-from dyno.report.table import reported, varying
+from dyno.report.tables import display_limits, wording
+from dyno.report.tables.table import reported, varying
 from dyno.results import Run
 from dyno.stats import compare
 from dyno.stats.compare import Comparison, Table
@@ -34,7 +34,7 @@ def records(run: Run) -> list[Record]:
 
 def has_all(run: Run) -> bool:
     """Whether each engine is a baseline for the others: their number is the square of that of the engines."""
-    return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= limits.RATIOS
+    return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display_limits.RATIOS
 
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
@@ -64,7 +64,7 @@ def _records(run: Run, pairs: Iterable[Comparison], group: Callable[[Comparison]
                 "low": verdict.low,
                 "high": verdict.high,
                 "kind": verdict.kind,
-                "verdict": words.verdict(verdict),
+                "verdict": wording.verdict(verdict),
                 "blocks": verdict.blocks,
                 "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
             }
@@ -89,7 +89,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         {"field": "baseline", "title": "baseline"},
         {"field": "by", "title": "compared by"},
         {"field": "figure", "title": "ratio"},
-        {"field": "reach", "title": f"{words.LEVEL} interval"},
+        {"field": "reach", "title": f"{wording.LEVEL} interval"},
         {"field": "verdict", "title": "verdict"},
         {"field": "blocks", "title": "samples"},
         {"field": "remarks", "title": "remarks"},
@@ -158,15 +158,15 @@ CHART = Chart(
     name="ratios",
     title="Ratios",
     reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
-    f" its {words.LEVEL} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
+    f" its {wording.LEVEL} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
     needs="two engines at one tier, with the same parameters and three blocks in common",
     columns=(
         Column("engine", "engine"),
         Column("baseline", "baseline"),
         Column("by", "compared by"),
         Column("ratio", "ratio", "ratio"),
-        Column("low", f"{words.LEVEL} from", "ratio"),
-        Column("high", f"{words.LEVEL} to", "ratio"),
+        Column("low", f"{wording.LEVEL} from", "ratio"),
+        Column("high", f"{wording.LEVEL} to", "ratio"),
         Column("verdict", "verdict"),
         Column("blocks", "samples", "count"),
         Column("remarks", "remarks"),

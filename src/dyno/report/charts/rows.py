@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.measured import Cell
+from dyno.contracts.sample import Cell
 from dyno.report.charts.chart import Chart, Record
-from dyno.report.table import Row, groups, reported, varying
+from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.kept import kept
+from dyno.stats.run_cache import kept
 
 
 @kept

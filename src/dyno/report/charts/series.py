@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from dyno.measured import Sample
+from dyno.contracts.sample import Sample
 from dyno.report.charts import curves, units
 from dyno.report.charts.chart import Chart, Column, Record, Wanted
 from dyno.report.charts.rows import measured

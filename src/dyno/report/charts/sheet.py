@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.report import heading, limits, places, words
 from dyno.report.charts import curves
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.rows import Panel
-from dyno.report.table import Row, caveats
+from dyno.report.tables import display_limits, heading, row_titles, wording
+from dyno.report.tables.table import Row, caveats
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.kept import kept
+from dyno.stats.run_cache import kept
 
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Sizes of letters in pixels."""
@@ -41,8 +41,11 @@ def spec(
     columns = max(1, min(len(panels), width // NARROWEST))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
     notes = [*said, *_says(run, chart, panels), *_against(rows)]
-    if len(notes) > limits.NOTES:
-        notes = [*notes[: limits.NOTES], f"And {len(notes) - limits.NOTES:,} more remarks: `dyno show` has all."]
+    if len(notes) > display_limits.NOTES:
+        notes = [
+            *notes[: display_limits.NOTES],
+            f"And {len(notes) - display_limits.NOTES:,} more remarks: `dyno show` has all.",
+        ]
     if against := _wrapped(notes, width, REMARK):
         foot = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": against, "offset": 16, "style": "remark", **foot}
@@ -74,7 +77,7 @@ def _facts(panel: Panel) -> dict[str, str]:
     against = {f"{record['by']} against {record['baseline']}" for record in panel.records if "baseline" in record}
     facts = {
         "phase": panel.phase,
-        "tier": places.tier(panel.tier),
+        "tier": row_titles.tier(panel.tier),
         **{n: f"{n}={v}" for n, v in panel.params.items()},
     }
     return {**facts, **({"baseline": against.pop()} if against else {})}
@@ -87,7 +90,7 @@ def _varying(panels: Sequence[Panel]) -> list[str]:
 
 def _named(panel: Panel, names: Sequence[str]) -> str:
     facts = _facts(panel)
-    return places.named(*(facts[name] for name in names if name in facts))
+    return row_titles.named(*(facts[name] for name in names if name in facts))
 
 
 def _title(chart: Chart, panels: Sequence[Panel]) -> str:
@@ -103,7 +106,7 @@ def _about(run: Run, panels: Sequence[Panel]) -> list[str]:
 
 @kept
 def _made(run: Run, ratios: bool) -> list[str]:
-    interval = f", of ratios {words.LEVEL}" if ratios else ""
+    interval = f", of ratios {wording.LEVEL}" if ratios else ""
     trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"
     made = heading.maker(run)
     asked = f"{run.plan['suite']}: {heading.fixed(run)}"

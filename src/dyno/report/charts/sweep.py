@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
 from dyno.report.charts import lines
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import measured
-from dyno.report.sweeps import crossed, ended, ending, sentence
-from dyno.report.table import Row, varying
+from dyno.report.tables.sweeps import crossed, ended, ending, sentence
+from dyno.report.tables.table import Row, varying
 from dyno.results import Run
-from dyno.settings import unknown
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.machine import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting

@@ -9,7 +9,7 @@ from typing import Any
 from dyno.report.charts import bars, units
 from dyno.report.charts.chart import Chart, Column, Record
 from dyno.report.charts.rows import rows
-from dyno.report.table import Row, ranked_by_bandwidth
+from dyno.report.tables.table import Row, ranked_by_bandwidth
 from dyno.results import Run
 from dyno.stats.metric import BANDWIDTH
 from dyno.stats.summary import CellSummary

@@ -1,4 +1,4 @@
-"""Figures as people read them, as expressions that Vega evaluates: what `dyno.report.units` is for text.
+"""Figures as people read them, as expressions that Vega evaluates: what `dyno.report.tables.units` is for text.
 
 Each takes an expression of a number and gives one of its text.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from dyno.report import units
 from dyno.report.formats.names import rows
+from dyno.report.tables import units
 from dyno.results import Run
 
 

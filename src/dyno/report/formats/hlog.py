@@ -10,7 +10,7 @@ import re
 from base64 import b64encode
 from datetime import datetime
 
-from dyno.histogram import percentiles
+from dyno.contracts.histogram import percentiles
 from dyno.report.formats.names import rows
 from dyno.results import Run, damaged
 

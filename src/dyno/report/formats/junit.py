@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from dyno.harmless import harmless
-from dyno.report import units
 from dyno.report.formats.names import rows
-from dyno.report.table import absent
+from dyno.report.tables import units
+from dyno.report.tables.table import absent
 from dyno.results import Run
 from dyno.stats.summary import CellSummary
+from dyno.text.sanitize import harmless
 
 Case = tuple[str, str, float, str | None, str | None, str]
 """Class and name, seconds, why it fails, why it is skipped, what it says."""

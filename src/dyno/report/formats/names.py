@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dyno.report.table import groups, varying
+from dyno.report.tables.table import groups, varying
 from dyno.results import Run
 from dyno.stats.summary import CellSummary
 

@@ -8,23 +8,23 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from dyno import __version__
-from dyno.harmless import harmless
-from dyno.prices import Prices
-from dyno.report import ceilingtext, heading, limits, sweeps, units, wide, words
 from dyno.report import charts as every
 from dyno.report.charts.chart import Chart
-from dyno.report.evidence import evidence
-from dyno.report.jsontext import compact
-from dyno.report.overview import address, overviews, rankings
-from dyno.report.overviewtext import called
+from dyno.report.export.free_memory import trim
+from dyno.report.export.json_stream import compact
 from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills, together
 from dyno.report.page.card import Link
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
-from dyno.report.table import absent, groups, legend, loops, meaning, served, varying
-from dyno.report.trim import trim
+from dyno.report.tables import ceilingtext, display_limits, heading, sweeps, units, wide, wording
+from dyno.report.tables.evidence import evidence
+from dyno.report.tables.overview import address, overviews, rankings
+from dyno.report.tables.overviewtext import called
+from dyno.report.tables.table import absent, groups, legend, loops, meaning, served, varying
 from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
+from dyno.stats.prices import Prices
+from dyno.text.sanitize import harmless
 
 T = TypeVar("T")
 
@@ -119,9 +119,9 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
     # Of one engine it would say the same again, in a table for each combination of parameters.
     alone = bool(own) and len(heading.engines(run)) == 1
     names = called(run)
-    answers = [_unbroken(answer).partition(". ") for answer in words.answers(run, names)]
+    answers = [_unbroken(answer).partition(". ") for answer in wording.answers(run, names)]
     views, views_rest = ([], "") if alone else overviews(run, found, ranked)
-    most = max(limits.RESULTS // max(len(found), 1), limits.FEWEST_RESULTS)
+    most = max(display_limits.RESULTS // max(len(found), 1), display_limits.FEWEST_RESULTS)
     return {
         "at": at,
         "run": run,
@@ -130,10 +130,10 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "crossings": _few(list(sweeps.rows(run)), "crossings", "the charts say all of the place that they show"),
         "suite": run.plan["suite"],
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
-        "answers": answers[: limits.ANSWERS],
-        "further": _few(answers[limits.ANSWERS :], "further answers", "`dyno show` has all"),
+        "answers": answers[: display_limits.ANSWERS],
+        "further": _few(answers[display_limits.ANSWERS :], "further answers", "`dyno show` has all"),
         "alone": False,
-        "compares": any(found.others for found in words.called(run)),
+        "compares": any(found.others for found in wording.called(run)),
         "pictures": relative.pictures(run, names),
         "names": names,
         "against": results.against(found),
@@ -166,7 +166,7 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
 
 def _few(of: Sequence[T], what: str, where: str) -> tuple[list[T], str]:
     """Of a list that is no longer than a page has room for, and what is to be said of the rest."""
-    return limits.first(of, limits.ENTRIES, what, where)
+    return display_limits.first(of, display_limits.ENTRIES, what, where)
 
 
 def _unbroken(text: str) -> str:

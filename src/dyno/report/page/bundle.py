@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dyno.host.replace import replace
-from dyno.places import cache
-from dyno.report.trim import trim
+from dyno.host.atomic_file import replace
+from dyno.host.directories import cache
+from dyno.report.export.free_memory import trim
 
 ENTRY = "window.vegaEmbed = vegaEmbed;"
 

@@ -15,11 +15,11 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from dyno.model import UsageError
-from dyno.report import heading, words
+from dyno.contracts.model import UsageError
 from dyno.report.charts import draw, theme
-from dyno.report.overviewtext import called
 from dyno.report.page import parts, relative
+from dyno.report.tables import heading, wording
+from dyno.report.tables.overviewtext import called
 from dyno.results import Run
 
 WIDTH, HEIGHT, EDGE = 1200, 630, 60
@@ -74,10 +74,10 @@ def png(run: Run) -> bytes:
 
 def svg(run: Run) -> str:
     names = called(run)
-    answers = words.answers(run, names)
+    answers = wording.answers(run, names)
     said = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
     # Its figures are those of the bars.
-    plain = re.sub(rf" \([^()]*{words.SURE}[^()]*\)", "", said).rstrip(".")
+    plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", said).rstrip(".")
     headline = textwrap.wrap(plain, LETTERS, max_lines=LINES, placeholder=" …")
     pictures = relative.pictures(run, names)
     trials = heading.trials(run).partition(";")[0]

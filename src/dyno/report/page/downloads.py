@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from dyno.harmless import harmless
-from dyno.report import data
-from dyno.report.jsontext import compact
+from dyno.report.export import documents
+from dyno.report.export.json_stream import compact
 from dyno.results import Run, lines, parsed
+from dyno.text.sanitize import harmless
 
 MOST_BYTES = 2_000_000
 """Of a page, if that can be."""
@@ -61,8 +61,8 @@ def _encoded(piece: str | bytes) -> bytes:
 def results(run: Run, at: int) -> Iterator[Download]:
     """What `dyno show` gives of the run that is the page's `at`th."""
     stem = _named(run.path.stem)
-    yield Download(f"csv-{at}", pack(data.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    as_json = pack(data.as_dense_json(run))
+    yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
+    as_json = pack(documents.as_dense_json(run))
     yield Download(f"json-{at}", as_json, f"{stem}-results.json", "The results as JSON", "application/json")
 
 

@@ -1,4 +1,4 @@
-// Figures as people read them: what dyno.report.units is in Python.
+// Figures as people read them: what dyno.report.tables.units is in Python.
 
 let UNKNOWN = "–";
 

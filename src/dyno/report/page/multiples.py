@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.report import limits, words
-from dyno.report.overview import Figure, Line, Overview, Place, Ranking
 from dyno.report.page.relative import BEYOND, Bar, looks, measured
+from dyno.report.tables import display_limits, wording
+from dyno.report.tables.overview import Figure, Line, Overview, Place, Ranking
 from dyno.results import Run
 
 READS = (
     "Each phase by itself: speeds as shares of the fastest's, which is the dotted line, with"
-    f" {words.LEVEL} intervals; figures as in the table above."
+    f" {wording.LEVEL} intervals; figures as in the table above."
 )
 
 
@@ -42,8 +42,8 @@ def grid(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -
     if not views:
         return None
     look = looks(run)
-    shown, rest = limits.first(views[0].engines, limits.BARS, "engines", "the table has more")
-    lines, others = limits.first(views[0].lines, limits.PANELS, "phases", "the table has more")
+    shown, rest = display_limits.first(views[0].engines, display_limits.BARS, "engines", "the table has more")
+    lines, others = display_limits.first(views[0].lines, display_limits.PANELS, "phases", "the table has more")
     pictures = [_small(line, shown, ranked.get(line.at), look) for line in lines]
     told = tuple(found for found in pictures if sum(bar.at is not None for bar in found.bars) > 1)
     return Grid(views[0], told, f"{rest} {others}".strip()) if len(told) > 1 else None

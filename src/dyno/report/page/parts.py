@@ -9,10 +9,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from dyno import installed
-from dyno.model import UsageError
-from dyno.report import places, units, vega
+from dyno.contracts.model import UsageError
+from dyno.host import installation
+from dyno.report.charts import vega
 from dyno.report.page.bundle import script
+from dyno.report.tables import row_titles, units
 
 # For scripts that are files beside the page: from the same server, or from where the page is itself.
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
@@ -21,7 +22,7 @@ BESIDE = "'self' file:"
 
 def lacking() -> str:
     """What is said where the report's libraries are missing."""
-    return f"{NEEDS}: {installed.extra('report')}"
+    return f"{NEEDS}: {installation.extra('report')}"
 
 
 def text(name: str) -> str:
@@ -43,7 +44,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(source),
     )
-    made.globals.update(places=places, units=units)
+    made.globals.update(places=row_titles, units=units)
     return made.get_template(name)
 
 

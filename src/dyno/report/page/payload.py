@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dyno.model import Tier
-from dyno.report import heading, limits, units
+from dyno.contracts.model import Tier
 from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
-from dyno.report.overview import Place, Ranking, place
-from dyno.report.overviewtext import called
-from dyno.report.table import Group, Row, varying
+from dyno.report.tables import display_limits, heading, units
+from dyno.report.tables.overview import Place, Ranking, place
+from dyno.report.tables.overviewtext import called
+from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer
 
@@ -24,7 +24,7 @@ def common(found: Iterable[Chart]) -> dict[str, Any]:
         "config": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "paper": {"light": theme.LIGHT, "dark": theme.DARK},
         "unknown": units.UNKNOWN,
-        "most": {"rows": limits.ROWS, "lines": limits.LINES},
+        "most": {"rows": display_limits.ROWS, "lines": display_limits.LINES},
     }
 
 
@@ -43,7 +43,7 @@ def of_run(
     engines = {cell.label: cell.floor for cell in run.cells}
     phases = dict.fromkeys(row.place for row in rows)
     # With all their points they would be most of a large page.
-    brief = len(rows) > limits.CURVES
+    brief = len(rows) > display_limits.CURVES
     records, specs = dict[str, Any](), dict[str, Any]()
     # One chart after the other: those of all of them together would be most of the memory of a large page.
     for chart in charts:

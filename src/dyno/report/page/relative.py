@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dyno.report import heading, limits, words
 from dyno.report.charts import theme
-from dyno.report.table import varying
+from dyno.report.tables import display_limits, heading, wording
+from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.answer import Answer
 from dyno.stats.verdict import Verdict
@@ -21,7 +21,7 @@ BEYOND = 1.12
 
 READS = (
     "Speed as a multiple of the fastest's, block by block. Lines and brackets:"
-    f" {words.LEVEL} intervals; an arrow where one goes on."
+    f" {wording.LEVEL} intervals; an arrow where one goes on."
 )
 
 
@@ -58,8 +58,8 @@ class Picture:
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Of the first answers that compare something: as many as have room beside them."""
     changing, look = varying(run), looks(run)
-    several = [found for found in words.called(run, names) if found.others]
-    return [_picture(found, changing, look) for found in several[: limits.PICTURES]]
+    several = [found for found in wording.called(run, names) if found.others]
+    return [_picture(found, changing, look) for found in several[: display_limits.PICTURES]]
 
 
 def looks(run: Run) -> dict[str, str]:
@@ -69,23 +69,23 @@ def looks(run: Run) -> dict[str, str]:
 
 
 def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) -> Picture:
-    shown, rest = limits.first(found.others, limits.BARS - 1, "others", "the overview has more")
+    shown, rest = display_limits.first(found.others, display_limits.BARS - 1, "others", "the overview has more")
     points = [1.0, *(seen.ratio for _, seen in shown if seen.ratio is not None)]
     scale = 100 / (max(points) * BEYOND)
-    marks = words.ahead(found)
+    marks = wording.ahead(found)
     name = found.best.label
-    bars = [Bar(name, look[name], marks.get(name, ""), words.figure(1), "" if marks else "the best figures", scale)]
+    bars = [Bar(name, look[name], marks.get(name, ""), wording.figure(1), "" if marks else "the best figures", scale)]
     bars += [
         measured(Bar(cell.label, look[cell.label], marks.get(cell.label, ""), *_words(seen), None), seen, scale)
         for cell, seen in shown
     ]
-    return Picture(words.place(found, changing), tuple(bars), rest, scale)
+    return Picture(wording.place(found, changing), tuple(bars), rest, scale)
 
 
 def _words(seen: Verdict) -> tuple[str, str]:
     """The figure, with its interval where there is one, and the verdict."""
-    reach = "" if seen.low is None else f" [{words.interval(seen)}]"
-    return words.point(seen) + reach, words.verdict(seen)
+    reach = "" if seen.low is None else f" [{wording.interval(seen)}]"
+    return wording.point(seen) + reach, wording.verdict(seen)
 
 
 def measured(bar: Bar, seen: Verdict | None, scale: float) -> Bar:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.report import limits, units
-from dyno.report.overview import Place, Ranking, place
-from dyno.report.table import Group, Row, bandwidth, costs, interval, tails
+from dyno.report.tables import display_limits, units
+from dyno.report.tables.overview import Place, Ranking, place
+from dyno.report.tables.table import Group, Row, bandwidth, costs, interval, tails
 from dyno.stats.doubts import MEANINGS
 
 Line = tuple[str, str]
@@ -43,11 +43,15 @@ class Results:
 
 
 def results(
-    group: Group, changing: Sequence[str], ranked: Mapping[Place, Ranking], apart: bool, most: int = limits.RESULTS
+    group: Group,
+    changing: Sequence[str],
+    ranked: Mapping[Place, Ranking],
+    apart: bool,
+    most: int = display_limits.RESULTS,
 ) -> Results:
     """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run. `most`: rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
-    shown, rest = limits.first(engines, most, "rows", "the CSV among the downloads has all")
+    shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
     valid = {id(row): _figures(row, apart) for row in shown if row.summary.throughput is not None}
     known = {name for row in valid.values() for name, text in row if text != units.UNKNOWN}
     heads = [name for name, _ in next(iter(valid.values()), []) if name in known]

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dyno.measured import Cell
-from dyno.report import places, units
+from dyno.contracts.sample import Cell
+from dyno.report.tables import row_titles, units
 from dyno.results import Run
 
 GIB = 1 << 30
@@ -59,7 +59,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
 
 
 def _tier(cell: Cell) -> Facts:
-    return [] if cell.tier is None else [("tier", f"{cell.tier_name}: {places.meaning(cell.tier)}")]
+    return [] if cell.tier is None else [("tier", f"{cell.tier_name}: {row_titles.meaning(cell.tier)}")]
 
 
 def command(run: Run) -> list[str]:

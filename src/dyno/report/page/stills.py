@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dyno.report import heading, limits, vega
-from dyno.report.charts import theme
+from dyno.report.charts import theme, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
+from dyno.report.tables import display_limits, heading
 from dyno.results import Run
 
 WIDTH = 1_340
@@ -62,7 +62,7 @@ def _here(record: Mapping[str, Any], at: Mapping[str, Any], spans: Sequence[str]
 
 def _first(records: Sequence[Record]) -> list[Record]:
     """Those of so many engines as a picture has."""
-    engines = list(dict.fromkeys(record["engine"] for record in records))[: limits.ROWS]
+    engines = list(dict.fromkeys(record["engine"] for record in records))[: display_limits.ROWS]
     return [record for record in records if record["engine"] in engines]
 
 

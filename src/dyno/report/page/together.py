@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dyno.model import UsageError
-from dyno.prices import Prices
-from dyno.report import compared, coststext, limits
-from dyno.report.compared import Section
-from dyno.report.table import varying
+from dyno.contracts.model import UsageError
+from dyno.report.tables import comparison, coststext, display_limits
+from dyno.report.tables.comparison import Section
+from dyno.report.tables.table import varying
 from dyno.results import Run
-from dyno.stats.between import Between, between
 from dyno.stats.costs import costs as stats_costs
+from dyno.stats.prices import Prices
+from dyno.stats.two_runs import Between, between
 from dyno.stats.verdict import MARGIN
 
 KINDS = {"faster": "faster", "slower": "slower", "alike": "without a difference", "unclear": "not told apart"}
@@ -51,7 +51,7 @@ def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Se
     """What the rows of all runs cost, and what is to be said of those that are left out. Raises UsageError."""
     told = names if len(runs) > 1 else [""]
     heads, rows = coststext.table([(run, stats_costs(run, prices)) for run in runs], told, prices)
-    shown, rest = limits.first(rows, limits.RESULTS, "rows", "`dyno show --prices` has all")
+    shown, rest = display_limits.first(rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
     return Section(f"Cost by {prices.file}", coststext.meaning(prices), heads, shown, left=coststext.LEFT), rest
 
 
@@ -62,12 +62,14 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
         return Together(f"{new} can't be compared with {old}", (), (str(error),), "")
     changing = list(dict.fromkeys([*varying(before), *varying(after)]))
     heads = {"before": old, "after": new}
-    differs = compared.changed(before, after, found.differences)
-    shown, cut = limits.first(differs.rows, limits.ENTRIES, "differences", "`dyno compare` has all")
+    differs = comparison.changed(before, after, found.differences)
+    shown, cut = display_limits.first(differs.rows, display_limits.ENTRIES, "differences", "`dyno compare` has all")
     remark = cut or ("" if differs.rows else "nothing that is recorded")
-    sections = [replace(differs, remark=remark, rows=shown), *compared.between(found, changing)]
-    lines, rest = limits.first(compared.gone(found), limits.ENTRIES, "rows", "`dyno compare` has all")
-    said = [*lines, *compared.conditions(after), f"{compared.how(found.paired)} {compared.equal(MARGIN)}"]
+    sections = [replace(differs, remark=remark, rows=shown), *comparison.between(found, changing)]
+    lines, rest = display_limits.first(
+        comparison.gone(found), display_limits.ENTRIES, "rows", "`dyno compare` has all"
+    )
+    said = [*lines, *comparison.conditions(after), f"{comparison.how(found.paired)} {comparison.equal(MARGIN)}"]
     named = (replace(each, heads=[heads.get(head, head) for head in each.heads]) for each in sections)
     return Together(f"{new} against {old}: {', '.join(_told(found))}", tuple(named), tuple(said), rest)
 
@@ -81,5 +83,5 @@ def _told(found: Between) -> Iterator[str]:
     where = dict.fromkeys(difference.where for difference in found.differences)
     engines = [name for name in where if name not in WHERE]
     parts = [WHERE[name] for name in where if name in WHERE]
-    parts += [f"version or settings of {limits.listed(engines)}"] if engines else []
-    yield f"what differs: {limits.listed(parts)}" if parts else "nothing that is recorded differs"
+    parts += [f"version or settings of {display_limits.listed(engines)}"] if engines else []
+    yield f"what differs: {display_limits.listed(parts)}" if parts else "nothing that is recorded differs"

@@ -10,16 +10,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from dyno import results
-from dyno.model import UsageError
-from dyno.report import units
+from dyno.contracts.model import UsageError
 from dyno.report.charts import theme
-from dyno.report.jsontext import compact
+from dyno.report.export.json_stream import compact
 from dyno.report.page import build as page
 from dyno.report.page import card, downloads, parts
 from dyno.report.site import chart
 from dyno.report.site.catalogue import Entry, entry
 from dyno.report.site.data import Collection
 from dyno.report.site.find import Found, Names
+from dyno.report.tables import units
 from dyno.results import Run
 
 LIBRARY = "library.js"

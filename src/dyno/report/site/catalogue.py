@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from dyno.report import heading, units, words
+from dyno.report.tables import heading, units, wording
 from dyno.results import Run
 
 
@@ -39,7 +39,7 @@ class Entry:
 
 def entry(run: Run, name: str) -> Entry:
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
-    answers = words.answers(run)
+    answers = wording.answers(run)
     system = run.header.get("host", {}).get("system") or {}
     parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
     return Entry(

@@ -1,6 +1,6 @@
 """What the pages that compare runs compute from: each row's speed in every trial, and the facts of each run.
 
-The statistics are done again in the browser, for any two of the runs, by the rules of `dyno.stats.between`; here are
+The statistics are done again in the browser, for any two of the runs, by the rules of `dyno.stats.two_runs`; here are
 no verdicts on these. Where in a history the speed changed is found here. What many runs share (places, facts,
 remarks) stands once, and runs have its number.
 """
@@ -15,16 +15,16 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from dyno.report import heading, words
 from dyno.report.page import settings
 from dyno.report.site.catalogue import Entry
-from dyno.report.table import Row, groups, varying
+from dyno.report.tables import heading, wording
+from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats import estimate, student, verdict
-from dyno.stats.between import facts
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.two_runs import facts
 
 COLUMNS = ("place", "unit", "version", "trials", "figure", "rate", "open", "throughput", "response", "why", "remarks")
 DIGITS = 10
@@ -86,9 +86,9 @@ class Collection:
             "fewest_runs": FEWEST_RUNS,
             "fewest_trimmed": estimate.FEWEST_TRIMMED,
             "trimmed": estimate.TRIMMED,
-            "twice": words.TWICE,
-            "wide": words.WIDE,
-            "fineness": words.FINENESS,
+            "twice": wording.TWICE,
+            "wide": wording.WIDE,
+            "fineness": wording.FINENESS,
         }
         return {
             "rules": rules,

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dyno.host.replace import replace
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
+from dyno.host.atomic_file import replace
 
 MARKER = ".dyno-site"
 """The manifest."""

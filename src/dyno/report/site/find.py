@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dyno.model import UsageError
+from dyno.contracts.model import UsageError
 
 LONGEST = 80
 

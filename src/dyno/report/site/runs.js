@@ -1,4 +1,4 @@
-// The runs as the data has them, and two of them against each other: dyno.stats.between in Python.
+// The runs as the data has them, and two of them against each other: dyno.stats.two_runs in Python.
 
 /** Unpacks the page's data, sets the rules of the statistics, and gives names back to what is numbered. */
 async function runsOfSite() {

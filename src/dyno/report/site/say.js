@@ -1,4 +1,4 @@
-// Verdicts and figures in words: dyno.report.words in Python.
+// Verdicts and figures in words: dyno.report.tables.wording in Python.
 
 let METRICS = {};
 

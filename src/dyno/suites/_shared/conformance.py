@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from dyno.model import Wrong
+from dyno.contracts.model import Wrong
 
 
 def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Collection[str] = ()) -> None:

@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Engine
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Tier
+from dyno.contracts.suite import Job, Workload
 from dyno.host import copies
-from dyno.model import Tier
-from dyno.suite import Job, Workload
 from dyno.suites._shared.conformance import brief
 
 

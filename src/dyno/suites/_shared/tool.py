@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic_ns
 
+from dyno.contracts.model import Fact, Wrong
+from dyno.contracts.suite import Report
 from dyno.host import strain
 from dyno.host.frequency import mean_mhz
-from dyno.model import Fact, Wrong
-from dyno.suite import Report
 
 ROUNDED = 0.02
 """Of a latency: the step of a tool's histogram."""

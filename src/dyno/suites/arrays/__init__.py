@@ -6,12 +6,12 @@ After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 
 
 from __future__ import annotations
 
-from dyno.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Workload
 from dyno.suites.arrays.params import PARAMS, PHASES, PRESETS
 
 
 def history(job: Job) -> History:
-    """See `dyno.suite.Proof`."""
+    """See `dyno.contracts.suite.Proof`."""
     # Imported here, as the workload is.
     from dyno.suites.arrays.history import ArraysHistory
 

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from dyno.answers import array_difference, difference, same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import array_difference, difference, same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.arrays.dataset import Dataset
 from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
 from dyno.suites.arrays.reference import STATS

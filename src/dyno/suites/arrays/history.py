@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Engine
-from dyno.model import Wrong
-from dyno.suite import Job
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Job
 from dyno.suites.arrays.dataset import RANGES, Dataset
 from dyno.suites.arrays.port import KEY, Arrays, Change, Chunk
 
@@ -23,7 +23,7 @@ CHANGED_COLUMNS = tuple(RANGES)
 
 
 class ArraysHistory:
-    """See `dyno.suite.History`. Of each column there is the digest of all its rows."""
+    """See `dyno.contracts.suite.History`. Of each column there is the digest of all its rows."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, choice, integer
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.suites.arrays.port import NUMERIC
 
 PUBLISHED_ROWS = 1_430_394

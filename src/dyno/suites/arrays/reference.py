@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.answers import same
-from dyno.model import Wrong
+from dyno.contracts.equality import same
+from dyno.contracts.model import Wrong
 from dyno.suites.arrays.dataset import RANGES
 from dyno.suites.arrays.port import BY_NAME, NUMERIC, Chunk
 

@@ -12,10 +12,10 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.answers import array_difference, same
-from dyno.model import Wrong
-from dyno.suite import Failure, Operations
-from dyno.suite import Work as Slice
+from dyno.contracts.equality import array_difference, same
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Failure, Operations
+from dyno.contracts.suite import Work as Slice
 from dyno.suites._shared.permutation import Permutation
 from dyno.suites.arrays.dataset import RANGES, ROW_BYTES, Dataset
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk

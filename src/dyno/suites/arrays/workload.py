@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Engine
-from dyno.model import Absent, Fact, Phase
-from dyno.suite import Job
-from dyno.suite import Work as Slice
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Absent, Fact, Phase
+from dyno.contracts.suite import Job
+from dyno.contracts.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.arrays import conformance
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
@@ -21,7 +21,7 @@ from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, Share, Table, Work
 
 
 class ArraysWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -5,7 +5,7 @@ After David Wilson, acid (its performance page and examples/batch.py), 2013.
 
 from __future__ import annotations
 
-from dyno.suite import Job, Workload
+from dyno.contracts.suite import Job, Workload
 from dyno.suites.compression.params import LAYOUT, PARAMS, PHASES, PRESETS, TRADEOFF
 
 

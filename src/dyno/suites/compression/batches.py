@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from dyno.ports.ordered_kv import KVReader, KVWriter, OrderedKV
+from dyno.contracts.ordered_kv import KVReader, KVWriter, OrderedKV
 from dyno.suites.compression.dataset import KEY_BYTES, Record, encode
 from dyno.suites.compression.packers import Packer
 

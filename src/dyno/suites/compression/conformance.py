@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dyno.answers import difference, same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.compression.batches import FIRST, Batches
 from dyno.suites.compression.dataset import Record, key_of
 

@@ -12,10 +12,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from dyno import installed
-from dyno.model import Value
-from dyno.settings import nearest
-from dyno.versions import version
+from dyno.contracts.model import Value
+from dyno.contracts.settings import nearest
+from dyno.host import installation
+from dyno.host.versions import version
 
 Compress = Callable[[bytes], bytes]
 
@@ -106,7 +106,7 @@ def parse(text: str) -> Value:
     if colon and not (level.isdecimal() and int(level) in kind.levels):
         raise ValueError(f"wants {name}, or {name}:LEVEL from {kind.levels[0]} to {kind.levels[-1]}")
     if find_spec(kind.module) is None:
-        raise ValueError(f"needs {kind.module}, which is not installed: {installed.extra('compression')}")
+        raise ValueError(f"needs {kind.module}, which is not installed: {installation.extra('compression')}")
     return f"{name}:{int(level)}" if colon else name
 
 

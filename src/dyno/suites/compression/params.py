@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, integer
-from dyno.suite import Axis, Column, Curve, Layout
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Column, Curve, Layout
 from dyno.suites.compression import packers
 
 PARAMS = (

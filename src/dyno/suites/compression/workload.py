@@ -12,10 +12,10 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.answers import difference, same
-from dyno.engine import Engine
-from dyno.model import Caveat, Fact, Phase, Wrong
-from dyno.suite import Failure, Job, Operations, Work
+from dyno.contracts.engine import Engine
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Caveat, Fact, Phase, Wrong
+from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches
@@ -35,7 +35,7 @@ COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
 class CompressionWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -6,7 +6,7 @@ After Cloud Mercato, Benchmark floating point computations with Python.
 
 from __future__ import annotations
 
-from dyno.suite import Axis, Curve, Job, Workload
+from dyno.contracts.suite import Axis, Curve, Job, Workload
 from dyno.suites.compute.params import PARAMS, PHASES, PRESETS
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dyno.model import Tier
+from dyno.contracts.model import Tier
 from dyno.suites.compute.params import DOUBLE, SINGLE
 from dyno.suites.compute.port import GRID, OPERATIONS, WANTED, Compute, X, Y
 from dyno.suites.compute.reference import Reference, numbers, partners

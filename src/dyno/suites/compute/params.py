@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, choice, integer
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
 
 FIRST = "first-result"
 """The phase that has all that is done once: libraries imported, clusters started, code compiled, numbers handed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from dyno.model import Caveat
+from dyno.contracts.model import Caveat
 
 PORT = "compute"
 OPERATIONS = ("avg", "max", "sin", "sum", "sum2d", "corr")

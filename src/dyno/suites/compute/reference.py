@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.model import Wrong
+from dyno.contracts.model import Wrong
 from dyno.suites.compute.params import SINGLE
 from dyno.suites.compute.port import GRID, X, Y
 

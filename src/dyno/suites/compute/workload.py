@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Engine
-from dyno.model import Absent, Fact, Phase
-from dyno.suite import Failure, Job, Operations, Work, Workload
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Absent, Fact, Phase
+from dyno.contracts.suite import Failure, Job, Operations, Work, Workload
 from dyno.suites.compute import conformance
 from dyno.suites.compute.memory import read_rate
 from dyno.suites.compute.params import COMPUTE, FIRST, LOAD, OPEN
@@ -36,7 +36,7 @@ SHARED = 1_000_000
 
 
 class ComputeWorkload(Workload):
-    """See `dyno.suite.Workload`. The engine is opened once, in the time of `first-result` where that is measured."""
+    """See `dyno.contracts.suite.Workload`. The engine is opened once, in the time of `first-result` where that is measured."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._params = job, job.params

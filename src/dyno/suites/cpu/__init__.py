@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, integer
-from dyno.suite import Column, Job, Layout, Workload
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Column, Job, Layout, Workload
 
-# From one to twice the CPUs of the machine that it runs on: see `dyno.settings.clients`.
+# From one to twice the CPUs of the machine that it runs on: see `dyno.contracts.settings.clients`.
 SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
 
 LAYOUT = Layout(

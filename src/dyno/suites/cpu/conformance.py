@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-from dyno.answers import same
-from dyno.model import Fact, Tier, Wrong
+from dyno.contracts.equality import same
+from dyno.contracts.model import Fact, Tier, Wrong
 from dyno.suites._shared.tool import plausible
 from dyno.suites.cpu.port import Primes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dyno.suite import Report
+from dyno.contracts.suite import Report
 
 
 class Primes(Protocol):

@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
-from dyno.engine import Engine
-from dyno.model import Phase
-from dyno.suite import Report, Reported, Work
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Phase
+from dyno.contracts.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import plausible, watched
 from dyno.suites.cpu.conformance import CHECKS, Check, counted
@@ -17,7 +17,7 @@ from dyno.suites.cpu.port import Primes
 
 
 class CpuWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def checks(self) -> Mapping[str, Check]:
         return CHECKS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.suite import Job, Workload
+from dyno.contracts.suite import Job, Workload
 from dyno.suites.http.params import PARAMS, PHASES, PRESETS
 
 
 class HttpSuite:
-    """See `dyno.suite.Suite`."""
+    """See `dyno.contracts.suite.Suite`."""
 
     name = "http"
     title = "HTTP requests, one or many under way at once, part by part"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.answers import same, shorten
+from dyno.contracts.equality import same, shorten
+from dyno.contracts.model import Refused, Wrong
 from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
-from dyno.model import Refused, Wrong
-from dyno.passwords import concealed
 from dyno.suites.http.port import Asking, Target
+from dyno.text.passwords import concealed
 
 PATIENCE_NS = 120_000_000_000
 REMEDIES = {

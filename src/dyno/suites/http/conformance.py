@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 
-from dyno.answers import same
+from dyno.contracts.equality import same
+from dyno.contracts.model import Tier, Wrong
 from dyno.http.multi import DIGEST
-from dyno.model import Tier, Wrong
 from dyno.suites.http.asked import every, judge
 from dyno.suites.http.port import Requests
 

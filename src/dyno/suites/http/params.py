@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.http.stages import STAGES
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, choice, integer
 
 MOST_UNDER_WAY = 10_000
 PARAMS = (

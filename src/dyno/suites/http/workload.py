@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.engine import Engine
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Fact, Phase, Wrong
+from dyno.contracts.suite import Failure, Operations, Work
 from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
-from dyno.model import Fact, Phase, Wrong
-from dyno.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import dataset
 from dyno.suites.http.asked import connected, digest_of, every, judge
@@ -26,7 +26,7 @@ NEW_CONNECTIONS = 0.05
 
 
 class HttpWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Any) -> None:
         super().__init__(job)

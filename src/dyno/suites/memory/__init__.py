@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset, Value
-from dyno.settings import Setting, integer
-from dyno.suite import Axis, Column, Curve, Job, Layout, Workload
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Column, Curve, Job, Layout, Workload
 from dyno.suites.memory.port import BLOCKS, CACHES, CHASE, TRIAD
 
 CHECKED = "that the report's figures fit together"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from dyno.answers import same
-from dyno.model import Absent, Tier, Wrong
-from dyno.suite import Report
+from dyno.contracts.equality import same
+from dyno.contracts.model import Absent, Tier, Wrong
+from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import plausible
 from dyno.suites.memory.port import CHASE, TRIAD, Memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dyno.suite import Report
+from dyno.contracts.suite import Report
 
 BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
 """Each event goes over a block of memory of the thread's own, word by word or in random order."""

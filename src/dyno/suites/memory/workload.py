@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dyno.engine import Engine
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Fact, Phase
+from dyno.contracts.suite import Report, Reported, Work
 from dyno.host.caches import Cache, caches
-from dyno.model import Fact, Phase
-from dyno.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import watched
 from dyno.suites.memory.conformance import CHECKS, Check, looked_at
@@ -21,7 +21,7 @@ MB = 10**6
 
 
 class MemoryWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def checks(self) -> Mapping[str, Check]:
         return CHECKS

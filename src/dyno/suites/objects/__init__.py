@@ -5,12 +5,12 @@ After Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootou
 
 from __future__ import annotations
 
-from dyno.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Workload
 from dyno.suites.objects.params import PARAMS, PHASES, PRESETS, TRANSACTION
 
 
 def history(job: Job) -> History:
-    """See `dyno.suite.Proof`."""
+    """See `dyno.contracts.suite.Proof`."""
     # Imported here, as the workload is.
     from dyno.suites.objects.history import ObjectsHistory
 

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from time import monotonic, sleep
 from typing import Any
 
-from dyno.answers import difference, same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.objects.transactions import Place, Task, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]

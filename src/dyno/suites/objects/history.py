@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.engine import Engine
-from dyno.suite import Job
+from dyno.contracts.engine import Engine
+from dyno.contracts.suite import Job
 from dyno.suites._shared.slots import Slots
 from dyno.suites.objects.transactions import Connection
 
@@ -16,7 +16,7 @@ CONTAINER = "slots"
 
 
 class ObjectsHistory:
-    """See `dyno.suite.History`. A slot is an object, and its value the content."""
+    """See `dyno.contracts.suite.History`. A slot is an object, and its value the content."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._slots = job, Slots(job.seed)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, choice, integer
-from dyno.suite import Axis, Curve
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Axis, Curve
 from dyno.suites.objects.dataset import HEAD_BYTES
 
 CONTAINERS = ("mapping", "btree")

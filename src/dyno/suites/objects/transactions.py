@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
-from dyno.cleanup import finally_, unless_done
+from dyno.contracts.cleanup import finally_, unless_done
 from dyno.suites.objects.port import Objects
 
 MOST_ATTEMPTS = 10_000

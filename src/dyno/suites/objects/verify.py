@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dyno.contracts.model import Wrong
 from dyno.host.process import die_with_parent
-from dyno.model import Wrong
 from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
 from dyno.suites.objects.transactions import Place, Transactions
 from dyno.suites.objects.work import Work, compare

@@ -13,9 +13,9 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.answers import difference, is_list, same
-from dyno.model import Wrong
-from dyno.suite import Failure, Operations
+from dyno.contracts.equality import difference, is_list, same
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Failure, Operations
 from dyno.suites.objects.dataset import Dataset
 from dyno.suites.objects.model import BLOBS, MOST_WRITTEN, OWN, SETS, SHARED, Model, written_by
 from dyno.suites.objects.transactions import Place, Task

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
-from dyno.engine import Engine
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Absent, Fact, Phase
+from dyno.contracts.suite import Job
+from dyno.contracts.suite import Work as Slice
 from dyno.host.filesystem import size_on_disk
-from dyno.model import Absent, Fact, Phase
-from dyno.suite import Job
-from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
 from dyno.suites.objects.dataset import Dataset
@@ -38,7 +38,7 @@ NEEDS: Mapping[str, str] = {
 
 
 class ObjectsWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.suite import Job, Proof, Workload
+from dyno.contracts.suite import Job, Proof, Workload
 from dyno.suites.objectstore.params import CHARTS, COPY, PARAMS, PHASES, PRESETS, PUT
 
 
 class ObjectStoreSuite:
-    """See `dyno.suite.Suite`."""
+    """See `dyno.contracts.suite.Suite`."""
 
     name = "objectstore"
     title = "object stores: latency, bandwidth, growth of a bucket, bursts"

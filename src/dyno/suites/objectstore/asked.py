@@ -6,8 +6,8 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from dyno.answers import shorten
-from dyno.model import Wrong
+from dyno.contracts.equality import shorten
+from dyno.contracts.model import Wrong
 from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import Answer, Ask, Asking, Throttled
 
@@ -20,7 +20,7 @@ comes to."""
 
 
 class Chain:
-    """See `dyno.suite.UnderWay`: an argument is a callable that begins a script, and its requests follow each other
+    """See `dyno.contracts.suite.UnderWay`: an argument is a callable that begins a script, and its requests follow each other
     at one place."""
 
     def __init__(self, asking: Asking) -> None:

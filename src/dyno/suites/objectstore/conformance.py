@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any
 
-from dyno.answers import difference, same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.objectstore.asked import Chain, digest_of, every, in_parts
 from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import Answer, Ask, Asking, Bucket, NoObject

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, integer
-from dyno.suite import Axis, Curve
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Curve
 
 MOST_UNDER_WAY = 2_000
 MOST_BYTES = 1 << 28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from dyno.suite import UnderWay
+from dyno.contracts.suite import UnderWay
 
 Body = bytes | memoryview
 

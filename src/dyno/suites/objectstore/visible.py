@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dyno.answers import same
+from dyno.contracts.equality import same
 from dyno.suites.objectstore.asked import Script, digest_of
 from dyno.suites.objectstore.port import Ask, Body, NoObject
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.answers import same
-from dyno.engine import Engine
-from dyno.model import Fact, Phase, Wrong
-from dyno.suite import Failure, Operations, Work
+from dyno.contracts.engine import Engine
+from dyno.contracts.equality import same
+from dyno.contracts.model import Fact, Phase, Wrong
+from dyno.contracts.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import params as p
 from dyno.suites.objectstore.asked import Chain, digest_of, every, in_parts
@@ -32,7 +32,7 @@ Checked = Callable[[Sequence[Any]], int]
 
 
 class ObjectStoreWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Any) -> None:
         super().__init__(job)

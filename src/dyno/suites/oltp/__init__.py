@@ -5,7 +5,7 @@ After Cloud Mercato, Why you should use sysbench, which names sysbench's OLTP te
 
 from __future__ import annotations
 
-from dyno.suite import Job, Workload
+from dyno.contracts.suite import Job, Workload
 from dyno.suites.oltp.params import PARAMS, PHASES, PRESETS
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from dyno.answers import difference, same
-from dyno.model import Absent, Tier, Wrong
-from dyno.suite import Report
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Absent, Tier, Wrong
+from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import plausible
 from dyno.suites.oltp.port import Load, Tables, Transactions
 

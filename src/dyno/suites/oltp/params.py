@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, choice, integer
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
 
 _SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold", "write-only", "read-write")
 _PGBENCH = ("select-only", "tpcb-like")

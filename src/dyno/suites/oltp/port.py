@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from dyno.suite import Report
+from dyno.contracts.suite import Report
 
 
 class Load(NamedTuple):

@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
-from dyno.engine import Engine
-from dyno.model import Phase, Refused
-from dyno.suite import Report, Reported, Work
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Phase, Refused
+from dyno.contracts.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import plausible, watched
 from dyno.suites.oltp.conformance import CHECKS, Check, balanced, counted, looked_at
@@ -22,7 +22,7 @@ WARM_NS = 2 * 10**9
 
 
 class OltpWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Any) -> None:
         super().__init__(job)

@@ -6,12 +6,12 @@ al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
-from dyno.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Workload
 from dyno.suites.records.params import PARAMS, PHASES, PRESETS
 
 
 def history(job: Job) -> History:
-    """See `dyno.suite.Proof`."""
+    """See `dyno.contracts.suite.Proof`."""
     # Imported here, as the workload is.
     from dyno.suites.records.history import RecordsHistory
 

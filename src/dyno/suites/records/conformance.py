@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dyno.answers import difference, same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import difference, same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.records.keys import packed
 from dyno.suites.records.port import INDEXES, Record, Records, entries
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.engine import Engine
-from dyno.model import Wrong
-from dyno.suite import Job
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Job
 from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 from dyno.suites.records.workload import open_port
 
 
 class RecordsHistory:
-    """See `dyno.suite.History`. A slot is a record, and its value the stub."""
+    """See `dyno.contracts.suite.History`. A slot is a record, and its value the stub."""
 
     def __init__(self, job: Job) -> None:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from dyno.ports.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
+from dyno.contracts.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
 from dyno.suites.records.encoders import Encoder
 from dyno.suites.records.keys import pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record

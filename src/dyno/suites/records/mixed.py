@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyno.answers import same, shorten
-from dyno.model import Wrong
-from dyno.suite import Failure, Operations
+from dyno.contracts.equality import same, shorten
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Failure, Operations
 from dyno.suites.records.dataset import ABSENT, draw, following, zipf_ranks
 from dyno.suites.records.marks import strings_of
 from dyno.suites.records.params import SCAN_LENGTH

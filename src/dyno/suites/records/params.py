@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dyno.model import Phase, Preset, Value
-from dyno.settings import MOST_COUNT, Setting, choice, integer
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import MOST_COUNT, Setting, choice, integer
 from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100

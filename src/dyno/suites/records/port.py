@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from dyno.model import Caveat
+from dyno.contracts.model import Caveat
 
 COLUMNS = Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
 FIELDS = Caveat("columns", "keeps a record in fields of a document: the encoder parameter is not used")

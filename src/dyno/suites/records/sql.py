@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from dyno.cleanup import unless_done
+from dyno.contracts.cleanup import unless_done
 from dyno.suites.records.port import Key, Reader, Record
 
 FIELDS = "name, location, stub"

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.answers import difference, same, shorten
-from dyno.model import Wrong
+from dyno.contracts.equality import difference, same, shorten
+from dyno.contracts.model import Wrong
 from dyno.suites.records.dataset import ABSENT
 from dyno.suites.records.keys import pack
 from dyno.suites.records.port import INDEXES, Reader, Record, Records, entries

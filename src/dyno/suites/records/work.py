@@ -16,9 +16,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.answers import difference, is_list, same, shorten
-from dyno.model import Value, Wrong
-from dyno.suite import Bulk, Failure, Operations
+from dyno.contracts.equality import difference, is_list, same, shorten
+from dyno.contracts.model import Value, Wrong
+from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites._shared.permutation import Grouped, Shuffled
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
 from dyno.suites.records.marks import marks

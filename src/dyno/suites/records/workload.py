@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Engine
-from dyno.model import Caveat, Phase
-from dyno.suite import Job
-from dyno.suite import Work as Slice
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Caveat, Phase
+from dyno.contracts.suite import Job
+from dyno.contracts.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
@@ -39,7 +39,7 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
 
 
 class RecordsWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.model import Phase, Preset
-from dyno.settings import Setting, integer
-from dyno.suite import Job, Workload
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Job, Workload
 
 
 class SelftestSuite:

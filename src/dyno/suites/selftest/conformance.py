@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from dyno.answers import same
-from dyno.model import Tier, Wrong
+from dyno.contracts.equality import same
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.selftest.port import Synthetic
 
 Opened = Callable[[str], AbstractContextManager[Synthetic]]

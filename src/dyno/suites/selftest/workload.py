@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from dyno.answers import same
-from dyno.engine import Engine
-from dyno.model import Phase, Wrong
-from dyno.suite import Failure, Operations, Work
+from dyno.contracts.engine import Engine
+from dyno.contracts.equality import same
+from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.selftest.conformance import CHECKS, Check
 from dyno.suites.selftest.port import Synthetic
@@ -18,7 +18,7 @@ SLICE = 1_000
 
 
 class SelftestWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def conformance(self) -> None:
         super().conformance()

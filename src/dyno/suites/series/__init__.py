@@ -6,12 +6,12 @@ After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 
 from __future__ import annotations
 
-from dyno.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Workload
 from dyno.suites.series.params import PARAMS, PHASES, PRESETS
 
 
 def history(job: Job) -> History:
-    """See `dyno.suite.Proof`."""
+    """See `dyno.contracts.suite.Proof`."""
     # Imported here, as the workload is.
     from dyno.suites.series.history import SeriesHistory
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno import installed
-from dyno.model import Refused
+from dyno.contracts.model import Refused
+from dyno.host import installation
 from dyno.suites.series.dataset import Arrival
 from dyno.suites.series.machine import SECOND
 from dyno.suites.series.params import PB
@@ -91,7 +91,7 @@ def _parsed(path: Path) -> tuple[str, NDArray[Any]]:
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
-        raise Refused(f"PB files need epicsarchiver: {installed.extra('archiver')}") from None
+        raise Refused(f"PB files need epicsarchiver: {installation.extra('archiver')}") from None
     try:
         about, events = pb.read_pb_file(str(path))
     except Exception as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyno.model import Tier, Wrong
+from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.machine import SECOND, START
 from dyno.suites.series.port import Batch, Samples, Series

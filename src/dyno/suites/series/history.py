@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Engine
-from dyno.suite import Job
+from dyno.contracts.engine import Engine
+from dyno.contracts.suite import Job
 from dyno.suites.series.port import DTYPES, FIELDS, Batch, Series
 
 VARIABLES, MOST_WRITES, MOST_SAMPLES = 40, 4, 250
@@ -23,7 +23,7 @@ START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_
 
 
 class SeriesHistory:
-    """See `dyno.suite.History`. Of each variable there is the digest of its samples in the order of their times."""
+    """See `dyno.contracts.suite.History`. Of each variable there is the digest of its samples in the order of their times."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.answers import array_difference, difference, same
-from dyno.model import Wrong
+from dyno.contracts.equality import array_difference, difference, same
+from dyno.contracts.model import Wrong
 from dyno.suites.series.port import Batch, Buckets, Samples
 from dyno.suites.series.samples import Digest, reduced, typed
 

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyno import installed
-from dyno.model import Absent, Fact, Refused, Wrong
+from dyno.contracts.model import Absent, Fact, Refused, Wrong
+from dyno.contracts.suite import Report
+from dyno.host import installation
+from dyno.host.versions import version
 from dyno.servers import loopback
 from dyno.servers.process import Process
-from dyno.suite import Report
 from dyno.suites.series import ioc, judge, samples
 from dyno.suites.series.ioc import database, names
 from dyno.suites.series.machine import SECOND
 from dyno.suites.series.port import Batch, Series
 from dyno.suites.series.samples import Digest
-from dyno.versions import version
 
 MODULES = ("softioc", "p4p")
 CONNECT_S, DRAIN_S, POLL_S = 60, 30, 0.002
@@ -43,7 +43,7 @@ Row = tuple[int, int, float, int, int]
 def missing() -> str | None:
     """What is not here, with the command that installs it."""
     lacking = [name for name in MODULES if find_spec(name) is None]
-    return f"needs {', '.join(lacking)}: {installed.extra('epics')}" if lacking else None
+    return f"needs {', '.join(lacking)}: {installation.extra('epics')}" if lacking else None
 
 
 class Asked(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dyno.model import Phase, Preset, Value
-from dyno.settings import Setting, choice, integer
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import Setting, choice, integer
 from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600

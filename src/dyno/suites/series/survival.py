@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dyno.engine import Nodes
-from dyno.model import Fact, Refused, Wrong
+from dyno.contracts.engine import Nodes
+from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Dataset
 from dyno.suites.series.port import Batch, Series

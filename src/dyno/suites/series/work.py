@@ -12,9 +12,9 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.model import Wrong
-from dyno.suite import Bulk, Failure, Operations
-from dyno.suite import Work as Slice
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Bulk, Failure, Operations
+from dyno.contracts.suite import Work as Slice
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Arrival, Dataset
 from dyno.suites.series.machine import SECOND

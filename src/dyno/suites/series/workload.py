@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Engine
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Absent, Fact, Phase
+from dyno.contracts.suite import Job, Reported
+from dyno.contracts.suite import Work as Slice
 from dyno.host.filesystem import size_on_disk
-from dyno.model import Absent, Fact, Phase
-from dyno.suite import Job, Reported
-from dyno.suite import Work as Slice
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import conformance, judge, survival
 from dyno.suites.series.dataset import Dataset, MadeUp, Way
@@ -37,7 +37,7 @@ def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
 
 
 class SeriesWorkload(OnStore):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

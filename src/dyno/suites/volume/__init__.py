@@ -5,7 +5,7 @@ After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
 
 from __future__ import annotations
 
-from dyno.suite import Job, Workload
+from dyno.contracts.suite import Job, Workload
 from dyno.suites.volume.params import LAYOUT, LOADED, PARAMS, PHASES, PRESETS
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from dyno.model import Tier, Wrong
-from dyno.suite import Report
+from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Report
 from dyno.suites.volume.port import IO, READ, WRITE, Volume
 
 Opened = Callable[[str], AbstractContextManager[Volume]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dyno.model import Phase, Preset, Value
-from dyno.settings import Setting, integer
-from dyno.suite import Axis, Column, Curve, Layout
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Column, Curve, Layout
 from dyno.suites.volume.port import READ, WRITE
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

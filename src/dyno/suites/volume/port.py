@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from dyno.suite import Report
+from dyno.contracts.suite import Report
 
 READ, WRITE = "read", "write"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import linear_regression, mean
 
-from dyno.model import Fact
+from dyno.contracts.model import Fact
 from dyno.suites.volume.port import Round
 
 WINDOW, RANGE, SLOPE = 5, 0.20, 0.10

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engine import Engine
-from dyno.model import Absent, Fact, Phase, Refused
-from dyno.suite import Job, Report, Reported, Work, Workload
+from dyno.contracts.engine import Engine
+from dyno.contracts.model import Absent, Fact, Phase, Refused
+from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.suites._shared.conformance import brief
 from dyno.suites.volume import conformance, steady
 from dyno.suites.volume.conformance import BRIEF, SIZE
@@ -26,7 +26,7 @@ MOST_COPIED = 8_192
 
 
 class VolumeWorkload(Workload):
-    """See `dyno.suite.Workload`."""
+    """See `dyno.contracts.suite.Workload`."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._engine = job, job.open(job.home)

@@ -1,0 +1,99 @@
+"""Kinds of values, with the limits that the decoder of the run file holds them to: see `dyno.results`.
+
+To all others they are those of `values`, and tables by name. What a value means may not be put here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, MOST_TEXT
+
+Text = Annotated[str, Meta(max_length=MOST_TEXT)]
+Histogram = Annotated[bytes, Meta(max_length=MOST_HISTOGRAM * 3 // 4)]
+"""Text in base64 where it is JSON."""
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+"""Of what can't be negative."""
+Positive = Annotated[int, Meta(ge=1, le=MOST)]
+Change = Annotated[int, Meta(ge=LEAST, le=MOST)]
+Real = Annotated[float, Meta(ge=-MOST_REAL, le=MOST_REAL)]
+Amount = Count | Annotated[float, Meta(ge=0, le=MOST_REAL)]
+Percent = Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100)]
+
+Value = Text | Change | Real | bool
+Fact = Text | Change | Real | bool | None
+
+
+class _Used(TypedDict, total=False):
+    """What processes, or a device, did in some time: see `host.usage.Usage`."""
+
+    user_ns: Count | None
+    system_ns: Count | None
+    voluntary_switches: Count | None
+    involuntary_switches: Count | None
+    major_faults: Count | None
+    asked_bytes: Count | None
+    read_bytes: Count | None
+    written_bytes: Change | None
+    """Negative where more was dropped than written."""
+    peak_resident_bytes: Count | None
+
+
+class _Resources(_Used, total=False):
+    """Files of schema 1 have the client's own without a name."""
+
+    client: _Used | None
+    server: _Used | None
+    peak_anonymous_bytes: Count | None
+
+
+class _Residency(TypedDict):
+    file_bytes: Count
+    resident_bytes: Count | None
+    evicted_by: Text
+
+
+class _Point(TypedDict):
+    from_ns: Count
+    interval_ns: Positive
+    operations: Count
+    p50_ns: Count
+    p99_ns: Count
+
+
+class _LoopCost(TypedDict):
+    name: Text
+    clock: Text
+    operation_ns: Amount
+    span_ns: Amount
+
+
+class _Loop(_LoopCost, total=False):
+    python: Text
+
+
+class _Strain(TypedDict, total=False):
+    steal_percent: Percent | None
+    swapped_in_bytes: Count | None
+    swapped_out_bytes: Count | None
+    memory_stall_ns: Count | None
+    io_stall_ns: Count | None
+    cpu_stall_ns: Count | None
+    throttled_ns: Count | None
+    thermal_throttles: Count | None
+    elapsed_ns: Count | None
+
+
+if TYPE_CHECKING:
+    # Those who make them and those who read them go through them by name.
+    Used = Mapping[str, int | None]
+    Resources = Mapping[str, Any]
+    Residency = Mapping[str, Any]
+    Point = Mapping[str, int]
+    Loop = Mapping[str, Any]
+    Strain = Mapping[str, Any]
+else:
+    Used, Resources, Residency, Point, Loop, Strain = _Used, _Resources, _Residency, _Point, _Loop, _Strain

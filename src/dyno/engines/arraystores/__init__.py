@@ -1,0 +1,1 @@
+"""Out-of-core arrays: an engine for each library."""

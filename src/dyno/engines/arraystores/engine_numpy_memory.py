@@ -1,0 +1,154 @@
+"""NumPy arrays in the memory of the process: what nothing that stores can be faster than."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.engines.arraystores import layouts
+from dyno.engines.arraystores.layouts import LAYOUT, Held
+from dyno.host.versions import version
+from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
+from dyno.suites.series import samples
+from dyno.suites.series.port import Batch, Buckets, Samples
+
+
+class Memory:
+    """The arrays live as long as the process has the engine open."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import numpy as np
+
+        self.layout = str(options["layout"])
+        self.arrays: dict[str, Any] = {name: np.empty(0, of) for name, of in layouts.dtypes(self.layout).items()}
+        self.batches: list[Batch] = []
+        """Of the port `series`: what is sorted, and what came since, as it came."""
+
+    def close(self) -> None:
+        self.arrays = {}
+        self.batches = []
+
+    def version(self) -> str:
+        return f"NumPy {version('numpy')} (pandas {version('pandas')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"layout": self.layout}
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-process", "holds the arrays in this process: nothing is written or read anywhere")
+
+
+class Arrays(Held):
+    """The `arrays` port."""
+
+    def __init__(self, engine: Memory) -> None:
+        self._engine = engine
+        super().__init__(engine.layout, engine.arrays)
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        import numpy as np
+
+        (before,) = {len(array) for array in self._arrays.values()}
+        # NumPy's arrays don't grow: others take their place, with what was in them.
+        grown = {name: np.empty(before + rows, array.dtype) for name, array in self._arrays.items()}
+        for name, array in self._arrays.items():
+            grown[name][:before] = array
+        count = before
+
+        def write(chunk: Chunk) -> None:
+            nonlocal count
+            layouts.store(self._layout, grown, count, chunk)
+            count += len(next(iter(chunk.values())))
+
+        yield write
+        self._engine.arrays.update({name: array[:count] for name, array in grown.items()})
+
+    def update(self, change: Change) -> None:
+        self.change(change)
+
+    def close(self) -> None:
+        pass
+
+
+class Series:
+    """The `series` port: batches are kept, and sorted by variable and time when something is read."""
+
+    def __init__(self, engine: Memory, names: Sequence[str]) -> None:
+        self._engine, self._count = engine, len(names)
+        if not engine.batches:
+            engine.batches.append(samples.batch([()] * 5))
+
+    def insert(self, batch: Batch) -> None:
+        self._engine.batches.append(Batch(*(values.copy() for values in batch)))
+
+    def settle(self) -> None:
+        pass
+
+    def _sorted(self) -> Batch:
+        import numpy as np
+
+        if len(batches := self._engine.batches) > 1:
+            columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+            batches[:] = [Batch(*samples.last(columns))]
+        return batches[0]
+
+    def _of(self, pv: int) -> Samples:
+        import numpy as np
+
+        found = self._sorted()
+        first, last = np.searchsorted(found.pv, [pv, pv + 1])
+        return Samples(*(values[first:last] for values in found[1:]))
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return any(((batch.ts == ts) & (batch.pv == pv)).any() for batch in reversed(self._engine.batches))
+
+    def one(self, pv: int) -> Samples:
+        return Samples(*(values.copy() for values in self._of(pv)))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        import numpy as np
+
+        found = self._of(pv)
+        first, last = np.searchsorted(found.ts, [start, end])
+        return Samples(*(values[first:last].copy() for values in found))
+
+    def all(self) -> Iterator[Batch]:
+        found = self._sorted()
+        for at in range(0, len(found.ts), CHUNK_ROWS):
+            yield Batch(*(values[at : at + CHUNK_ROWS].copy() for values in found))
+
+    def latest(self) -> Batch:
+        import numpy as np
+
+        found = self._sorted()
+        last = np.searchsorted(found.pv, np.arange(1, self._count + 1)) - 1
+        there = last[np.diff(np.r_[-1, last]) > 0]
+        return Batch(*(values[there] for values in found))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.reduced(self.window(pv, start, end), bucket)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="numpy_memory",
+    title="NumPy arrays in the memory of the process",
+    opener=Memory,
+    ports={"arrays": PortSpec(Arrays), "series": PortSpec(Series)},
+    tiers={Tier.VOLATILE: {}},
+    default_tier=Tier.VOLATILE,
+    modules=("pandas",),
+    requires=("pandas>=2.0",),
+    options=(LAYOUT,),
+    in_memory=True,
+)

@@ -1,0 +1,1 @@
+"""Block devices and files by fio and dd."""

@@ -1,0 +1,1 @@
+"""Numeric libraries: an engine each, and the servers of Dask and Spark."""

@@ -1,0 +1,79 @@
+"""A cluster of Dask's: a scheduler and its workers, a process each, on this machine.
+
+Its own start-up is part of what is measured: `start` does nothing, and `launch` is called by what opens the engine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from dyno.host.process import running
+from dyno.servers.process import Process
+
+HOST = "127.0.0.1"
+QUIET = ("--no-dashboard", "--host", HOST)
+
+
+class Cluster:
+    """See `dyno.contracts.engine.Server`. A worker that dies is not replaced: what it held is gone, and the trial with it."""
+
+    own = True
+
+    def __init__(self, home: Path, workers: int, threads: int) -> None:
+        self._home, self.workers, self._threads = home, workers, threads
+        self._told = home / "scheduler.json"
+        """Where the scheduler writes its address."""
+        self._processes: list[Process] = []
+
+    def start(self) -> None:
+        self._home.mkdir(parents=True, exist_ok=True)
+
+    def launch(self) -> str:
+        """Starts it, unless it runs; returns the scheduler's address."""
+        told = ("--scheduler-file", str(self._told))
+        if not self._processes:
+            self._told.unlink(missing_ok=True)
+            self._start("scheduler", ("scheduler", "--port", "0", *told, *QUIET), lambda: bool(self._address()))
+            for number in range(self.workers):
+                own = ("--no-nanny", "--nthreads", str(self._threads), "--memory-limit", "0", "--name", str(number))
+                place = ("--local-directory", str(self._home / f"worker-{number}"), "--death-timeout", "20")
+                # Whether it has come up the scheduler tells.
+                self._start(f"worker-{number}", ("worker", *told, *own, *place, *QUIET), lambda: True)
+        return self._address()
+
+    def _address(self) -> str:
+        try:
+            return str(json.loads(self._told.read_text())["address"])
+        except (OSError, ValueError, KeyError):
+            # Not yet, or half of it.
+            return ""
+
+    def _start(self, name: str, arguments: Sequence[str], ready: Callable[[], bool]) -> None:
+        home = self._home / name
+        home.mkdir(exist_ok=True)
+        process = Process([sys.executable, "-m", "dask", *arguments], home, ready)
+        process.start()
+        self._processes.append(process)
+
+    def whole(self) -> bool:
+        """Whether all its processes are there still."""
+        return all(map(running, self.pids()))
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+
+    def kill(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+        self._processes.clear()
+
+    def close(self) -> None:
+        self.kill()
+
+    def pids(self) -> Iterable[int]:
+        return [pid for process in self._processes for pid in process.pids()]

@@ -1,0 +1,209 @@
+"""Apache HBase: one process that has all of it, or ZooKeeper, a master and several region servers; and the gateway by
+which clients of other languages than Java reach it. All are on this machine, on files in a directory of their own.
+
+Nobody's password is asked for: HBase knows its users by Kerberos alone. Apache Software Foundation, Apache HBase
+Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API".
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.model import Refused
+from dyno.contracts.programs import Jars, Program
+from dyno.servers import loopback
+from dyno.servers.cluster import Cluster
+from dyno.servers.java import InJava
+from dyno.servers.loopback import Address
+from dyno.servers.process import Process, directory
+
+PROGRAM = Program(
+    "hbase",
+    "2.6.1",
+    Jars(
+        (
+            "org.apache.hbase:hbase-server:2.6.1-hadoop3",
+            # Of what it depends on, the server has all but one.
+            "-org.apache.hbase:hbase-thrift:2.6.1",
+            "-org.apache.thrift:libthrift:0.14.1",
+        ),
+        sha256="41ffd0261f86a3cad5161813100ec32c011284c30219d262bae91add0f55817d",
+    ),
+)
+INSTALL = "dyno install hbase"
+PACKAGES = ("default-jre-headless", "maven")
+READY_SECONDS = 300.0
+NODE_SECONDS = 20.0
+"""Of its master and each of its region servers, on two cores that have other work."""
+ASKED_MS, PATIENCE_MS = 15_000, 120_000
+"""How long an answer may take: while it is looked whether it is there, and then."""
+_CLASSES = {
+    "zookeeper": "zookeeper.HQuorumPeer",
+    "master": "master.HMaster",
+    "region": "regionserver.HRegionServer",
+    "thrift": "thrift.ThriftServer",
+}
+SETTINGS: Mapping[str, str] = {
+    # Files as the kernel has them. Hadoop's own way to them keeps sums beside them, and flushes nothing.
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "hbase.wal.provider": "filesystem",
+    # A class that is loaded from the store would be copied by that other way.
+    "hbase.use.dynamic.jars": "false",
+    "hbase.master.info.port": "-1",
+    "hbase.regionserver.info.port": "-1",
+    "hbase.thrift.info.port": "-1",
+    "hbase.regionserver.thrift.framed": "false",
+    # The gateway hangs up on who says nothing for a minute, as a client does that checks what it was given.
+    "hbase.thrift.server.socket.read.timeout": "86400000",
+}
+OURS = (
+    *("hbase.rootdir", "hbase.tmp.dir", "hbase.cluster.distributed", "hbase.wal.hsync", "fs.file.impl"),
+    *("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "hbase.zookeeper.property.dataDir"),
+    *("hbase.master.port", "hbase.regionserver.port", "hbase.master.hostname", "hbase.regionserver.hostname"),
+)
+"""What is not for others to change: see `HBase`."""
+_OPENED = (
+    *("jdk.internal.ref", "java.nio", "sun.nio.ch", "java.lang", "java.lang.reflect", "java.util", "java.io"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "java.net", "jdk.internal.util.random"),
+    *("sun.security.x509", "sun.security.util"),
+)
+JAVA = (
+    "-Xss512k",
+    # It would keep a file in /tmp otherwise, which outlives a kill.
+    "-XX:+PerfDisableSharedMem",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
+    *(word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")),
+    *("--add-exports", "java.base/jdk.internal.misc=ALL-UNNAMED"),
+    *("--add-exports", "java.security.jgss/sun.security.krb5=ALL-UNNAMED"),
+)
+_LOGGING = """log4j.rootLogger=WARN,OUT
+log4j.appender.OUT=org.apache.log4j.ConsoleAppender
+log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
+log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
+"""
+SERVER = InJava("HBase", PROGRAM, INSTALL)
+missing = SERVER.missing
+
+
+class HBase(Cluster[Process]):
+    """With so many region servers, of `heap_mib` of Java's memory each. `settings` are those of hbase-site.xml."""
+
+    def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
+        jars, java = SERVER.found()
+        self._home = home.absolute()
+        (self.address,), (zookeeper, master, *regions) = loopback.cluster(home, 1, ports=2 + nodes)
+        self._words = [java, *JAVA, f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
+        self._jars, self._heap = jars, heap_mib
+        self._own = dict[Path, Mapping[str, str]]()
+        """Of each process what it has besides, by its directory."""
+        self.settings = {**SETTINGS, **settings, **self._places(nodes > 1, zookeeper, master)}
+        parts = [self._process("master", {"hbase.regionserver.port": str(regions[0])}, master)]
+        if nodes > 1:
+            parts.insert(0, self._process("zookeeper", {}, zookeeper))
+            for number, port in enumerate(regions):
+                parts.append(self._process("region", {"hbase.regionserver.port": str(port)}, port, number + 1))
+        self._regions = parts[-nodes:]
+        super().__init__([*parts, self._process("thrift", {}, self.address.port)])
+
+    def _places(self, distributed: bool, zookeeper: int, master: int) -> dict[str, str]:
+        host = loopback.HOST
+        return {
+            "hbase.rootdir": f"file://{self.root}",
+            "hbase.tmp.dir": str(self._home / "tmp"),
+            "hbase.cluster.distributed": str(distributed).lower(),
+            "hbase.localcluster.assign.random.ports": "false",
+            "hbase.zookeeper.quorum": host,
+            "hbase.zookeeper.property.clientPort": str(zookeeper),
+            "hbase.zookeeper.property.clientPortAddress": host,
+            "hbase.zookeeper.property.dataDir": str(self._home / "zookeeper"),
+            "hbase.master.port": str(master),
+            **{f"hbase.{part}.hostname": "localhost" for part in ("master", "regionserver")},
+            **{f"hbase.{part}.ipc.address": host for part in ("master", "regionserver")},
+        }
+
+    @property
+    def root(self) -> Path:
+        """Where all of them keep tables and logs."""
+        return self._home / "root"
+
+    def _process(self, role: str, own: Mapping[str, str], port: int, number: int = 0) -> Process:
+        home = self._home / (f"{role}-{number}" if number else role)
+        self._own[home] = own
+        at = Address(loopback.HOST, port)
+        started = [f"org.apache.hadoop.hbase.{_CLASSES[role]}", "start"]
+        if role == "thrift":
+            started += ["-p", str(port), "-b", at.host, "-threadpool"]
+        # The others keep next to nothing.
+        heap = self._heap if role == "region" or (not self._distributed and role == "master") else 256
+        words = [self._words[0], f"-Xmx{heap}M", *self._words[1:], f"{home}/conf:{self._jars}/*", *started]
+        ready = partial(_answers, at) if role == "thrift" else partial(loopback.listens, at)
+        return Process(words, home, ready, patience=READY_SECONDS)
+
+    @property
+    def _distributed(self) -> bool:
+        return self.settings["hbase.cluster.distributed"] == "true"
+
+    def start(self) -> None:
+        directory(self._home, None)
+        (self._home / "tmp").mkdir(exist_ok=True)
+        for home, own in self._own.items():
+            (home / "conf").mkdir(parents=True, exist_ok=True)
+            (home / "conf" / "log4j.properties").write_text(_LOGGING)
+            (home / "conf" / "hbase-site.xml").write_text(_site({**self.settings, **own}))
+        super().start()
+
+    def stop(self) -> None:
+        """The last first: a region server gives its regions back to a master that is there."""
+        thrift, *parts = reversed(self.nodes)
+        thrift.kill()
+        self._all(Process.stop, [part for part in parts if part in self._regions])
+        for part in parts:
+            part.stop(signal.SIGTERM)
+
+    @property
+    def count(self) -> int:
+        return len(self._regions)
+
+    def lose(self, number: int) -> None:
+        self._regions[number].kill()
+
+    def restore(self, number: int) -> None:
+        self._regions[number].start()
+
+
+def _site(settings: Mapping[str, str]) -> str:
+    from html import escape
+
+    each = (f"<name>{name}</name><value>{escape(value, quote=False)}</value>" for name, value in settings.items())
+    return f"<configuration>{''.join(f'<property>{one}</property>' for one in each)}</configuration>\n"
+
+
+def _answers(address: Address) -> bool:
+    """Whether the gateway has an answer, for which it must have had one of the master's."""
+    if not loopback.listens(address):
+        return False
+    try:
+        with closing(connected(address, ASKED_MS)) as found:
+            found.tables()
+    except Refused:
+        return False
+    return True
+
+
+def connected(address: Address, timeout_ms: int = PATIENCE_MS) -> Any:
+    """A connection to the gateway, which has been answered. Raises Refused where there is none."""
+    import happybase
+    from thriftpy2.thrift import TException
+
+    try:
+        found = happybase.Connection(address.host, address.port, timeout=timeout_ms)
+        found.tables()
+    except (OSError, TException) as error:
+        raise Refused(f"can't connect to its server: {' '.join(str(error).split())}") from None
+    return found

@@ -1,0 +1,1 @@
+"""MariaDB and MySQL: engines, ports, servers and the Galera cluster."""

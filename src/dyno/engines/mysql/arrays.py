@@ -1,0 +1,89 @@
+"""The table of the port `arrays` in InnoDB, for MariaDB and MySQL, whose statements are alike.
+
+How a server is reached, and what gives a tier, may not be put here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dyno.suites.arrays import columns, sql
+from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
+from dyno.suites.records.sql import transaction
+
+# Those of the published table, which had no NULL in these columns either.
+TYPES = {
+    "id": "BIGINT UNSIGNED NOT NULL",
+    "double": "DOUBLE NOT NULL",
+    "flag": "TINYINT(1) NOT NULL",
+    "time": "DATETIME NOT NULL",
+    "text": "VARCHAR(255) NOT NULL",
+}
+SUFFIX = " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_unicode_ci"
+LOAD = (
+    "LOAD DATA LOCAL INFILE '{path}' INTO TABLE {table} CHARACTER SET utf8 FIELDS TERMINATED BY ',' "
+    "OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n' ({names})"
+)
+
+
+class Arrays:
+    """See `dyno.suites.arrays.port.Arrays`. Called with an engine whose `connect` gives a connection as
+    `dyno.engines.mysql.client` has them."""
+
+    def __init__(self, engine: Any) -> None:
+        self._connection = engine.connect(loading=True)
+        self._execute = self._connection.execute
+        self._execute(sql.create(TYPES, SUFFIX))
+        self._slice = sql.slice_of("%s")
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        with transaction(self._execute):
+            yield self._load
+
+    def _load(self, chunk: Chunk) -> None:
+        """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
+        count = len(next(iter(chunk.values())))
+        with os.fdopen(os.memfd_create("chunk"), "wb") as file:
+            file.write(memoryview(columns.csv(chunk)))
+            file.flush()
+            path = f"/proc/self/fd/{file.fileno()}"
+            taken = self._execute(LOAD.format(path=path, table=sql.TABLE, names=", ".join(NAMES))).rowcount
+        if taken != count:
+            # What can't be loaded is passed over, and is a warning only.
+            raise ValueError(f"{taken} of {count} rows were loaded")
+
+    def sum(self, column: str) -> Any:
+        return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        # As doubles: the mean of whole numbers would be a decimal of four digits.
+        wanted = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP(CAST({name} AS DOUBLE))" for name in names)
+        found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
+        return list(zip(map(float, found[::2]), map(float, found[1::2]), strict=True))
+
+    def slice(self, rows: range) -> Chunk:
+        return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())
+
+    def frame(self, names: Sequence[str]) -> Any:
+        from pandas import DataFrame
+
+        return DataFrame(list(self._execute(sql.frame_of(names)).fetchall()), columns=list(names))
+
+    def update(self, change: Change) -> None:
+        """Joined with its rows as JSON: a statement for each would be a round trip each."""
+        lists = [sql.keys(change), *(values.tolist() for values in change.values.values())]
+        kinds = ", ".join(f"{name} DOUBLE PATH '$[{at}]'" for at, name in enumerate(change.values, 1))
+        changed = ", ".join(f"{sql.TABLE}.{name} = chunk.{name}" for name in change.values)
+        self._execute(
+            f"UPDATE {sql.TABLE} JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({KEY} BIGINT PATH '$[0]', {kinds})) AS chunk "
+            f"ON {sql.TABLE}.{KEY} = chunk.{KEY} SET {changed}",
+            (json.dumps(list(zip(*lists, strict=True))),),
+        )
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,46 @@
+"""MariaDB through the port `transactions`: sysbench is at work in the database of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dyno.contracts.model import Absent, Value
+from dyno.contracts.suite import Report
+from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.sysbench import program
+from dyno.engines.sysbench.database_tests import Sysbench
+from dyno.suites.oltp.port import Load, Tables
+
+WHY = "pgbench is a tool for PostgreSQL alone"
+
+
+def missing(options: Mapping[str, Value]) -> str | None:
+    """Of the tool."""
+    return program.missing()
+
+
+class Transactions:
+    """See `dyno.suites.oltp.port.Transactions`."""
+
+    def __init__(self, engine: InnoDB) -> None:
+        self._connection = engine.connect()
+        self._sysbench = Sysbench(
+            ["--db-driver=mysql", *(f"--mysql-{k}={v}" for k, v in engine.reached_by().items())]
+        )
+        self.fill, self.run = self._sysbench.fill, self._sysbench.run
+
+    def rows(self, tables: Tables) -> list[int]:
+        found = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
+        return [int((each.fetchone() or (0,))[0]) for each in found]
+
+    def fill_bank(self, scale: int) -> None:
+        raise Absent(WHY)
+
+    def run_bank(self, script: str, load: Load) -> Report:
+        raise Absent(WHY)
+
+    def balances(self) -> list[int]:
+        raise Absent(WHY)
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,158 @@
+"""The records in a table of MariaDB or MySQL, whose statements are alike: see `table.Table`.
+
+How a server is reached, and what gives a tier, may not be put here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dyno.contracts.model import Refused
+from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
+from dyno.suites.records.table import opener
+
+BATCH = 1_000
+STATEMENTS = Statements("%s")
+SCAN = (
+    f"SELECT {FIELDS} FROM records WHERE name = %s AND location >= %s OR name > %s ORDER BY name, location LIMIT %s"
+)
+"""Neither server finds the first of `(name, location) >= (…)` by the primary key: both would read the table from its
+start. This means the same, and is a range of the key."""
+INSERT = f"INSERT INTO records ({FIELDS}) VALUES"
+REPLACE = "ON DUPLICATE KEY UPDATE stub = VALUES(stub)"
+PUT = """
+CREATE PROCEDURE put_record(a {text}, b {text}, c {long})
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    START TRANSACTION;
+    SELECT name, location, stub FROM records WHERE name = a AND location = b;
+    INSERT INTO records (name, location, stub) VALUES (a, b, c) ON DUPLICATE KEY UPDATE stub = c;
+    COMMIT;
+END"""
+"""A replacement that gives the old record: in one round trip, where the four statements would take one each."""
+MADE = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
+BINARY = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
+"""The order of the bytes in UTF-8, blanks at the end included: MariaDB's name for it, and MySQL's."""
+ESCAPED_BYTES = 8
+"""At most, of a character in a statement: four in UTF-8, each of which may be escaped."""
+
+
+class Reader(SqlReader):
+    """See `sql.SqlReader`; with a scan of its own."""
+
+    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
+        execute = self._execute
+
+        def scan(key: Key) -> list[Record]:
+            name, location = key
+            return [record(row) for row in execute(SCAN, (name, location, name, count)).fetchall()]
+
+        return scan
+
+
+class Table:
+    """Many records are inserts of many rows, and are found and deleted by a list of their keys.
+
+    Called with an engine whose `connect` gives a connection as `dyno.engines.mysql.client` has them.
+    """
+
+    batch = BATCH
+
+    def __init__(self, engine: Any, indexed: bool) -> None:
+        self._connection = engine.connect()
+        self._execute = execute = self._connection.execute
+        self.reader = Reader(execute, STATEMENTS, many=self.get_many)
+        (packet,) = execute("SELECT @@max_allowed_packet").fetchone()
+        self._characters = int(packet) // ESCAPED_BYTES
+        order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"
+        text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
+        columns = ", ".join(_columns(text, long, indexed))
+        execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
+        # Not all versions that there are know IF NOT EXISTS of it. Nobody else is at it when the store is made.
+        if execute(MADE).fetchone()[0] == 0:
+            execute(PUT.format(text=text, long=long))
+
+    def _collation(self) -> str:
+        found = dict(self._execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
+        collation = next((name for name in BINARY if name in found), None)
+        if collation is None:
+            raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
+        return collation
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._execute)
+
+    def insert_one(self, record: Record) -> None:
+        self._execute(f"{INSERT} (%s, %s, %s)", _values([record]))
+
+    def insert_many(self, records: Iterable[Record]) -> None:
+        for some in self._fitting(records):
+            self._execute(f"{INSERT} {_rows(len(some), 3)}", _values(some))
+
+    def store(self, records: list[Record]) -> None:
+        for some in self._fitting(records):
+            self._execute(f"{INSERT} {_rows(len(some), 3)} {REPLACE}", _values(some))
+
+    def _fitting(self, records: Iterable[Record]) -> Iterator[list[Record]]:
+        """As many at a time as make a statement that the server takes."""
+        some, characters = list[Record](), 0
+        for each in records:
+            size = len(each["name"]) + len(each["location"]) + len(each["stub"])
+            if some and (len(some) == BATCH or characters + size > self._characters):
+                yield some
+                some, characters = [], 0
+            some.append(each)
+            characters += size
+        if some:
+            yield some
+
+    def replace_one(self, new: Record) -> Record | None:
+        row = self._connection.call("CALL put_record(%s, %s, %s)", _values([new]))
+        return None if row is None else record(row)
+
+    def get_many(self, keys: list[Key]) -> dict[Key, Record]:
+        rows = self._execute(f"SELECT {FIELDS} FROM records WHERE {_among(keys)}", _flat(keys))
+        return {(row[0], row[1]): record(row) for row in rows.fetchall()}
+
+    def delete_one(self, key: Key) -> bool:
+        return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)
+
+    def delete_many(self, keys: list[Key]) -> None:
+        if keys:
+            self._execute(f"DELETE FROM records WHERE {_among(keys)}", _flat(keys))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _columns(text: str, long: str, indexed: bool) -> Iterator[str]:
+    yield f"name {text} NOT NULL"
+    yield f"location {text} NOT NULL"
+    yield f"stub {long} NOT NULL"
+    yield "PRIMARY KEY (name, location)"
+    # Not stored but in the index: MariaDB has no index on an expression.
+    for index in INDEXES if indexed else ():
+        yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
+        yield f"INDEX by_{index} ({index})"
+
+
+def _rows(count: int, columns: int) -> str:
+    return ", ".join([f"({', '.join(['%s'] * columns)})"] * count)
+
+
+def _among(keys: list[Key]) -> str:
+    return f"(name, location) IN ({_rows(len(keys), 2)})"
+
+
+def _values(records: list[Record]) -> list[str]:
+    return [value for each in records for value in (each["name"], each["location"], each["stub"])]
+
+
+def _flat(keys: list[Key]) -> list[str]:
+    return [value for key in keys for value in key]
+
+
+opened = opener(Table)

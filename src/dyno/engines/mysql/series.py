@@ -1,0 +1,65 @@
+"""The archive of the port `series` in InnoDB, for MariaDB and MySQL, whose statements are alike: clustered on
+variable and time, loaded by LOAD DATA with REPLACE.
+
+How a server is reached, and what gives a tier, may not be put here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dyno.suites.records.sql import transaction
+from dyno.suites.series import samples, sql
+from dyno.suites.series.port import FIELDS, Batch
+from dyno.suites.series.table import Reading
+
+TYPES = sql.Types(name="VARCHAR(60)", id="INT", ts="BIGINT", val="DOUBLE", small="SMALLINT")
+SUFFIX = "ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
+LOAD = (
+    "LOAD DATA LOCAL INFILE '{path}' REPLACE INTO TABLE {table} CHARACTER SET latin1 FIELDS TERMINATED BY ',' "
+    "LINES TERMINATED BY '\\n' ({fields})"
+)
+
+
+class Series(Reading):
+    """See `dyno.suites.series.port.Series`. Called with an engine whose `connect` gives a connection as
+    `dyno.engines.mysql.client` has them."""
+
+    mark, begins, last = "%s", "ts DIV {bucket} * {bucket}", sql.LATEST_BY_SKIPS
+
+    def __init__(self, engine: Any, names: Sequence[str]) -> None:
+        self._connection = engine.connect(loading=True)
+        self._execute = self._connection.execute
+        self._execute(sql.create_names(TYPES, SUFFIX))
+        self._execute(sql.create(TYPES, SUFFIX))
+        known = dict(self._execute(sql.NAMES).fetchall())
+        new = sql.missing(names, known)
+        with transaction(self._execute):
+            for pair in new:
+                self._execute(sql.add_name("%s"), pair)
+        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+
+    def insert(self, batch: Batch) -> None:
+        """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
+        with os.fdopen(os.memfd_create("batch"), "wb") as file:
+            file.write(memoryview(samples.csv(self.stored(batch))))
+            file.flush()
+            path = f"/proc/self/fd/{file.fileno()}"
+            load = LOAD.format(path=path, table=sql.TABLE, fields=", ".join(FIELDS))
+            with transaction(self._execute):
+                taken = self._execute(load).rowcount
+        if taken < len(batch.ts):
+            # What can't be loaded is passed over, and is a warning only; what takes a place is counted twice.
+            raise ValueError(f"{taken} of {len(batch.ts)} samples were loaded")
+
+    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+        return samples.of_rows(self._execute(statement, values).fetchall(), count)
+
+    def all(self) -> Iterator[Batch]:
+        for rows in self._connection.streamed(sql.ALL, sql.ROWS):
+            yield self.batch(samples.of_rows(rows))
+
+    def close(self) -> None:
+        self._connection.close()

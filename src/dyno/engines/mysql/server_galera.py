@@ -1,0 +1,259 @@
+"""A Galera cluster of MariaDB servers: each holds everything, and a commit is acknowledged when all of them have it
+and none objects. Each has a directory of its own and an address of this machine's own.
+
+The data directory is made once and copied, so that no node ever has to send another all that it has: one that was
+away gets what it missed. MariaDB plc, MariaDB documentation, "Configuring MariaDB Galera Cluster" and "Galera Cluster
+Recovery"; Codership, Galera Cluster documentation, "Galera Parameters" and "State Transfers".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+from dyno.contracts.model import Refused
+from dyno.engines.mysql.server_mariadb import MARIADB, MariaDB
+from dyno.servers import loopback, user_server
+from dyno.servers.cluster import Cluster
+from dyno.servers.process import OUTPUT, Process, as_user, directory
+
+MOST = 9
+NODE_SECONDS = 20.0
+"""That a further node may take to start, and to catch up."""
+PROVIDERS = (Path("/usr/lib/galera/libgalera_smm.so"), Path("/usr/lib64/galera-4/libgalera_smm.so"))
+"""Where distributions have Galera's library."""
+INSTALL = "apt-get install galera-4"
+TRANSFER = "dyno"
+SETTINGS: Mapping[str, str] = {
+    "wsrep-on": "ON",
+    # What Galera wants of a server.
+    "binlog-format": "ROW",
+    "innodb-autoinc-lock-mode": "2",
+    "wsrep-sst-method": TRANSFER,
+}
+OPTIONS: Mapping[str, str] = {
+    # What a node keeps for those that are away, Galera's default; found again when it was killed.
+    "gcache.size": "128M",
+    "gcache.recover": "yes",
+}
+OURS = ("wsrep-on", "wsrep-provider", "wsrep-provider-options", "wsrep-cluster-name", "wsrep-cluster-address")
+"""What is not for others to change."""
+GROUP, STATE = "galera.cnf", "grastate.dat"
+SCRIPT = f"""#!/bin/sh
+# What Galera asks of a state transfer (wsrep_sst_method={TRANSFER}): a node that joins says where it is to be told
+# what it has got; one that sends tells it there, and that is what it had already. The server sends the rest itself.
+set -eu
+role= at= has= missed=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --role) role=$2; shift ;;
+        --datadir) place=$2; shift ;;
+        --address) at=$2; shift ;;
+        --gtid) has=$2; shift ;;
+        --bypass) missed=only ;;
+    esac
+    shift
+done
+if [ "$role" = joiner ]; then
+    at=${{place%/}}/{TRANSFER}.told
+    rm -f "$at"
+    echo "ready $at"
+    while [ ! -e "$at" ]; do kill -0 "$PPID"; sleep 0.02; done
+    cat "$at"
+    exit 0
+fi
+if [ -z "$missed" ]; then
+    echo "the others keep no longer what this node missed; Dyno sends no whole state" >&2
+    exit 1
+fi
+echo "$has" > "$at.new"
+mv "$at.new" "$at"
+echo "done $has"
+"""
+UNKNOWN = -1
+"""As Galera has it: of a node that was not stopped, its last commit."""
+
+
+def provider() -> Path | None:
+    """Galera's library; None where it is not here."""
+    return next((path for path in PROVIDERS if path.exists()), None)
+
+
+def missing() -> str | None:
+    """What is not here, with the command that installs it; None where all is."""
+    return None if provider() else user_server.lacking("Galera's library", INSTALL)
+
+
+class Member(MariaDB):
+    """One node. It joins the others; it begins the group anew where none of them runs."""
+
+    def __init__(
+        self, cluster: Galera, number: int, home: Path, settings: Mapping[str, str], clients: int, path: str
+    ) -> None:
+        address, (missed,) = cluster.addresses[number], cluster.ports
+        listens = {
+            "gmcast.listen_addr": f"tcp://{address.host}:{address.port}",
+            "ist.recv_addr": f"{address.host}:{missed}",
+        }
+        given = {
+            **SETTINGS,
+            "wsrep-provider": str(provider()),
+            "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in {**OPTIONS, **listens}.items()),
+            "wsrep-cluster-address": "gcomm://" + ",".join(f"{each.host}:{each.port}" for each in cluster.addresses),
+            "wsrep-node-address": f"{address.host}:{address.port}",
+            "wsrep-node-name": home.name,
+        }
+        found = {"PATH": f"{cluster.programs}{os.pathsep}{os.environ['PATH']}"}
+        super().__init__(MARIADB, home, {**settings, **given}, clients, path, found)
+        self._cluster, self._name = cluster, address.password
+        # In place of --no-defaults.
+        self._process.command[1] = f"--defaults-file={home / GROUP}"
+        self._command_always = list(self._process.command)
+
+    # -- its files ------------------------------------------------------------------------------------------
+
+    def make(self, group: str) -> None:
+        """Its data directory, with nothing in it but what every server has, and its place in the group."""
+        self._create()
+        self._write(
+            self.data / STATE, f"# GALERA saved state\nversion: 2.1\nuuid: {group}\nseqno: 0\nsafe_to_bootstrap: 0\n"
+        )
+        self._named()
+        # Tables know of no group before they were in one. A log that is small is copied soon, and made anew after.
+        self.start("--innodb-log-file-size=10M")
+        self.stop()
+
+    def copy(self, first: Member) -> None:
+        """What `first` has, which does not run."""
+        directory(self._home, self._user)
+        words = ["cp", "-a", str(first.data), str(self.data)]
+        made = subprocess.run(words, capture_output=True, text=True, **as_user(self._user))
+        if made.returncode != 0:
+            raise Refused(f"can't copy the data directory of a node: {made.stderr.strip()}")
+        self._named()
+
+    def _named(self) -> None:
+        # Who knows the name of the group may join it: it is in no list of processes.
+        self._write(self._home / GROUP, f"[mysqld]\nwsrep_cluster_name={self._name}\n")
+
+    def _write(self, path: Path, text: str) -> None:
+        path.touch(0o600)
+        path.write_text(text)
+        if self._user is not None:
+            shutil.chown(path, self._user.pw_uid, self._user.pw_gid)
+
+    # -- its place in the group -----------------------------------------------------------------------------
+
+    def position(self) -> tuple[str, int]:
+        """The group, and the number of its last commit that is here."""
+        group, number = self._state("uuid"), int(self._state("seqno"))
+        if number == UNKNOWN:
+            # It was killed: what is in its tables tells, and is found out once.
+            number = self._recovered(group)
+            self._state("seqno", str(number))
+        return group, number
+
+    def _recovered(self, group: str) -> int:
+        """The number that the server finds in its tables. It is killed when it has said it: MariaDB 10.11 may wait
+        for ever for one of its own tasks as it ends, after it has told (1 of 27 recoveries on a busy machine)."""
+        log = self._home / OUTPUT
+        before = log.stat().st_size
+
+        def told() -> re.Match[bytes] | None:
+            with log.open("rb") as file:
+                file.seek(before)
+                return re.search(rb"Recovered position:? *(\S+):(-?\d+)\s", file.read())
+
+        recovery = Process(
+            [*self._command_always, "--wsrep-recover"], self._home, lambda: told() is not None, self._user
+        )
+        with closing(recovery):
+            recovery.start()
+        found = told()
+        # Of no group: nothing was committed before it was killed.
+        return int(found[2]) if found and found[1].decode() == group else 0
+
+    def _state(self, name: str, value: str = "") -> str:
+        path = self.data / STATE
+        text = path.read_text()
+        found = re.search(rf"^{name}: *(\S+)$", text, re.MULTILINE)
+        if found is None:
+            raise Refused(f"Galera's {path} has no {name}")
+        if value:
+            self._write(path, text[: found.start(1)] + value + text[found.end(1) :])
+        return found[1]
+
+    def start(self, *more: str) -> None:
+        group, number = self.position()
+        words = [f"--wsrep-start-position={group}:{number}", *more]
+        if not list(self._cluster.pids()):
+            # The node that has most is the first to be started.
+            self._state("safe_to_bootstrap", "1")
+            words.append("--wsrep-new-cluster")
+        self._process.command[:] = [*self._command_always, *words]
+        super().start()
+
+    def _answers(self) -> bool:
+        """Nothing is answered before it has all that the others have."""
+        return super()._answers() and self.status("wsrep_local_state_comment") == "Synced"
+
+    def status(self, name: str) -> str:
+        """A variable of its state; empty where it does not tell."""
+        import pymysql
+
+        try:
+            with closing(pymysql.connect(**self.address)) as client, client.cursor() as cursor:
+                cursor.execute(f"SHOW STATUS LIKE '{name}'")
+                return str((cursor.fetchone() or ("", ""))[1])
+        except pymysql.Error:
+            return ""
+
+
+class Galera(Cluster[Member]):
+    """So many nodes. Statements go to the first."""
+
+    def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str, nodes: int) -> None:
+        self.addresses, self.ports = loopback.cluster(home, nodes, 1)
+        self.programs = home / "bin"
+        names = [f"node_{number + 1}" for number in range(nodes)]
+        super().__init__(
+            [Member(self, number, home / name, settings, clients, path) for number, name in enumerate(names)]
+        )
+        self.copies, self.survives = nodes, True
+        if nodes == 2:
+            self.halts = "with one of two nodes gone the other is no majority, and answers nobody: say nodes=3"
+
+    def start(self) -> None:
+        first, *others = self.nodes
+        if not first.data.exists():
+            self._script()
+            first.make(str(uuid4()))
+            for node in others:
+                node.copy(first)
+        super().start()
+
+    def _script(self) -> None:
+        self.programs.mkdir(parents=True, exist_ok=True)
+        path = self.programs / f"wsrep_sst_{TRANSFER}"
+        path.write_text(SCRIPT)
+        path.chmod(0o755)
+
+    def in_turn(self) -> Sequence[Member]:
+        """The one that has most begins the group."""
+        if list(self.pids()):
+            return self.nodes
+        return sorted(self.nodes, key=lambda node: node.position(), reverse=True)
+
+    @property
+    def address(self) -> Mapping[str, str | bool]:
+        return self.nodes[0].address
+
+    @property
+    def data(self) -> Path:
+        return self.nodes[0].data

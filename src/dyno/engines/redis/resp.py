@@ -1,0 +1,186 @@
+"""Clients of a server that speaks RESP, the protocol of Redis and Valkey: redis-py as it comes, and a thin one.
+
+What is asked of the server may not be put here.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, Protocol
+
+from dyno.servers import user_server
+
+Argument = bytes | str | int
+Command = tuple[Argument, ...]
+
+CLIENTS = ("redis-py", "single", "hiredis")
+CHUNK_BYTES = 1 << 20
+RECEIVE_BYTES = 1 << 16
+
+
+class Client(Protocol):
+    """One client's connection. An error of the server's is raised, and nothing is tried again."""
+
+    def execute(self, *command: Argument) -> Any: ...
+
+    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+        """MULTI, the commands, EXEC: the answers in order. Nothing is done where `commands` raises."""
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """The commands, sent together: the answers in order. They are no transaction."""
+
+    def close(self) -> None: ...
+
+
+def library(server: Any, single: bool = False) -> Any:
+    """redis-py's client of a server of Dyno's own or of a user's. Raises Refused where it can't connect."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    # By default it tries a command again, and gives up after 5 s, which a large transaction may take.
+    given: dict[str, Any] = {
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": None,
+        "single_connection_client": single,
+    }
+    try:
+        if server.own:
+            client = redis.Redis(unix_socket_path=str(server.address), **given)
+        else:
+            # Valkey's own name for the same.
+            url = re.sub("^valkey:", "redis:", server.url)
+            client = redis.Redis.from_url(url, **given)
+        client.ping()
+    except (redis.RedisError, OSError, ValueError, TypeError) as error:
+        raise user_server.unreachable(server, error) from None
+    return client
+
+
+def encrypted(server: Any) -> bool:
+    """Returns whether its connections use TLS: redis-py takes it from the scheme alone."""
+    return not server.own and str(server.url).startswith("rediss:")
+
+
+def connect(server: Any, how: str) -> Client:
+    """A connection of its own, by one of CLIENTS."""
+    found = library(server, single=how == "single")
+    if how != "hiredis":
+        return Library(found)
+    with found:
+        return Thin(found.connection_pool.connection_kwargs)
+
+
+class Library:
+    """By redis-py: each command through its pool of connections, or without it on a single one."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        # The answer as the server gave it, for SET has two kinds.
+        client.set_response_callback("SET", lambda answer, **_: answer)
+        self.execute = client.execute_command
+
+    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+        return self._together(commands, transaction=True)
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        return self._together(commands, transaction=False)
+
+    def _together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
+        with self._client.pipeline(transaction=transaction) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            return list(pipeline.execute())
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Thin:
+    """By hiredis on a plain socket, without what redis-py does for each command: its pool, its state, its metrics."""
+
+    def __init__(self, where: Mapping[str, Any]) -> None:
+        import hiredis
+
+        self._pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]
+        self._error = hiredis.ReplyError
+        self._reader = hiredis.Reader(notEnoughData=NotImplemented)
+        self._multi, self._exec = self._pack(("MULTI",)), self._pack(("EXEC",))
+        self._socket = _socket(where)
+        self._send = self._socket.sendall
+        if where.get("password"):
+            self.execute("AUTH", *filter(None, (where.get("username"), where["password"])))
+        if where.get("db"):
+            self.execute("SELECT", where["db"])
+
+    def execute(self, *command: Argument) -> Any:
+        self._send(self._pack(command))
+        return self._checked(self._answer())
+
+    def _answer(self) -> Any:
+        gets = self._reader.gets
+        answer = gets()
+        while answer is NotImplemented:
+            received = self._socket.recv(RECEIVE_BYTES)
+            if not received:
+                raise ConnectionError("the server closed the connection")
+            self._reader.feed(received)
+            answer = gets()
+        return answer
+
+    def _checked(self, answer: Any) -> Any:
+        if isinstance(answer, self._error):
+            raise answer
+        return answer
+
+    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+        """Sent while it is made: the server collects it."""
+        sent, waiting, size = 0, [self._multi], 0
+        try:
+            for packed in map(self._pack, commands):
+                waiting.append(packed)
+                size += len(packed)
+                if size > CHUNK_BYTES:
+                    self._send(b"".join(waiting))
+                    sent += len(waiting)
+                    waiting, size = [], 0
+        except BaseException:
+            with suppress(OSError):
+                self._discard(sent)
+            raise
+        self._send(b"".join([*waiting, self._exec]))
+        queued = [self._answer() for _ in range(sent + len(waiting))]
+        answers = self._answer()
+        for answer in chain(queued, (answers,)):
+            self._checked(answer)
+        for answer in answers:
+            self._checked(answer)
+        return list(answers)
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        self._send(b"".join(map(self._pack, commands)))
+        answers = [self._answer() for _ in commands]
+        return list(map(self._checked, answers))
+
+    def _discard(self, sent: int) -> None:
+        if sent:
+            self._send(self._pack(("DISCARD",)))
+            for _ in range(sent + 1):
+                self._answer()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _socket(where: Mapping[str, Any]) -> socket.socket:
+    if "path" in where:
+        made = socket.socket(socket.AF_UNIX)
+        made.connect(where["path"])
+        return made
+    made = socket.create_connection((where.get("host", "localhost"), where.get("port", 6379)))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

@@ -1,0 +1,1 @@
+"""Object stores and websites: engines by S3's API, by HTTP and in a directory, and their servers."""

@@ -1,0 +1,105 @@
+"""nginx, which Dyno starts, with static files: a server for the suite http that needs no network.
+
+It listens to this machine's own address, so that what is measured is the server, the client and the kernel between
+them, and no line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
+from dyno.servers import program_option
+from dyno.suites.http.port import How, Target
+
+if TYPE_CHECKING:
+    from dyno.http.options import Options
+
+
+def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
+    own = program_option.given(options)
+    return Nginx(home, bool(options["tls"]), int(options["workers"]), bool(options["h2c"]), own)
+
+
+def needs(options: Mapping[str, Value]) -> str | None:
+    if options["tls"] and options["h2c"]:
+        return "h2c is HTTP/2 without TLS: leave tls or h2c out"
+    return missing(bool(options["tls"]), program_option.given(options))
+
+
+class Files:
+    """See `dyno.contracts.engine.Engine`, and `dyno.engines.s3.http_requests.Web`."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+        self._options, self._server = options, server
+
+    def options(self, how: How) -> Options:
+        tls = bool(self._options["tls"])
+        if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
+            raise Refused("without TLS, option h2c and protocol=2 go together: it speaks one version alone")
+        from dyno.engines.s3 import http_requests
+
+        return http_requests.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
+
+    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
+        return [self._put(at, body) for at, body in enumerate(bodies)]
+
+    def _put(self, at: int, body: bytes) -> Target:
+        from hashlib import sha256
+
+        file = self._server.root / f"{at}-{len(body)}"
+        file.write_bytes(body)
+        file.chmod(0o644)
+        return Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest())
+
+    def close(self) -> None:
+        pass
+
+    def version(self) -> str:
+        from dyno.http import curl
+
+        c, own = curl.pycurl(), version(program_option.given(self._options))
+        return f"nginx {own} ({c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {
+            "tls": self._options["tls"],
+            "worker_processes": self._options["workers"],
+            "access_log": "off",
+            "sendfile": True,
+            "transport": "loopback",
+        }
+
+    def files(self) -> Iterable[Path]:
+        return sorted(self._server.root.iterdir())
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("loopback", "is on the client's machine: no line is between them, and they share its cores")
+
+
+ENGINE = EngineSpec(
+    name="nginx",
+    title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl)",
+    opener=Files,
+    ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
+    # It is only read.
+    tiers={},
+    modules=("pycurl",),
+    requires=("pycurl>=7.45.7",),
+    packages=("nginx-light", "openssl"),
+    options=(
+        Setting("tls", yes_no, False, "by TLS, with a certificate of its own"),
+        Setting("h2c", yes_no, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
+        Setting("workers", integer(1, 1_024), 1, "processes that answer"),
+        KIND.setting,
+    ),
+    server=serve,
+    needs=needs,
+    clients="one",
+    by_default=True,
+)

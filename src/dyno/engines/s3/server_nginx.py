@@ -1,0 +1,131 @@
+"""nginx, with a directory of static files, reached by a port of this machine's own: anybody here may ask for them, as
+all that they have is random bytes.
+
+No configuration file of the machine is read. What is said beside a directive is why; the rest is its default.
+F5, Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_http_ssl_module and ngx_http_v2_module.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from dyno.contracts.model import Refused
+from dyno.servers import loopback, program_option
+from dyno.servers.process import Process, Served, directory, program, unprivileged
+
+INSTALL = "dyno install nginx"
+CONFIGURED, ROOT = "nginx.conf", "files"
+CERTIFICATE, KEY = "certificate.pem", "key.pem"
+DESCRIPTORS = 21_000
+"""Of a worker: more connections than a client has."""
+# Where its errors go could not be said on its command line before that.
+KIND = program_option.Kind("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
+CONFIG = """
+daemon off;
+pid nginx.pid;
+error_log stderr warn;
+worker_processes {workers};
+worker_rlimit_nofile {descriptors};
+events {{ worker_connections {connections}; }}
+http {{
+    # A line for each request.
+    access_log off;
+    # What is kept is kept: the default is 1000 requests, and a minute.
+    keepalive_requests 1000000000;
+    keepalive_timeout 1h;
+    # The defaults are nginx's of Debian's own configuration.
+    sendfile on;
+    tcp_nopush on;
+    default_type application/octet-stream;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    server {{
+        # As many as come at once wait for the worker.
+        listen {host}:{port} backlog=65535{listen};
+        {secure}
+        root {root};
+    }}
+}}
+"""
+
+
+def missing(tls: bool = False, path: str = "") -> str | None:
+    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
+    choice."""
+    if path and (why := KIND.wrong(path)):
+        return why
+    if not path and program("nginx") is None:
+        return f"needs nginx: {INSTALL}"
+    return "needs openssl, which makes its certificate" if tls and program("openssl") is None else None
+
+
+def version(path: str) -> str:
+    return KIND.version(path or program("nginx") or "nginx") or "of unknown version"
+
+
+class Nginx(Served):
+    """See `dyno.contracts.engine.Server`. `tls`: with a certificate of its own; by HTTP/2 too, which without it has to be asked
+    for: then it speaks nothing else (`plain2`). `path` is that of another program."""
+
+    def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
+        found = path or program("nginx")
+        if found is None or missing(tls, path):
+            raise Refused(f"{missing(tls, path)}")
+        self._home, self._tls, self._workers, self._plain2 = home, tls, workers, plain2
+        self.root, self.certificate = home / ROOT, home / CERTIFICATE
+        address = loopback.own(home)
+        self.address = loopback.Address(address.host, address.port, secure=tls)
+        self._user = unprivileged("www-data", "nginx")
+        self._process = Process(
+            [found, "-p", str(home), "-c", str(home / CONFIGURED), "-e", "stderr"],
+            home,
+            lambda: loopback.listens(self.address),
+            self._user,
+            # Its workers would outlive it.
+            orphaned=signal.SIGTERM,
+        )
+
+    def start(self) -> None:
+        directory(self._home, self._user)
+        self.root.mkdir(exist_ok=True)
+        self.root.chmod(0o755)
+        if self._tls and not self.certificate.exists():
+            self._certify()
+        (self._home / CONFIGURED).write_text(self._configuration())
+        self._process.start()
+
+    def _configuration(self) -> str:
+        secure = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};" if self._tls else ""
+        listen = " ssl http2" if self._tls else " http2" if self._plain2 else ""
+        return CONFIG.format(
+            workers=self._workers,
+            descriptors=DESCRIPTORS,
+            connections=DESCRIPTORS - 500,
+            host=self.address.host,
+            port=self.address.port,
+            listen=listen,
+            secure=secure,
+            root=ROOT,
+        )
+
+    def _certify(self) -> None:
+        """A certificate that it signs itself, for the address that it listens to."""
+        key = self._home / KEY
+        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"]
+        names = ["-subj", "/CN=dyno", "-addext", f"subjectAltName=IP:{self.address.host}"]
+        made = subprocess.run(
+            [program("openssl") or "openssl", *words, *names, "-keyout", str(key), "-out", str(self.certificate)],
+            capture_output=True,
+            text=True,
+        )
+        if made.returncode:
+            raise Refused(f"openssl made no certificate: {made.stderr.strip()[-200:]}")
+        if self._user is not None:
+            shutil.chown(key, self._user.pw_uid, self._user.pw_gid)
+        key.chmod(0o600)

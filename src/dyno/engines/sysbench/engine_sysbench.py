@@ -1,0 +1,74 @@
+"""sysbench: an outside tool that measures processor and memory, and tells what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Absent, Tier, Value
+from dyno.contracts.suite import Report
+from dyno.engines.compute.unopened import Unopened
+from dyno.engines.sysbench import program
+from dyno.suites.memory.port import BLOCKS
+
+ENDLESS = "1000T"
+"""More than is moved before the time is over."""
+
+
+class Sysbench(Unopened):
+    """Each phase runs the program."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self._version = program.version()
+
+    def version(self) -> str:
+        return self._version
+
+
+class Primes:
+    """The port `primes`: its test `cpu`."""
+
+    def __init__(self, engine: Sysbench) -> None:
+        self._tool = engine.version()
+
+    def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        words = [*program.words(threads, limit_ns, events * threads), "cpu", f"--cpu-max-prime={limit}", "run"]
+        return program.Result.of(program.run(words)).report(self._tool)
+
+    def close(self) -> None:
+        pass
+
+
+class Memory:
+    """The port `memory-access`: its test `memory`, with a block for each thread."""
+
+    def __init__(self, engine: Sysbench) -> None:
+        self._tool = engine.version()
+
+    def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        if pattern not in BLOCKS:
+            raise Absent(f"has no {pattern}: that is Dyno's own kernel's")
+        mode, _, operation = pattern.partition("-")
+        words = [*program.words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
+        words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
+        words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
+        result = program.Result.of(program.run(words))
+        return replace(result.report(self._tool), bytes=result.events * size_bytes)
+
+    def close(self) -> None:
+        pass
+
+
+ENGINE = EngineSpec(
+    name="sysbench",
+    title="sysbench, an outside tool for processor and memory",
+    opener=Sysbench,
+    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
+    tiers={},
+    packages=("sysbench",),
+    needs=lambda options: program.missing(),
+    clients="threads",
+)

@@ -1,0 +1,33 @@
+"""ZODB's MappingStorage: pickles in a dict in memory, so that what is left is what ZODB itself does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.engines.zodb import databases
+
+
+class Mapped(databases.InMemory):
+    """One of its own; clients are threads that share the database."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        from ZODB.MappingStorage import MappingStorage
+
+        super().__init__(MappingStorage())
+
+
+ENGINE = EngineSpec(
+    name="mappingstorage",
+    title="ZODB's MappingStorage, in memory",
+    opener=Mapped,
+    ports={"objects": PortSpec(databases.Objects)},
+    tiers={Tier.VOLATILE: {}},
+    default_tier=Tier.VOLATILE,
+    modules=("ZODB",),
+    requires=databases.REQUIRES,
+    clients="threads",
+    in_memory=True,
+)

@@ -1,0 +1,1 @@
+"""The worker's side of a trial: phases, clients, the timed loops, temperature."""

@@ -1,0 +1,84 @@
+"""The timed loop of operations of which many are under way at once: see `loop`. Nothing else may be put here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns as now
+from typing import Any, NamedTuple
+
+from dyno.contracts.suite import UnderWay
+from dyno.measure.loop import Failed, Stamps
+
+__all__ = ["Flown", "many", "now"]
+FOREVER_NS = 1 << 60
+
+
+class Flown(NamedTuple):
+    """What was seen of operations of which many were under way at once, in the order in which they began."""
+
+    answers: list[Any]
+    stamps: Stamps
+    freed: list[int]
+    """When the place that each took had become free; 0: it had been free from the start."""
+    busy_ns: int
+    """Inside `begin` and `ended`, the waiting for responses in it."""
+    full: bool = False
+    """Whether it ended for want of memory, before its time and its arguments were over."""
+
+
+def many(
+    way: UnderWay,
+    places: int,
+    arguments: Sequence[Any],
+    due: Sequence[int] | None,
+    deadline: int,
+    full: Callable[[int], bool],
+    failed: Failed,
+) -> Flown:
+    """Keeps up to `places` operations under way, begins none after the deadline, and waits for those that have begun.
+
+    span = end - start: from before `begin` to the return of the `ended` that told of it, and so also what was done
+    meanwhile for others. Where moments are given, none begins before it is due. One that is due by the deadline
+    begins if a place was free by then, even if this loop wakes up later. The place that has been free for the longest
+    is taken first.
+    """
+    begin, ended, last = way.begin, way.ended, len(arguments)
+    free, since, held = deque(range(places)), [0] * places, [-1] * places
+    answers, stamps, freed = [None] * last, Stamps([], [0] * last), list[int]()
+    at = flying = busy = 0
+    moment = now()
+    while True:
+        while (
+            free
+            and at < last
+            and (moment <= deadline if due is None else due[at] <= min(moment, deadline))
+            and since[free[0]] <= deadline
+        ):
+            place = free.popleft()
+            held[place], start = at, now()
+            stamps.starts.append(start)
+            freed.append(since[place])
+            at, flying = at + 1, flying + 1
+            begin(place, arguments[at - 1])
+            moment = now()
+            busy += moment - start
+        if full(moment):
+            last = at
+        more = at < last and moment <= deadline and (due is None or due[at] <= deadline)
+        if not flying and not more:
+            break
+        wait = max(due[at] - moment, 0) if due is not None and more and free else FOREVER_NS
+        start = now()
+        done = ended(wait)
+        moment = now()
+        busy += moment - start
+        for place, answer in done:
+            if held[place] < 0:
+                raise ValueError(f"nothing was under way at place {place}")
+            answers[held[place]] = failed(answer) if isinstance(answer, Exception) else answer
+            stamps.ends[held[place]] = since[place] = moment
+            held[place] = -1
+            free.append(place)
+            flying -= 1
+    return Flown(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy, last < len(arguments))

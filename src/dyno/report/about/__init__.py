@@ -1,0 +1,1 @@
+"""Texts about a run or about Dyno: the machine, the plan, the listing, results of crashes."""

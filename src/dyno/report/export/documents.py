@@ -1,0 +1,142 @@
+"""The run for programs: the stable JSON of `dyno show --json`, CSV with the same names, and Markdown tables.
+
+docs/show-json.md documents every key; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from dyno.report.export import data_tables, json_stream
+from dyno.report.export.data_tables import LATENCIES as LATENCIES
+from dyno.report.export.markdown import as_markdown as as_markdown
+from dyno.report.tables.table import Row, groups
+from dyno.results import Run
+from dyno.stats.costs import costs
+from dyno.stats.doubts import machine
+from dyno.stats.prices import Prices
+from dyno.stats.summary import Absence, CellSummary, absences
+
+SCHEMA = 1
+
+
+def as_data(run: Run) -> dict[str, Any]:
+    """A dict that is plain JSON. Unknown is None."""
+    found = _data(run)
+    return {**found, "cells": list(found["cells"])}
+
+
+def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
+    """The same as text, a piece at a time; with what the rows cost, where there are prices."""
+    return json_stream.pieces({**_data(run), **({} if prices is None else {"costs": _costs(run, prices)})})
+
+
+def as_dense_json(run: Run) -> Iterator[str]:
+    """The same without any blank."""
+    return json_stream.dense(_data(run))
+
+
+def _data(run: Run) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "suite": run.plan["suite"],
+        "complete": run.complete,
+        "created": run.header.get("created"),
+        "dyno": run.header.get("dyno"),
+        "plan": dict(run.plan),
+        "host": run.header.get("host"),
+        "machine_doubts": [asdict(finding) for finding in machine(run)],
+        "cells": (_cell(row) for group in groups(run) for row in group.rows),
+        "absent": [_absent(found) for found in absences(run)],
+        "costs": None,
+    }
+
+
+def _costs(run: Run, prices: Prices) -> list[dict[str, Any]]:
+    return [
+        {
+            "suite": cost.row.cell.suite,
+            "engine": cost.row.cell.asked,
+            "phase": cost.row.phase,
+            "params": dict(cost.row.cell.params),
+            "tier": cost.row.cell.tier_name,
+            "million": cost.million,
+            "month": cost.month,
+            "currency": prices.currency,
+        }
+        for cost in costs(run, prices)
+    ]
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    summary = row.summary
+    found = summary.throughput
+    return {
+        "suite": summary.cell.suite,
+        "engine": summary.cell.asked,
+        "phase": summary.phase,
+        "reported_by": summary.reported_by,
+        "params": dict(summary.cell.params),
+        "tier": summary.cell.tier_name,
+        "floor": summary.cell.floor,
+        "valid": summary.valid,
+        "why": summary.why,
+        "samples": len(summary.samples),
+        "operations": summary.operations,
+        "items": summary.items,
+        "elapsed_ns": summary.elapsed_ns,
+        "wall_ns": summary.wall_ns,
+        "pause_cpu_ns": summary.pause_cpu_ns,
+        "throughput": None if found is None else {**asdict(found), "unit": f"{summary.unit}/s"},
+        "metric": summary.about.metric,
+        "bytes": summary.bytes,
+        "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
+        "due": summary.due,
+        "offered_per_second": summary.offered_per_second,
+        "served_per_second": summary.served_per_second,
+        "cpu_ns_per_item": {"client": summary.client_cpu_ns, "server": summary.server_cpu_ns},
+        "latency_ns": summary.latency_ns,
+        "latency_by_kind_ns": summary.latency_by_kind_ns,
+        "latency_by_part_ns": summary.latency_by_part_ns,
+        "response_ns": summary.response_ns,
+        "late_ns": summary.late_ns,
+        "series": [list(sample.series) for sample in summary.samples],
+        "temperature": summary.temperature,
+        "resident_percent": summary.resident_percent,
+        "client": summary.client,
+        "server": summary.server,
+        "bytes_on_disk": summary.bytes_on_disk,
+        "write_amplification": summary.write_amplification,
+        "facts": summary.facts,
+        "trial_facts": summary.trial_facts,
+        "loop": _loop(summary),
+        "version": summary.version,
+        "settings": summary.settings,
+        "caveats": [asdict(caveat) for caveat in summary.caveats],
+        "doubts": [{"code": doubt.code, "text": doubt.text} for doubt in row.doubts],
+    }
+
+
+def _absent(found: Absence) -> dict[str, Any]:
+    cell = found.cell
+    return {
+        "suite": cell.suite,
+        "engine": cell.asked,
+        "phase": found.phase,
+        "params": dict(cell.params),
+        "tier": cell.tier_name,
+        "why": found.why,
+    }
+
+
+def _loop(summary: CellSummary) -> dict[str, Any] | None:
+    """What measured the row's last trial."""
+    known = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
+    return dict(known[-1]) if known else None
+
+
+def as_csv(run: Run) -> str:
+    """A line for each cell and phase."""
+    return data_tables.as_csv(data_tables.cells(run))

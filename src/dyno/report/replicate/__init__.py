@@ -1,0 +1,1 @@
+"""Tables of published experiments next to a run of them."""

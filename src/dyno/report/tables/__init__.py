@@ -1,0 +1,1 @@
+"""Tables of a run, for the terminal and for the page."""

@@ -1,0 +1,237 @@
+"""Two runs: what differs between their settings and machines, and each row that both have, after against before.
+
+Runs that were measured in turns, block by block, are compared block by block, as engines within a run are. Others are
+compared as a whole, and a drift of the machine from one to the other is in the ratio and not in its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dyno.contracts.model import TIERS, Tier, UsageError
+from dyno.results import Run
+from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
+from dyno.stats.metric import Metric, fitting, speeds
+from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.verdict import MARGIN, Verdict, judge
+
+# Facts of the machine that are never the same twice.
+OF_THE_MOMENT = (
+    *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
+    *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups", "ceilings"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    where: str
+    """'plan', 'machine', 'dyno', or an engine as it was asked for."""
+    what: str
+    before: Any
+    """None where it is not known, or not there."""
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row that has a number in both runs, as it is after, seen from before."""
+
+    before: CellSummary
+    after: CellSummary
+    metric: Metric
+    center: Center | None
+    """Of the logarithm of the ratio of speeds; None where there are too few trials for an interval."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    paired: bool
+    """Whether they were measured in turns."""
+    differences: tuple[Difference, ...]
+    changes: tuple[Change, ...]
+    lost: tuple[tuple[CellSummary, str], ...]
+    """Rows with a number before and none after, and why."""
+    new: tuple[CellSummary, ...]
+    """Rows with a number after and none before."""
+
+
+def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
+    """`by` None: what the suite says of the phase, or the response time where a rate was asked for. Raises UsageError
+    for runs of two suites, for runs of which one kept the cores awake, and for runs that have no row in common."""
+    suites = before.plan["suite"], after.plan["suite"]
+    if suites[0] != suites[1]:
+        raise UsageError(f"{before.path} is of suite {suites[0]} and {after.path} of {suites[1]}: nothing to compare")
+    kept = {bool(run.plan.get("awake")): run.path for run in (before, after)}
+    if len(kept) > 1:
+        raise UsageError(
+            f"{kept[True]} was measured with the cores kept awake and {kept[False]} without: what waking them costs"
+            " would be in every ratio; measure both with --awake, or both without"
+        )
+    old, new = rows_of(before), rows_of(after)
+    if not old.keys() & new.keys():
+        raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
+    valid = {key: row for key, row in old.items() if row.valid}
+    paired = in_turns(before, after)
+    changes, lost = [], []
+    for key, was in valid.items():
+        row = new.get(key)
+        change = _change(was, row, by, margin, paired) if row is not None and row.valid else None
+        if change is not None:
+            changes.append(change)
+        elif by is None or speeds(was, by):
+            # One that never had the metric (a percentile of a bulk phase) has lost nothing.
+            lost.append((was, _gone(row, by)))
+    return Between(
+        paired=paired,
+        differences=tuple(differences(before, after)),
+        changes=tuple(changes),
+        lost=tuple(lost),
+        new=tuple(row for key, row in new.items() if row.valid and key not in valid),
+    )
+
+
+def without_weakened(found: Between) -> Between:
+    """The same with each row on a user's own server whose tier fell moved to the lost ones: a gate would pass it as
+    faster."""
+    fell = [c for c in found.changes if TIERS.index(c.after.cell.tier) < TIERS.index(c.before.cell.tier)]
+    why = [f"its tier fell from {c.before.cell.tier_name} to {c.after.cell.tier_name}" for c in fell]
+    lost = *found.lost, *zip((c.before for c in fell), why, strict=True)
+    return replace(found, changes=tuple(c for c in found.changes if c not in fell), lost=lost)
+
+
+def halves(run: Run) -> tuple[Run, Run]:
+    """The first and the second half of a run's blocks, of which an odd one is in the second: only a drift of the
+    machine can make them differ. Raises UsageError for a run of fewer than six blocks."""
+    blocks = sorted({attempt.block for attempt in run.attempts})
+    if len(blocks) < 2 * FEWEST_TRIALS:
+        raise UsageError(
+            f"{run.path} has {len(blocks)} blocks; its halves can be compared from {2 * FEWEST_TRIALS} on"
+        )
+    middle = len(blocks) // 2
+    first, second = (_of_blocks(run, part) for part in (blocks[:middle], blocks[middle:]))
+    return first, second
+
+
+def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
+    """Named by the blocks as people count them."""
+    name = Path(f"{run.path}, blocks {blocks[0] + 1} to {blocks[-1] + 1}")
+    wanted = set(blocks)
+    return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in wanted))
+
+
+def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
+    """By what makes rows of two runs the same."""
+    rows = (row for row in summarize(run) if not row.cell.floor)
+    # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
+    return {
+        (
+            row.phase,
+            _reported(row),
+            # What the settings of a user's own server give may be what was changed between the runs.
+            "follows" if row.cell.follows else row.cell.tier,
+            row.cell.asked,
+            row.cell.combination,
+        ): row
+        for row in rows
+    }
+
+
+def _reported(row: CellSummary) -> bool:
+    """A row without a sample does not tell; the suite does."""
+    return row.reported_by is not None or (not row.samples and row.about.reported)
+
+
+def in_turns(before: Run, after: Run) -> bool:
+    """Whether block after block of both runs was measured next to that of the same number in the other."""
+    starts: dict[tuple[int, int], datetime] = {}
+    for which, run in enumerate((before, after)):
+        for attempt in run.attempts:
+            try:
+                began, key = datetime.fromisoformat(attempt.started), (which, attempt.block)
+            except ValueError:
+                # Nobody knows when it was.
+                return False
+            starts[key] = min(began, starts.get(key, began))
+    order = sorted(starts, key=lambda key: starts[key])
+    couples = list(zip(order[::2], order[1::2], strict=False))
+    alike = len(order) % 2 == 0 and all(one[0] != other[0] and one[1] == other[1] for one, other in couples)
+    return alike and len(couples) >= FEWEST_TRIALS and len(set(starts.values())) == len(starts)
+
+
+def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: float, paired: bool) -> Change | None:
+    used = by or fitting([before, after])
+    old, new = speeds(before, used), speeds(after, used)
+    if not old or not new:
+        return None
+    ratios = [new[block] / old[block] for block in sorted(new) if block in old]
+    fewest = len(ratios) if paired else min(len(old), len(new))
+    if paired:
+        found, ratio = (center(ratios) if fewest >= FEWEST_TRIALS else None), median(ratios or [0.0])
+    else:
+        values = list(new.values()), list(old.values())
+        found = apart(*values) if fewest >= FEWEST_TRIALS else None
+        ratio = median(values[0]) / median(values[1])
+    return Change(before, after, used, found, judge(found, ratio, fewest, margin))
+
+
+def _gone(row: CellSummary | None, by: Metric | None) -> str:
+    if row is None:
+        return "not in the run"
+    return row.why or (f"no {by.title}" if by and row.valid else "not measured")
+
+
+def differences(before: Run, after: Run) -> Iterator[Difference]:
+    """Machine first, then Dyno and the plan, then each engine's version and settings."""
+    old, new = facts(before), facts(after)
+    both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
+    order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
+    for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: order[key[0]]):
+        if key[0] in both and old.get(key) != new.get(key):
+            yield Difference(*key, old.get(key), new.get(key))
+
+
+def facts(run: Run) -> dict[tuple[str, str], Any]:
+    """What was asked for and on what machine, without what is never the same twice: by `where` and `what` of a
+    Difference. Engines come last, and each has its version."""
+    trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
+    return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
+
+
+def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    if at in OF_THE_MOMENT:
+        return
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield from _leaves(value, f"{at}.{name}" if at else name)
+    else:
+        yield at, tree
+
+
+def _dyno(run: Run) -> dict[str, Any]:
+    loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
+    names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
+    tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
+    told = {"reported by": " and ".join(tools)} if tools else {}
+    loop = {name: " and ".join(found) for name, found in names.items()}
+    return {"version": run.header.get("dyno"), **told, "loop": loop}
+
+
+def _engines(run: Run) -> dict[str, dict[str, Any]]:
+    """Of each engine as it was asked for, and of each of its cells: version and settings, of the last trial."""
+    found: dict[str, dict[str, Any]] = {}
+    tiers: dict[str, set[Tier | None]] = {}
+    for cell in run.cells:
+        tiers.setdefault(cell.asked, set()).add(cell.tier)
+    for attempt in run.attempts:
+        cell = run.cells[attempt.cell]
+        if attempt.version is not None and not cell.floor:
+            name = f"{cell.asked} ({cell.tier_name})" if len(tiers[cell.asked]) > 1 else cell.asked
+            tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
+            found[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
+    return found
