@@ -1,5 +1,5 @@
 """`dyno selftest --tiers` shows what each tier was proven to be worth, through the shell. What is proven of the real
-engines is in tests/conformance/test_durability.py."""
+engines is in tests/engines/test_durability.py."""
 
 from __future__ import annotations
 
