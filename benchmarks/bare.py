@@ -22,7 +22,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Operations
 from dyno.measure.driver import uncollected
 from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Spent
+from dyno.measure.stopwatch import Stopwatch
 
 LEAST = 0.95
 
@@ -58,7 +58,7 @@ def main() -> int:
                     for key in keys:
                         get(key)
                     bare.append(len(keys) / (perf_counter_ns() - begin) * 1e9)
-                sample = sampled(workload, phase, job, Pace(), Spent())
+                sample = sampled(workload, phase, job, Pace(), Stopwatch())
                 mine.append(sample.per_second or 0.0)
                 ratios.append(mine[-1] / bare[-1])
         workload.close()

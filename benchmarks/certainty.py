@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dyno.cli.progress import observer
 from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
 from dyno.stats.gate import gate
@@ -115,7 +115,7 @@ def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
     return found / repeats
 
 
-def measured(asked: Asked) -> Run:
+def measured(asked: RunRequest) -> Run:
     """A run of trials here and now, without the null engines."""
     made = plan.make(asked)
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
@@ -137,7 +137,7 @@ def chunks(run: Run, size: int) -> Iterator[Run]:
 def same(seed: int, blocks: int) -> bool:
     """Each engine twice: one option is given with the value that it has anyway."""
     run = measured(
-        Asked(
+        RunRequest(
             "records",
             engines=["sqlite", "sqlite:cache_mib=64", "lmdb", "lmdb:readahead=yes"],
             params={"records": [2_000], "operations": [2_000]},
@@ -170,7 +170,7 @@ def same(seed: int, blocks: int) -> bool:
 def gated(seed: int, blocks: int) -> bool:
     """Runs of one time against those of another: base against base, and base against planted."""
     asked = {"operations": [50_000]}
-    run = measured(Asked("selftest", engines=["synthetic", PLANTED], params=asked, samples=blocks, seed=seed))
+    run = measured(RunRequest("selftest", engines=["synthetic", PLANTED], params=asked, samples=blocks, seed=seed))
     good = True
     for size in (5, 10):
         parts = list(chunks(run, size))

@@ -23,7 +23,7 @@ from pathlib import Path
 from dyno.cli.progress import observer
 from dyno.measure import loops
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 
 LEAST = 0.9
 BARE_SECONDS = 0.5
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=9, metavar="N", help="default: 9")
     asked = parser.parse_args()
     made = plan.make(
-        Asked(
+        RunRequest(
             "records",
             engines=["null"],
             clients=[1, asked.clients],

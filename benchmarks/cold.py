@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dyno.cli.progress import observer
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 
 MOST_PERCENT, LEAST = 1.0, 0.9
 MIB = 1 << 20
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--engine", default="sqlite", help="default: sqlite")
     asked = parser.parse_args()
     made = plan.make(
-        Asked(
+        RunRequest(
             "records",
             engines=[asked.engine],
             params={"records": [asked.records]},

@@ -23,7 +23,7 @@ from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
 from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Spent
+from dyno.measure.stopwatch import Stopwatch
 from dyno.suites.records import keys, layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")
@@ -50,7 +50,7 @@ def packing() -> dict[str, float]:
 
 def each_ns(workload: Workload, phase: Phase, job: Job, pack: Pack) -> float:
     layer.pack = pack  # type: ignore[attr-defined]
-    sample = sampled(workload, phase, job, Pace(), Spent())
+    sample = sampled(workload, phase, job, Pace(), Stopwatch())
     used = sample.client or {}
     return ((used.get("user_ns") or 0) + (used.get("system_ns") or 0)) / sample.items
 

@@ -34,7 +34,7 @@ from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier
 from dyno.report.tables import units
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
 from dyno.stats.summary import summarize
 
@@ -73,7 +73,7 @@ class Bench:
         def turn(clients: int) -> Turn:
             asked = {"name": self.engine, "client": client, "url": url}
             made = plan.make(
-                Asked(
+                RunRequest(
                     "records",
                     engines=[asked],
                     params={"records": [self.records], "txn": [1]},
@@ -86,7 +86,7 @@ class Bench:
             )
             self._runs += 1
             file = self.work / f"{self._runs}.json"
-            run = parent.execute(made, file, self.work, parent.Quiet(), resume=False, overwrite=False)
+            run = parent.execute(made, file, self.work, parent.NoProgress(), resume=False, overwrite=False)
             row = next(row for row in summarize(run) if row.cell.engine == self.engine)
             if row.throughput is None or row.client_cpu_ns is None:
                 raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")

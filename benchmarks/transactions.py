@@ -29,7 +29,7 @@ from dyno.contracts.suite import Job
 from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.postgresql.opener import Postgres
 from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Spent
+from dyno.measure.stopwatch import Stopwatch
 from dyno.suites.oltp.workload import OltpWorkload
 
 WITHIN = 0.05
@@ -90,7 +90,7 @@ def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkloa
 
 
 def through_dyno(workload: OltpWorkload, phase: Phase, job: Job, pace: Pace) -> float:
-    sample = sampled(workload, phase, job, pace, Spent())
+    sample = sampled(workload, phase, job, pace, Stopwatch())
     if sample.void or sample.per_second is None:
         raise SystemExit(f"{job.spec.name}, {phase.name}: {sample.void}")
     return sample.per_second

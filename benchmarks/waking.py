@@ -29,7 +29,7 @@ from dyno import registry
 from dyno.contracts.model import UsageError
 from dyno.report.tables import units
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import summarize
 
@@ -55,12 +55,12 @@ def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
     """One run. Raises UsageError."""
     params = {"records": [records]}
     made = plan.make(
-        Asked("records", [engine], params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
+        RunRequest("records", [engine], params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="waking-") as place:
         work = Path(place)
         work.chmod(0o755)
-        run = parent.execute(made, work / "run.json", work, parent.Quiet(), resume=False, overwrite=False)
+        run = parent.execute(made, work / "run.json", work, parent.NoProgress(), resume=False, overwrite=False)
     row = next(row for row in summarize(run) if not row.cell.floor)
     if row.throughput is None or row.latency_ns["p50"] is None:
         raise UsageError(f"{engine}: {row.why}")

@@ -23,13 +23,13 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
-from dyno.contracts.declarations import said
+from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
-from dyno.contracts.plugin_types import mistyped
+from dyno.contracts.plugin_types import type_errors
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
-from dyno.text.sanitize import harmful, harmless
+from dyno.text.sanitize import is_unsafe, sanitize
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
@@ -100,7 +100,7 @@ def _load(kind: str, name: str) -> Any:
         kin = _kin(name) if kind == "engine" else []
         raise UsageError(unknown(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")
-    where = harmless(f"{kind} {name} ({known[name]})", keep="")
+    where = sanitize(f"{kind} {name} ({known[name]})", keep="")
     try:
         found = getattr(importlib.import_module(module), attribute)
         if found.name != name:
@@ -119,28 +119,28 @@ def _load(kind: str, name: str) -> Any:
             check_texts(where, found, kind)
     except UsageError as error:
         line = str(error)
-        raise UsageError(line if line.startswith(where) else harmless(f"{where}: {line}", keep="")) from None
+        raise UsageError(line if line.startswith(where) else sanitize(f"{where}: {line}", keep="")) from None
     except Exception as error:
         raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_named(error)}") from None
     return found
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {harmless(' '.join(said(error).split()))}"
+    return f"{type(error).__name__}: {sanitize(' '.join(exception_text(error).split()))}"
 
 
 def check_types(found: Any, kind: str) -> None:
     """Raises UsageError for the first field of a declaration that is missing or of another type."""
     if kind == "engine" and not isinstance(found, EngineSpec):
         raise UsageError(f"it is a {type(found).__name__}, expected an EngineSpec")
-    for line in mistyped(found, KINDS[kind]):
+    for line in type_errors(found, KINDS[kind]):
         raise UsageError(line)
 
 
 def check_texts(where: str, found: Any, kind: str) -> None:
     """What a declaration says is shown as it stands. Raises UsageError."""
     parts = {"": found} if kind == "engine" else {name: getattr(found, name, ()) for name in Suite.__annotations__}
-    for field, shown in chain.from_iterable(harmful(part, name) for name, part in parts.items()):
+    for field, shown in chain.from_iterable(is_unsafe(part, name) for name, part in parts.items()):
         raise UsageError(f"{where}: {field}: {shown:.80} is not one line of text that can be shown")
 
 

@@ -40,7 +40,7 @@ from dyno.report.export import documents
 from dyno.report.tables import units
 from dyno.results import SCHEMA, Attempt, create, load
 from dyno.runner import plan, plan_file
-from dyno.runner.plan import Asked
+from dyno.runner.plan import RunRequest
 from dyno.selftest import checks
 from dyno.servers import set_option
 from dyno.servers.process import program
@@ -168,7 +168,7 @@ def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None
     methods = {name: found for name, found in vars(Workload).items() if inspect.isfunction(found) and name[0] != "_"}
     arguments = {name: list(inspect.signature(method).parameters)[1:] for name, method in methods.items()}
     table = named(sections(read("adding-a-suite.md"))["The workload"])
-    assert set(table) == {f"{name}({', '.join(given)})" for name, set_option in arguments.items()}
+    assert set(table) == {f"{name}({', '.join(words)})" for name, words in arguments.items()}
 
 
 def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
@@ -308,7 +308,7 @@ def test_all_of_a_run_file_is_read(run_files: list[Path]) -> None:
 @pytest.mark.parametrize("name", ours("suite"))
 def test_all_that_a_suite_declares_is_read(name: str, tmp_path: Path) -> None:
     engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.lacking())
-    made = plan.make(Asked(suite=name, engines=[engine.name]))
+    made = plan.make(RunRequest(suite=name, engines=[engine.name]))
     header = json.loads(json.dumps({"plan": made.data(), **made.declared, "host": {}}))
     create(tmp_path / "r.json", header, made.cells)
     assert {**header, "kind": "run", "schema": SCHEMA} == load(tmp_path / "r.json").header

@@ -31,16 +31,16 @@ from dyno.engines.cassandra import server as cassandra
 from dyno.engines.hbase import server as hbase
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
-from dyno.servers.user_server import Foreign
-from dyno.suites.series.dataset import MadeUp, Way
+from dyno.servers.user_server import UserServer
+from dyno.suites.series.dataset import SyntheticHalfHours, Way
 from dyno.suites.series.machine import Machine
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.samples import Digest
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
 SOAKED = ("cassandra", "hbase")
 """Of Java's those take long to start that are several processes, or keep much."""
-DATASET = MadeUp(Machine(7, 20, 60), 1, Way(100, 500, 500, 0))
+DATASET = SyntheticHalfHours(Machine(7, 20, 60), 1, Way(100, 500, 500, 0))
 SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
 
@@ -89,7 +89,7 @@ def fill(asked: Job) -> None:
 WHOLE = Digest()
 for _variable in range(len(DATASET.names)):
     _one = DATASET.one(_variable)
-    WHOLE.add(Batch(np.full(len(_one.ts), _variable, "i4"), *_one))
+    WHOLE.add(SampleBatch(np.full(len(_one.ts), _variable, "i4"), *_one))
 
 
 def held(asked: Job) -> Digest:
@@ -165,7 +165,7 @@ def test_who_does_not_know_the_password_is_not_let_in(running: Job) -> None:
     if running.spec.name == "hbase":
         pytest.skip("HBase knows its users by Kerberos alone")
     wrong = "s3cret-and-wrong"
-    asked = replace(running, server=Foreign(url(running, wrong)))
+    asked = replace(running, server=UserServer(url(running, wrong)))
     with pytest.raises(Refused) as refused, archive(asked):
         pass
     assert "can't connect" in str(refused.value)

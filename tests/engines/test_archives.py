@@ -16,7 +16,7 @@ from held import Options, Store, holds, specs, stores
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import samples
 from dyno.suites.series.conformance import BRIEF, CHECKS
-from dyno.suites.series.port import PORT, Batch, Buckets, Samples
+from dyno.suites.series.port import PORT, Buckets, SampleBatch, Samples
 
 SPECS = specs(PORT)
 OPTIONS: Options = {
@@ -57,7 +57,7 @@ class Honest:
     def __init__(self, kept: dict[tuple[str, int], tuple[Any, ...]], names: Sequence[str]) -> None:
         self.kept, self.names = kept, names
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         for pv, ts, *rest in samples.tuples(batch):
             self.put((self.names[pv], ts), tuple(rest))
 
@@ -81,10 +81,10 @@ class Honest:
         found = [row for row in self.rows() if row[0] == pv and start <= row[1] < end]
         return samples.samples(samples.of_rows(found)[1:])
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         yield samples.batch(samples.of_rows(self.rows()))
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         return samples.batch(samples.of_rows(list({row[0]: row for row in self.rows()}.values())))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
@@ -116,16 +116,16 @@ class KeepsNoSeverity(Honest):
 
 
 class KeepsBoth(Honest):
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         yield from super().all()
         yield samples.batch(samples.of_rows(self.rows()[:1]))
 
 
 class PassesOverTheLate(Honest):
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         first = max((ts for _, ts in self.kept), default=0)
         late = batch.ts >= first
-        super().insert(Batch(*(values[late] for values in batch)))
+        super().insert(SampleBatch(*(values[late] for values in batch)))
 
 
 class HasTheEnd(Honest):
@@ -134,7 +134,7 @@ class HasTheEnd(Honest):
 
 
 class LastToCome(Honest):
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         at = {name: number for number, name in enumerate(self.names)}
         rows = {at[name]: (at[name], ts, *rest) for (name, ts), rest in self.kept.items()}
         return samples.batch(samples.of_rows(list(rows.values())))

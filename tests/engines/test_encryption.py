@@ -28,7 +28,7 @@ from dyno.engines.oracle import connect as connect_oracle
 from dyno.engines.postgresql.server import PostgreSQL
 from dyno.engines.redis import resp
 from dyno.servers.process import Process
-from dyno.servers.user_server import Foreign
+from dyno.servers.user_server import UserServer
 
 TLS = ("redis-py", "single")
 """Clients of Redis that encrypt."""
@@ -46,7 +46,7 @@ def job(home: Path, engine: str, url: str, **given: str) -> Job:
     spec = registry.engine(engine)
     home.mkdir()
     options = spec.resolve({"url": url, **given})
-    return Job(spec, home, Tier.VOLATILE, options, {}, seed=1, clients=1, server=Foreign(url))
+    return Job(spec, home, Tier.VOLATILE, options, {}, seed=1, clients=1, server=UserServer(url))
 
 
 def encrypted(engine: Any) -> tuple[Any, set[str]]:
@@ -204,10 +204,10 @@ def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str
 def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[str, str]) -> None:
     """A PostgreSQL without TLS stands for it: QuestDB is read by the same protocol."""
     port = postgresqls[1].rpartition(":")[2].partition("/")[0]
-    with closing(questdb._connect(Foreign(f"http://u:secret@127.0.0.1:1/?pg={port}"))):
+    with closing(questdb._connect(UserServer(f"http://u:secret@127.0.0.1:1/?pg={port}"))):
         pass
     with pytest.raises(Refused, match="does not support SSL"):
-        questdb._connect(Foreign(f"https://u:secret@127.0.0.1:1/?pg={port}"))
+        questdb._connect(UserServer(f"https://u:secret@127.0.0.1:1/?pg={port}"))
 
 
 def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tuple[str, str], shell: Shell) -> None:
@@ -274,10 +274,10 @@ def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
 @pytest.mark.parametrize(
     "opened",
     [
-        lambda url: clickhouse._connect(Foreign(f"clickhouse{url}")),
-        lambda url: questdb._connect(Foreign(f"http{url}")),
+        lambda url: clickhouse._connect(UserServer(f"clickhouse{url}")),
+        lambda url: questdb._connect(UserServer(f"http{url}")),
         lambda url: connect_oracle(f"oracle{url}"),
-        lambda url: server_mongo.connect(Foreign(f"mongodb{url}")),
+        lambda url: server_mongo.connect(UserServer(f"mongodb{url}")),
     ],
     ids=["clickhouse", "questdb", "oracle", "mongodb"],
 )

@@ -25,7 +25,7 @@ from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suites.objects.conformance import BRANCH, CHECKS, OF_TWO, contents, task
 from dyno.suites.objects.model import Model
 from dyno.suites.objects.port import PORT
-from dyno.suites.objects.transactions import Attempts, Place, Task, Transactions
+from dyno.suites.objects.transactions import Attempts, ObjectPosition, Task, Transactions
 from dyno.suites.objects.workload import WRITING
 
 SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
@@ -140,7 +140,7 @@ def test_many_objects_are_changed_in_one_transaction(backend: str, serving: Serv
         port.branches([BRANCH])
         port.write(task(contents(count)))
         port.update(task(contents(count, 1)))
-        assert port.prefetch(Place(BRANCH, 0)) == contents(count, 1)
+        assert port.prefetch(ObjectPosition(BRANCH, 0)) == contents(count, 1)
 
 
 @pytest.mark.parametrize("store", list(storages()), ids=str)
@@ -223,31 +223,31 @@ class Honest:
             item[1] = content
         return before
 
-    def read(self, place: Place) -> list[bytes]:
+    def read(self, place: ObjectPosition) -> list[bytes]:
         return [item[1] for item in self.kept[place.branch][place.key].values()]
 
-    def read_again(self, place: Place) -> list[bytes]:
+    def read_again(self, place: ObjectPosition) -> list[bytes]:
         return self.read(place)
 
-    def prefetch(self, place: Place) -> list[bytes]:
+    def prefetch(self, place: ObjectPosition) -> list[bytes]:
         return self.read(place)
 
     def write_blobs(self, task: Task) -> None:
         self.write(task)
 
-    def read_blobs(self, place: Place) -> list[bytes]:
+    def read_blobs(self, place: ObjectPosition) -> list[bytes]:
         return self.read(place)
 
     def pack(self, _: Any) -> None:
         pass
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: ObjectPosition) -> None:
         del self.kept[place.branch][place.key]
 
     def keys(self, branch: str) -> list[int]:
         return sorted(self.kept.get(branch, {}))
 
-    def identities(self, place: Place) -> list[tuple[int, bytes]]:
+    def identities(self, place: ObjectPosition) -> list[tuple[int, bytes]]:
         return [(number, item[0]) for number, item in self.kept[place.branch][place.key].items()]
 
     def forget(self) -> None:
@@ -256,23 +256,23 @@ class Honest:
     def has_blobs(self) -> bool:
         return True
 
-    def count(self, place: Place) -> Attempts:
+    def count(self, place: ObjectPosition) -> Attempts:
         return Attempts(0, 0, 0)
 
 
 class ReadsBackwards(Honest):
-    def read(self, place: Place) -> list[bytes]:
+    def read(self, place: ObjectPosition) -> list[bytes]:
         return super().read(place)[::-1]
 
 
 class PrefetchesTooFew(Honest):
-    def prefetch(self, place: Place) -> list[bytes]:
+    def prefetch(self, place: ObjectPosition) -> list[bytes]:
         return super().prefetch(place)[1:]
 
 
 class UpdatesNothing(Honest):
     def update(self, task: Task) -> list[bytes]:
-        return self.read(Place(task.branch, task.key))
+        return self.read(ObjectPosition(task.branch, task.key))
 
 
 class AddsToTheSame(Honest):
@@ -299,7 +299,7 @@ class PacksTooMuch(Honest):
 
 
 class CutsBlobs(Honest):
-    def read_blobs(self, place: Place) -> list[bytes]:
+    def read_blobs(self, place: ObjectPosition) -> list[bytes]:
         return [content[:1000] for content in super().read_blobs(place)]
 
 

@@ -20,9 +20,9 @@ from stats.madeup import a_sample, an_attempt
 from dyno import results
 from dyno.results import Attempt, Run
 from dyno.runner import parent, plan, strategy
-from dyno.runner.parent import Quiet
-from dyno.runner.run_request import Asked
-from dyno.runner.strategy import Judge
+from dyno.runner.parent import NoProgress
+from dyno.runner.run_request import RunRequest
+from dyno.runner.strategy import StopRule
 from dyno.stats.stop_rule import unsure, wanting
 
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------
@@ -31,7 +31,7 @@ from dyno.stats.stop_rule import unsure, wanting
 MOST = strategy.FLOOR_MOST
 
 
-class Watching(Quiet):
+class Watching(NoProgress):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -67,9 +67,9 @@ class House:
         return an_attempt(trial.block, a_sample("work", rate(trial.block)), cell=trial.cell, attempt=number)
 
     def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
-        made = plan.make(Asked("selftest", engines=["synthetic"], **asked))
+        made = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
         watching = Watching()
-        run = parent.execute(made, self.file, self.home, watching, resume, False, Judge(wanting, unsure), most)
+        run = parent.execute(made, self.file, self.home, watching, resume, False, StopRule(wanting, unsure), most)
         return run, watching
 
     def interrupted(self, block: int, cell: int = 0, **asked: Any) -> Run:
@@ -220,7 +220,7 @@ def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_i
     whole, _ = house.run(until="5%")
     house.file.unlink()
     last = whole.blocks - 1
-    made = plan.make(Asked("selftest", engines=["synthetic"]))
+    made = plan.make(RunRequest("selftest", engines=["synthetic"]))
     seed = next(seed for seed in range(99) if replace(made, seed=seed).block(last)[0].cell == 0)
     broken = house.interrupted(last, cell=1, until="5%", seed=seed)
     assert wanting(broken, 0.05) is None

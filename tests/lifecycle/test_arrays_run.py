@@ -110,7 +110,7 @@ def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced
     need(engine.partition(":")[0])
     try:
         confine.check(LIMIT_BYTES, shell.home)
-    except confine.Unconfined as why:
+    except confine.CannotConfine as why:
         unavailable(str(why))
     rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
     phases, limit = "write,read-sum-cold", f"{LIMIT_BYTES / 2**30:g}"

@@ -17,7 +17,7 @@ import pytest
 from shell import FAULTY, Shell, is_one_line, small, wait_for
 
 from dyno.host import keep_awake
-from dyno.host.keep_awake import Asleep
+from dyno.host.keep_awake import CannotKeepAwake
 
 PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=3))
 CORES = sorted(os.sched_getaffinity(0))
@@ -27,7 +27,7 @@ def allowed() -> str | None:
     try:
         with keep_awake.kept():
             return None
-    except Asleep as error:
+    except CannotKeepAwake as error:
         return str(error)
 
 
@@ -158,7 +158,7 @@ def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
     if not refused:
         keep_awake.check(root)
         return
-    with pytest.raises(Asleep, match=f"allows the CPU time of {quota:g} of {len(CORES)} cores"):
+    with pytest.raises(CannotKeepAwake, match=f"allows the CPU time of {quota:g} of {len(CORES)} cores"):
         keep_awake.check(root)
 
 

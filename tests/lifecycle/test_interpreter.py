@@ -10,7 +10,7 @@ from needed import unavailable
 from shell import TESTS, Shell, small
 
 from dyno.install import environment
-from dyno.install.tools import NotHad
+from dyno.install.tools import InstallError
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 
@@ -21,7 +21,7 @@ def another() -> str:
         if version != "{}.{}".format(*sys.version_info):
             try:
                 environment.find(version)
-            except NotHad:
+            except InstallError:
                 continue
             return version
     pytest.skip("there is no second interpreter here")

@@ -20,8 +20,8 @@ from dyno.contracts.model import Trial
 from dyno.results import Attempt
 from dyno.runner import plan, trial
 from dyno.runner.dataset import Datasets
-from dyno.runner.run_request import Asked
-from dyno.runner.worker_pool import Child, Nurseries
+from dyno.runner.run_request import RunRequest
+from dyno.runner.worker_pool import WorkerPools, WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
 
@@ -69,10 +69,10 @@ def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> Non
 
 def attempted(home: Path, forks: bool = True) -> Attempt:
     """One trial of the self-test's engine."""
-    made = plan.make(Asked("selftest", engines=["synthetic"], params={"operations": ["10"]}))
-    with Nurseries(made.suite, home, forks) as nurseries:
+    made = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
+    with WorkerPools(made.suite, home, forks) as nurseries:
         place = home / "trial"
-        means = trial.Means(1 << 30, nurseries, Datasets(made, home))
+        means = trial.TrialContext(1 << 30, nurseries, Datasets(made, home))
         return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, means, lambda phase: None)
 
 
@@ -101,12 +101,12 @@ def test_where_no_worker_can_be_had_the_trial_is_a_crash(tmp_path: Path, monkeyp
 )
 def test_how_a_child_ended_is_told_as_of_any_process(command: str, status: int) -> None:
     pid = os.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ)
-    child = Child(pid)
+    child = WorkerProcess(pid)
     assert child.wait(60) == child.wait() == child.poll() == status
 
 
 def test_a_child_that_does_not_end_is_not_waited_for() -> None:
-    child = Child(os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 600"], os.environ))
+    child = WorkerProcess(os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 600"], os.environ))
     assert child.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.01)

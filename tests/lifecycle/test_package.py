@@ -16,7 +16,7 @@ from building import copy, without_cargo
 from needed import unavailable
 
 from dyno.install.environment import find
-from dyno.install.tools import NotHad
+from dyno.install.tools import InstallError
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_000)]
 
@@ -57,7 +57,7 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """An environment of its own, with nothing in it."""
     try:
         interpreter = find(request.param)
-    except NotHad as error:
+    except InstallError as error:
         unavailable(str(error))
     ran([interpreter, "-m", "venv", tmp_path / "venv"])
     return tmp_path / "venv" / "bin" / "python"

@@ -14,7 +14,7 @@ from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated
 from dyno.contracts.model import Tier, UsageError
 from dyno.published.findings import Finding, findings
 from dyno.results import Run
-from dyno.stats.findings import Found, check
+from dyno.stats.findings import FindingResult, check
 
 KNOWN = {"L": "lmdb", "S": "sqlite", "D": "duckdb", "O": "oracle"}
 LEAD = {"of": "L", "relation": "fastest", "phases": ["read"]}
@@ -24,7 +24,7 @@ def finding(*claims: dict[str, Any]) -> Finding:
     return findings([{"says": "it is so", "claims": claims}], KNOWN, "made-up")[0]
 
 
-def asked(run: Run, *claims: dict[str, Any]) -> Found:
+def asked(run: Run, *claims: dict[str, Any]) -> FindingResult:
     (found,) = check(run, [finding(*claims)])
     return found
 

@@ -32,7 +32,7 @@ from dyno.report.site.data import Collection
 from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
 from dyno.results import Run
 from dyno.stats import compare, estimate, gate, sweep, two_runs
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 
 MARGIN = 0.05
 PHASES = ("read",)
@@ -127,7 +127,7 @@ def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
 def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
     asked = []
 
-    @kept
+    @cached
     def cells(run: Run, more: int = 0) -> int:
         asked.append(more)
         return len(run.cells) + more
@@ -223,8 +223,8 @@ def test_a_picture_says_which_engines_and_panels_it_leaves_out(monkeypatch: pyte
     assert "engine-39" in drawn and "engine-40" not in drawn
     drawn = a_picture(a_sweep(engines=2, values=display_limits.PANELS))
     assert (
-        f"The first {display_limits.FEW_PANELS} of {display_limits.PANELS * 2} panels: --phase, --tier and -p choose others."
-        in drawn
+        f"The first {display_limits.FEW_PANELS} of {display_limits.PANELS * 2} panels: --phase, --tier and -p choose "
+        "others." in drawn
     )
     run = a_sweep(engines=3, values=5)
     monkeypatch.setattr(display_limits, "MARKS", 30)

@@ -10,7 +10,7 @@ import pytest
 
 from dyno.contracts.model import UsageError
 from dyno.servers import user_server
-from dyno.text.addresses import given
+from dyno.text.addresses import resolve_address
 
 ADDRESS = "redis://me:s3cret@h/0"
 
@@ -24,23 +24,23 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_first_line_of_a_file_is_an_address(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert given(f"file:{file}") == ADDRESS
+    assert resolve_address(f"file:{file}") == ADDRESS
     monkeypatch.chdir(file.parent)
-    assert given("file:address") == ADDRESS
+    assert resolve_address("file:address") == ADDRESS
     file.with_name("link").symlink_to(file)
     file.chmod(0o400)
-    assert given("file:link") == ADDRESS
+    assert resolve_address("file:link") == ADDRESS
 
 
 def test_a_variable_is_taken_out_of_the_environment_and_is_known_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNO_TEST_ADDRESS", ADDRESS)
-    assert given("env:DYNO_TEST_ADDRESS") == given("env:DYNO_TEST_ADDRESS") == ADDRESS
+    assert resolve_address("env:DYNO_TEST_ADDRESS") == resolve_address("env:DYNO_TEST_ADDRESS") == ADDRESS
     assert "DYNO_TEST_ADDRESS" not in os.environ
 
 
 @pytest.mark.parametrize("text", [ADDRESS, "", "env", "unix:///run/redis.sock?db=0"])
 def test_anything_else_is_an_address_itself(text: str) -> None:
-    assert given(text) == text
+    assert resolve_address(text) == text
 
 
 def spoil(file: Path, how: str) -> None:
@@ -74,7 +74,7 @@ def spoil(file: Path, how: str) -> None:
 def test_a_file_that_is_none_or_not_ones_own_is_refused(file: Path, how: str, said: str) -> None:
     spoil(file, how)
     with pytest.raises(ValueError, match=f"^{re.escape(said.format(file))}$"):
-        given(f"file:{file}")
+        resolve_address(f"file:{file}")
 
 
 @pytest.mark.parametrize(

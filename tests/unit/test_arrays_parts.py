@@ -18,12 +18,12 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
 from dyno.runner import plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.params import PUBLISHED_ROWS
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change
 from dyno.suites.arrays.reference import STATS, Reference
-from dyno.suites.arrays.work import UPDATED, Share, Table, Work
+from dyno.suites.arrays.work import UPDATED, ClientWork, Table, Work
 
 ROWS = range(2_000)
 
@@ -173,7 +173,7 @@ PORT: Any = SimpleNamespace(sum="sum", frame=None, stats="stats", slice="slice",
 def test_all_engines_are_asked_alike(dataset: Dataset) -> None:
     for phase in ("reads", "updating"):
         asked = [
-            [work.arguments for work in getattr(Share(work_of(dataset), phase, PORT, number), phase)()]
+            [work.arguments for work in getattr(ClientWork(work_of(dataset), phase, PORT, number), phase)()]
             for number in (0, 0, 1)
         ]
         assert repr(asked[0]) == repr(asked[1]) != repr(asked[2])
@@ -181,30 +181,30 @@ def test_all_engines_are_asked_alike(dataset: Dataset) -> None:
 
 def test_a_cold_sum_is_one_and_is_not_done_again(dataset: Dataset) -> None:
     work = work_of(dataset)
-    assert len(operations(Share(work, "p", PORT, 0).sums(cold=True))) == 1
-    assert operations(Share(work, "p", PORT, 1).sums(cold=True)) == []
-    assert len(operations(Share(work, "p", PORT, 3).sums(cold=False))) == work.repeats
-    (one, _) = operations(Share(work, "p", PORT, 0).sums(cold=False))
+    assert len(operations(ClientWork(work, "p", PORT, 0).sums(cold=True))) == 1
+    assert operations(ClientWork(work, "p", PORT, 1).sums(cold=True)) == []
+    assert len(operations(ClientWork(work, "p", PORT, 3).sums(cold=False))) == work.repeats
+    (one, _) = operations(ClientWork(work, "p", PORT, 0).sums(cold=False))
     assert one.weights is None and one.sizes == [8_000]
 
 
 def test_rows_that_were_not_taken_void_the_phase(dataset: Dataset) -> None:
     work = work_of(dataset, 1_000)
-    (added,) = operations(Share(work, "append", PORT, 0).adding(range(1_000, 1_010)))
+    (added,) = operations(ClientWork(work, "append", PORT, 0).adding(range(1_000, 1_010)))
     assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
     with pytest.raises(Wrong, match="rows 1000 to 1010 were not taken: OSError: full"):
         added.check([Failure("OSError: full")])
     assert work.table.rows == 1_000
     added.check([None])
     assert work.table.rows == 1_010
-    assert operations(Share(work, "append", PORT, 1).adding(range(1_010, 1_020))) == []
+    assert operations(ClientWork(work, "append", PORT, 1).adding(range(1_010, 1_020))) == []
 
 
 def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
     work = work_of(dataset, 100)
     held = {name: values.copy() for name, values in dataset.chunk(range(100)).items()}
     for number in range(3):
-        for updates in operations(Share(work, "u", PORT, number).updating()):
+        for updates in operations(ClientWork(work, "u", PORT, number).updating()):
             for change in updates.arguments:
                 assert isinstance(change, Change) and tuple(change.values) == UPDATED
                 for name, values in change.values.items():
@@ -242,7 +242,7 @@ def test_what_is_no_slice_is_found(dataset: Dataset, wrong: Any, said: str) -> N
 
 def test_a_floors_answers_are_not_looked_at(dataset: Dataset) -> None:
     work = work_of(dataset, judged=False)
-    share = Share(work, "p", PORT, 0)
+    share = ClientWork(work, "p", PORT, 0)
     for made in chain(share.reads(), share.sums(False), share.stats()):
         assert isinstance(made, Operations) and made.check([None] * len(made.arguments)) == 0
 
@@ -251,7 +251,7 @@ def test_a_floors_answers_are_not_looked_at(dataset: Dataset) -> None:
 
 
 def test_without_names_what_runs_here_without_a_server_takes_part() -> None:
-    made = plan.make(Asked("arrays", preset="quick"))
+    made = plan.make(RunRequest("arrays", preset="quick"))
     names = {cell.engine for cell in made.cells}
     assert "null" in names and not names & {"mariadb", "postgresql", "mysql"}
     assert all(cell.params["rows"] == 50_000 for cell in made.cells)

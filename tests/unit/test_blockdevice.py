@@ -14,11 +14,11 @@ import pytest
 from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, sh, swap
 
 from dyno.host import blockdevice
-from dyno.host.blockdevice import Taken, held, signatures
+from dyno.host.blockdevice import DeviceBusy, held, signatures
 
 
 def refused(path: object) -> str:
-    with pytest.raises(Taken) as told, held(str(path)):
+    with pytest.raises(DeviceBusy) as told, held(str(path)):
         pass
     return str(told.value)
 
@@ -50,7 +50,7 @@ def test_without_what_looks_at_signatures_nothing_is_taken_for_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with image(tmp_path / "image").open("rb") as opened, pytest.raises(Taken, match="wipefs"):
+    with image(tmp_path / "image").open("rb") as opened, pytest.raises(DeviceBusy, match="wipefs"):
         signatures(opened.fileno())
 
 
@@ -59,7 +59,7 @@ def test_a_look_that_failed_is_no_look(tmp_path: Path, monkeypatch: pytest.Monke
     program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(blockdevice, "PROBE", str(program))
-    with image(tmp_path / "image").open("rb") as opened, pytest.raises(Taken, match="broken"):
+    with image(tmp_path / "image").open("rb") as opened, pytest.raises(DeviceBusy, match="broken"):
         signatures(opened.fileno())
 
 

@@ -21,9 +21,9 @@ from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process
 from dyno.suites.series import survival as surviving
-from dyno.suites.series.dataset import MadeUp, Way
+from dyno.suites.series.dataset import SyntheticHalfHours, Way
 from dyno.suites.series.machine import Machine
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.survival import Survival
 
 NODE = """
@@ -105,7 +105,7 @@ class Pair(Nodes):
         raise NotImplementedError
 
 
-DATASET = MadeUp(Machine(1, 10, 60), 1, Way(50, 20_000, 20_000, 20_000))
+DATASET = SyntheticHalfHours(Machine(1, 10, 60), 1, Way(50, 20_000, 20_000, 20_000))
 ARRIVALS = list(DATASET.arrivals())
 FAILED = 7
 
@@ -131,12 +131,14 @@ def store(without: Callable[[int], bool] = lambda number: False) -> dict[tuple[i
     return kept
 
 
-def pieces(kept: dict[tuple[int, int], tuple[Any, ...]]) -> list[Batch]:
+def pieces(kept: dict[tuple[int, int], tuple[Any, ...]]) -> list[SampleBatch]:
     rows = [(*key, *rest) for key, rest in kept.items()]
     types = "i4", "i8", "f8", "i2", "i2"
-    whole = Batch(*(np.array(values, dtype) for values, dtype in zip(zip(*rows, strict=True), types, strict=True)))
+    whole = SampleBatch(
+        *(np.array(values, dtype) for values, dtype in zip(zip(*rows, strict=True), types, strict=True))
+    )
     half = len(rows) // 2
-    return [Batch(*(values[:half] for values in whole)), Batch(*(values[half:] for values in whole))]
+    return [SampleBatch(*(values[:half] for values in whole)), SampleBatch(*(values[half:] for values in whole))]
 
 
 def test_all_that_was_acknowledged_is_there_with_or_without_what_was_not() -> None:
@@ -177,7 +179,7 @@ class Hesitant:
     def settle(self) -> None:
         pass
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         first, second = pieces(store())
         yield first
         self.times -= 1

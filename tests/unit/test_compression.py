@@ -18,9 +18,9 @@ from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, UsageError, Wrong
 from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Failure, Job, Operations
-from dyno.measure.slices import Held
+from dyno.measure.slices import HeldTransaction
 from dyno.runner import plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.suites.compression.batches import body
 from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
 from dyno.suites.compression.packers import KINDS, open_packer
@@ -123,11 +123,11 @@ def test_a_plan_imports_no_library_of_a_packer() -> None:
 
 
 def made(**params: Sequence[Any]) -> plan.Plan:
-    return plan.make(Asked("compression", params=params))
+    return plan.make(RunRequest("compression", params=params))
 
 
 def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
-    cells = plan.make(Asked("compression", preset="standard")).cells
+    cells = plan.make(RunRequest("compression", preset="standard")).cells
     sizes = {line.params["batch"] for line in PUBLISHED.lines}
     assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
     for floor in (False, True):
@@ -136,14 +136,14 @@ def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
 
 
 def test_what_is_asked_for_stands_in_place_of_a_presets_values() -> None:
-    cells = plan.make(Asked("compression", preset="standard", params={"packer": ["zlib:9"]})).cells
+    cells = plan.make(RunRequest("compression", preset="standard", params={"packer": ["zlib:9"]})).cells
     assert {cell.params["packer"] for cell in cells} == {"zlib:9"}
     assert len({cell.params["batch"] for cell in cells}) == 8
 
 
 def test_lmdb_takes_part_by_itself_and_others_where_they_are_named() -> None:
     assert {cell.engine for cell in made().cells} == {"lmdb", "nullkv"}
-    named = plan.make(Asked("compression", engines=["memory"])).cells
+    named = plan.make(RunRequest("compression", engines=["memory"])).cells
     assert {cell.engine for cell in named} == {"memory", "nullkv"}
 
 
@@ -211,7 +211,7 @@ def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: in
     """Carries a client's share out and checks it; what was asked for."""
     asked: list[Any] = []
     with workload.connect() as port:
-        held = Held()
+        held = HeldTransaction()
         for work in workload.work(PHASES[phase], port, client, clients, round):
             assert isinstance(work, Operations)
             kept = held.enter(work.held)

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
 
-from dyno.cli.progress import Quiet
+from dyno.cli.progress import NoProgress
 from dyno.contracts.model import UsageError
 from dyno.host import confine
-from dyno.host.confine import Group, Unconfined, confined
+from dyno.host.confine import CannotConfine, Group, confined
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ LIMIT = 64 * MIB
 def unavailable() -> str | None:
     try:
         confine.check(LIMIT, DISK)
-    except Unconfined as error:
+    except CannotConfine as error:
         return str(error)
     return None
 
@@ -200,9 +200,9 @@ def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_woul
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confine, "_parents", lambda: iter(()))
-    made = plan.make(Asked("records", ["memory"], confine=LIMIT, samples=1))
+    made = plan.make(RunRequest("records", ["memory"], confine=LIMIT, samples=1))
     with pytest.raises(UsageError) as raised:
-        parent.execute(made, tmp_path / "r.json", tmp_path / "work", Quiet(), resume=False, overwrite=False)
+        parent.execute(made, tmp_path / "r.json", tmp_path / "work", NoProgress(), resume=False, overwrite=False)
     assert is_one_line(f"{raised.value}\n") and "run as root, or in a group that is yours" in str(raised.value)
     assert not (tmp_path / "r.json").exists()
 

@@ -16,7 +16,7 @@ from shell import TESTS, Shell, is_one_line
 from dyno import results
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
 """Three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""
@@ -227,7 +227,7 @@ def test_text_that_has_no_end_is_cut(file: Path) -> None:
 
 
 def test_the_mark_of_what_was_cut_where_it_entered_stays(file: Path) -> None:
-    told = harmless("é\n" * 10_000, keep="\n")
+    told = sanitize("é\n" * 10_000, keep="\n")
     damage(file, 3, "why", told)
     assert results.load(file).attempts[2].why == told
 

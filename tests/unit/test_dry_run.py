@@ -7,7 +7,7 @@ from shell import Shell, small
 
 from dyno import registry
 from dyno.report.about.plan_preview import clock
-from dyno.runner.plan import Asked, make, unpaced
+from dyno.runner.plan import RunRequest, make, unpaced
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +54,10 @@ def test_it_is_told_where_a_run_starts_too(shell: Shell) -> None:
 
 
 def test_what_one_call_or_an_outside_tool_does_has_no_rate() -> None:
-    archive = make(Asked("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
+    archive = make(RunRequest("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
     assert unpaced(archive) == f"{RATE}extract-all-hot (one call does it all): measured at full speed"
     if registry.runs_here("fio"):
-        disk = make(Asked("volume", engines=["fio"], rate=["9"]))
+        disk = make(RunRequest("volume", engines=["fio"], rate=["9"]))
         assert "phases (an outside tool does the work)" in unpaced(disk)
 
 

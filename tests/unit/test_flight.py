@@ -31,14 +31,14 @@ from dyno.measure.batch import (
     OPERATIONS,
     READY,
     STOP,
-    Formation,
-    Meeting,
-    Member,
-    Single,
+    Barrier,
+    ClientGroup,
+    SharedClient,
+    SingleClient,
 )
 from dyno.measure.driver import measure
-from dyno.measure.input_queue import Cargo
-from dyno.measure.pause_meter import Place
+from dyno.measure.input_queue import InputQueue
+from dyno.measure.pause_meter import ClientPosition
 
 MS = 1_000_000
 
@@ -52,9 +52,9 @@ def nothing() -> None:
     pass
 
 
-def together(clients: int, each: Callable[[Member], Any]) -> list[Any]:
+def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
     """What each client's thread comes to."""
-    formation = Formation(threading.Barrier(clients), clients)
+    formation = ClientGroup(threading.Barrier(clients), clients)
     found: list[Any] = [None] * clients
 
     def run(client: int) -> None:
@@ -72,7 +72,7 @@ def together(clients: int, each: Callable[[Member], Any]) -> list[Any]:
 
 
 def test_all_start_at_one_moment_and_none_before_it() -> None:
-    def each(member: Member) -> tuple[int, int]:
+    def each(member: SharedClient) -> tuple[int, int]:
         start = member.take_off(READY, time.monotonic_ns, nothing)
         assert start is not None
         return start, time.monotonic_ns()
@@ -88,7 +88,7 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
     """It may wait itself, for a server that needs a core. However many they are, they look as often as one alone."""
     clients = 24
-    meeting = Meeting(clients, False)
+    meeting = Barrier(clients, False)
     looks = np.frombuffer(mmap.mmap(-1, 8 * clients), dtype=np.int64)
     begin, waiting = time.monotonic_ns(), []
     for client in range(1, clients):
@@ -106,11 +106,11 @@ def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
     assert (looks[1:] > 0).all()
     assert looks.sum() <= 1.1 * lasted / NAP_NS + clients
     # And who looks late is told of a start that is later still.
-    assert Formation(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
+    assert ClientGroup(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
 
 
 def test_a_flights_time_is_that_of_the_last_for_all() -> None:
-    def each(member: Member) -> int:
+    def each(member: SharedClient) -> int:
         start = member.take_off(READY, time.monotonic_ns, nothing)
         assert start is not None
         return member.land(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
@@ -129,18 +129,18 @@ def test_a_flight_begins_while_one_has_work_and_none_stops_it(states: list[int],
     assert [start is not None for start in found] == [go, go]
 
 
-def landed(operations: int, elapsed_ns: int, most: int = MOST) -> Single:
+def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
     """A single client that flew once."""
-    single = Single()
+    single = SingleClient()
     assert single.take_off(READY, lambda: 0, nothing) == 0
     assert single.land(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
     return single
 
 
 def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
-    assert Single().operations() == 1
+    assert SingleClient().operations() == 1
     lengths = []
-    single, elapsed = Single(), 1_000
+    single, elapsed = SingleClient(), 1_000
     for _ in range(6):
         single.take_off(READY, lambda: 0, nothing)
         single.land(elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
@@ -158,9 +158,9 @@ def test_a_flight_is_as_long_as_many_operations_of_the_slowest() -> None:
 
 def test_a_flight_of_short_operations_has_no_more_than_the_caches_hold() -> None:
     assert landed(10_000, MS).length_ns() == CACHED * 100
-    known = Single()
+    known = SingleClient()
     known.expect(100.0)
-    slow = Single()
+    slow = SingleClient()
     slow.expect(1e9)
     assert slow.operations() >= 1
     assert known.length_ns() == CACHED * 100 and CACHED < known.operations() <= 2 * CACHED
@@ -180,7 +180,7 @@ def numbers(*sizes: int) -> Callable[[int], Iterator[Operations | Bulk]]:
 
 
 def test_slices_are_built_ahead_until_there_are_enough() -> None:
-    cargo = Cargo(numbers(3, 3, 3))
+    cargo = InputQueue(numbers(3, 3, 3))
     cargo.load(lambda: cargo.operations >= 4)
     assert (cargo.operations, len(cargo.waiting), cargo.over) == (6, 2, False)
     cargo.load(lambda: cargo.operations >= 100)
@@ -189,7 +189,7 @@ def test_slices_are_built_ahead_until_there_are_enough() -> None:
 
 @pytest.mark.parametrize(("ordered", "there"), [(False, 8), (True, 4)])
 def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, there: int) -> None:
-    cargo = Cargo(numbers(2, 2), endless=True, ordered=ordered)
+    cargo = InputQueue(numbers(2, 2), endless=True, ordered=ordered)
     cargo.load(lambda: cargo.operations >= 8)
     assert cargo.operations == there
     cargo.waiting.clear()
@@ -201,10 +201,12 @@ def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, th
 
 
 def flown(slices: Sequence[Operations], flights: Any, **pace: Any) -> Any:
-    return measure(lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, Place(), flights=flights)
+    return measure(
+        lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, ClientPosition(), flights=flights
+    )
 
 
-class Short(Single):
+class Short(SingleClient):
     """Flights of 25 ns."""
 
     def length_ns(self) -> int:
@@ -264,7 +266,7 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
     assert events == ["opened", "closed"] * 2
 
 
-class Later(Single):
+class Later(SingleClient):
     """One of several clients, who start together in 1,000 ns."""
 
     together = True

@@ -8,7 +8,7 @@ from shell import Shell, small
 
 from dyno import registry, results
 from dyno.contracts.model import Tier, UsageError
-from dyno.runner.plan import Asked, Plan
+from dyno.runner.plan import Plan, RunRequest
 from dyno.runner.plan import make as plan_of
 from dyno.servers import set_option
 
@@ -20,7 +20,7 @@ SCHEMES = {"ferretdb": "mongodb", "influxdb": "http", "questdb": "http", "victor
 
 
 def make(*engines: str) -> Plan:
-    return plan_of(Asked("records", engines=engines))
+    return plan_of(RunRequest("records", engines=engines))
 
 
 every_server = pytest.mark.parametrize("engine", SERVERS)

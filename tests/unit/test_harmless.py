@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 
 @pytest.mark.parametrize(
@@ -22,22 +22,22 @@ from dyno.text.sanitize import harmless
     ],
 )
 def test_what_could_do_harm_is_shown_as_its_escape(given: str, shown: str) -> None:
-    assert harmless(given) == shown
-    assert harmless(harmless(given)) == shown
+    assert sanitize(given) == shown
+    assert sanitize(sanitize(given)) == shown
 
 
 def test_no_character_can_do_harm() -> None:
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    made = harmless(every, most=len(every), keep="")
+    made = sanitize(every, most=len(every), keep="")
     assert all(each.isprintable() or each.isspace() for each in made)
     assert not {"\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"} & set(made)
     made.encode()
 
 
 def test_one_line_is_what_is_asked_for() -> None:
-    assert harmless("two\nlines", keep="") == "two\\nlines"
+    assert sanitize("two\nlines", keep="") == "two\\nlines"
 
 
 def test_what_is_too_long_is_cut_and_said_so() -> None:
-    assert harmless("x" * 12, most=10) == "x" * 10 + "... (2 characters more)"
-    assert harmless("x" * 10, most=10) == "x" * 10
+    assert sanitize("x" * 12, most=10) == "x" * 10 + "... (2 characters more)"
+    assert sanitize("x" * 10, most=10) == "x" * 10

@@ -17,7 +17,7 @@ from stats.madeup import a_cell, of_rates, reads, written
 
 import dyno
 from dyno.contracts.model import UsageError
-from dyno.runner.plan import Asked
+from dyno.runner.plan import RunRequest
 
 FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
 
@@ -75,7 +75,7 @@ def test_run_takes_all_that_can_be_asked_for() -> None:
     own = {"path", "overwrite", "resume", "blocks", "work_dir", "observer"}
     from dyno.library import run
 
-    assert set(signature(run).parameters) - own == {field.name for field in fields(Asked)}
+    assert set(signature(run).parameters) - own == {field.name for field in fields(RunRequest)}
 
 
 def test_a_result_has_the_rows_of_the_table(both: Path) -> None:

@@ -17,10 +17,10 @@ from clockwork import Clock, both_loops, install, the_loop
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.measure import loop as python
 from dyno.measure import slices
-from dyno.measure.input_feed import PIECE, Feed
+from dyno.measure.input_feed import PIECE, InputFeed
 from dyno.measure.loop import AWAKE_NS, bulk
 from dyno.measure.loops import Loop
-from dyno.measure.slices import Held, Parcel, Times
+from dyno.measure.slices import HeldTransaction, Slice, Times
 
 FOREVER = 10**15
 SECOND = 10**9
@@ -44,8 +44,8 @@ Run = Callable[[Operations, int], Timed]
 
 def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> Timed:
     """A whole slice, alone."""
-    parcel, start = Parcel(work, due), loop.now()
-    seen = slices.timed(loop, parcel, start + budget, Held(), start)
+    parcel, start = Slice(work, due), loop.now()
+    seen = slices.timed(loop, parcel, start + budget, HeldTransaction(), start)
     starts, ends = seen.times()
     return Timed(
         seen.answers,
@@ -451,10 +451,10 @@ def consuming(clock: Clock, per_item: int) -> Any:
     return call
 
 
-def fed(clock: Clock, sizes: list[int], building: int, per_item: int, budget: int) -> tuple[Any, int, Feed]:
+def fed(clock: Clock, sizes: list[int], building: int, per_item: int, budget: int) -> tuple[Any, int, InputFeed]:
     """The answer and the time of a bulk call, and the feed that it emptied."""
     work = Bulk(consuming(clock, per_item), feed_of(clock, sizes, building), 1, lambda answer, taken: 0)
-    feed = Feed(work.feed, budget)
+    feed = InputFeed(work.feed, budget)
     return *bulk(work, feed), feed
 
 
@@ -481,7 +481,7 @@ def test_the_first_slice_is_built_before_the_call(clock: Clock) -> None:
             built.append(number)
             yield [number]
 
-    feed = Feed(slices(), FOREVER)
+    feed = InputFeed(slices(), FOREVER)
     assert built == [0]
     assert list(feed.items()) == [0, 1, 2]
 
@@ -508,7 +508,7 @@ def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not()
             burn(100 * MS)
 
     work = Bulk(call, slices(), 1, lambda answer, taken: 0)
-    feed = Feed(work.feed, FOREVER)
+    feed = InputFeed(work.feed, FOREVER)
     bulk(work, feed)
     # The first slice was built before the call. The kernel's steps may be of some ms.
     assert 30 * MS <= sum(feed.paused_cpu) <= 100 * MS
@@ -533,7 +533,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
             clock.let_pass(5)
 
     work = Bulk(call, slices(), 1, lambda answer, taken: 0)
-    assert bulk(work, Feed(work.feed, FOREVER, shared=shared))[1] == elapsed_ns
+    assert bulk(work, InputFeed(work.feed, FOREVER, shared=shared))[1] == elapsed_ns
 
 
 @pytest.mark.parametrize(
@@ -569,7 +569,7 @@ def test_a_bulk_call_that_raises_is_one_failure_with_its_time(clock: Clock) -> N
                 raise OSError("disk full")
 
     work = Bulk(call, feed_of(clock, [200, 200], 10**9), 1, lambda answer, taken: 0)
-    assert bulk(work, Feed(work.feed, FOREVER)) == (Failure("OSError: disk full"), 301 * 5)
+    assert bulk(work, InputFeed(work.feed, FOREVER)) == (Failure("OSError: disk full"), 301 * 5)
 
 
 def test_running_out_of_memory_in_a_bulk_call_propagates(clock: Clock) -> None:
@@ -578,4 +578,4 @@ def test_running_out_of_memory_in_a_bulk_call_propagates(clock: Clock) -> None:
 
     work = Bulk(call, iter([[1]]), 1, lambda answer, taken: 0)
     with pytest.raises(MemoryError):
-        bulk(work, Feed(work.feed, FOREVER))
+        bulk(work, InputFeed(work.feed, FOREVER))

@@ -21,9 +21,9 @@ from dyno.contracts.pace import POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.batch import Single
+from dyno.measure.batch import SingleClient
 from dyno.measure.driver import measure
-from dyno.measure.pause_meter import Place
+from dyno.measure.pause_meter import ClientPosition
 from dyno.measure.tally import Tally
 
 FOREVER = 10**15
@@ -112,7 +112,7 @@ def test_of_large_inputs_a_flight_has_as_many_as_fit_and_not_as_many_as_it_would
         return slices if number == 0 else iter(())
 
     # A server's, whose flights are as long as many operations.
-    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, flights=Single(served=True))
+    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, flights=SingleClient(served=True))
     assert (tally.operations, tally.ended_by) == (60, "count")
     # 128 MiB, and what is built between two looks at the memory.
     assert Large.most <= 20
@@ -773,7 +773,9 @@ def test_each_client_has_its_share_of_the_rate(clock: Clock) -> None:
     def rounds(number: int) -> Iterator[Operations | Bulk]:
         yield operations(clock.taking(10), range(3))
 
-    ends = [measure(rounds, python(rate=RATE), nothing, Place(client, 2)).elapsed_ns - 10 for client in range(2)]
+    ends = [
+        measure(rounds, python(rate=RATE), nothing, ClientPosition(client, 2)).elapsed_ns - 10 for client in range(2)
+    ]
     assert ends == [5 * MS, 6 * MS], "due at 1, 3, 5 and at 2, 4, 6 ms"
 
 

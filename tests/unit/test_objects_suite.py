@@ -19,7 +19,7 @@ from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.driver import measure
 from dyno.suites.objects.dataset import HEAD_BYTES, Dataset
 from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
-from dyno.suites.objects.transactions import Place, Task
+from dyno.suites.objects.transactions import ObjectPosition, Task
 from dyno.suites.objects.verify import apart
 from dyno.suites.objects.workload import ObjectsWorkload
 
@@ -102,7 +102,7 @@ def test_all_clients_read_the_same_containers_and_each_once(workload: ObjectsWor
             [argument for work in slices(workload, PHASES["read-cold"], port, client) for argument in work.arguments]
             for client in (0, 1)
         ]
-        assert [sorted(each) for each in asked] == [[Place(SETS, key) for key in range(3)]] * 2
+        assert [sorted(each) for each in asked] == [[ObjectPosition(SETS, key) for key in range(3)]] * 2
         assert slices(workload, PHASES["read-cold"], port, round=1) == []
         assert slices(workload, PHASES["read-hot"], port, round=1) != []
 
@@ -168,11 +168,11 @@ def test_what_is_lost_or_changed_afterwards_is_found(name: str, workload: Object
     assert workload.verify(PHASES[name]) > 0
     with workload.connect() as port:
         if name == "write":
-            port.remove(Place(written_by(1, "write"), 2))
+            port.remove(ObjectPosition(written_by(1, "write"), 2))
         elif name == "conflicts":
-            port.count(Place(SHARED, 0))
+            port.count(ObjectPosition(SHARED, 0))
         elif name == "pack":
-            port.remove(Place(SETS, 2))
+            port.remove(ObjectPosition(SETS, 2))
         else:
             port.update(Task(OWN, 1, [b"other"] * 7))
     with pytest.raises(Wrong, match=f"after {name}"):

@@ -13,7 +13,7 @@ from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.suites.objectstore.asked import Chain, every
 from dyno.suites.objectstore.dataset import DIGEST, Bodies, Names
-from dyno.suites.objectstore.port import Answer, Ask, NoObject, StoreError, Throttled
+from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.visible import LOOKS, Seen, visible
 
 OLD, NEW = b"older", b"newer"
@@ -22,30 +22,30 @@ OLD, NEW = b"older", b"newer"
 class Store:
     """A store in a dict, which answers what it is told to in place of what would be right."""
 
-    def __init__(self, instead: Callable[[int, Ask], Any] = lambda number, ask: None) -> None:
+    def __init__(self, instead: Callable[[int, StoreRequest], Any] = lambda number, ask: None) -> None:
         self._instead, self._held = instead, dict[str, bytes]()
         self._done: list[tuple[int, Any]] = []
-        self.asked: list[Ask] = []
+        self.asked: list[StoreRequest] = []
 
-    def begin(self, place: int, argument: Ask) -> None:
+    def begin(self, place: int, argument: StoreRequest) -> None:
         self.asked.append(argument)
         told = self._instead(len(self.asked), argument)
         right = self._answer(argument)
         self._done.append((place, right if told is None else told))
 
-    def _answer(self, ask: Ask) -> Any:
+    def _answer(self, ask: StoreRequest) -> Any:
         if ask.verb == "put":
             self._held[ask.key] = bytes(ask.body)
         elif ask.verb == "delete":
             self._held.pop(ask.key, None)
         elif ask.verb == "list":
             names = [key for key in self._held if key.startswith(ask.key)]
-            return Answer(names=lambda: names)
+            return StoreResponse(names=lambda: names)
         elif ask.key not in self._held:
             return NoObject(ask.key)
         else:
-            return Answer(len(self._held[ask.key]), None, self._held[ask.key])
-        return Answer()
+            return StoreResponse(len(self._held[ask.key]), None, self._held[ask.key])
+        return StoreResponse()
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
         done, self._done = self._done, []
@@ -65,8 +65,8 @@ def seen(store: Store) -> Any:
     raise AssertionError("it did not end")
 
 
-def body(of: bytes) -> Answer:
-    return Answer(len(of), None, of)
+def body(of: bytes) -> StoreResponse:
+    return StoreResponse(len(of), None, of)
 
 
 # The requests in their order: put, get, list, put, get, delete, get, list.
@@ -76,10 +76,10 @@ def body(of: bytes) -> Answer:
         (0, None, ()),
         (2, NoObject("a"), ("stale_reads",)),
         (2, body(NEW), ("stale_reads",)),
-        (3, Answer(names=list), ("stale_lists",)),
+        (3, StoreResponse(names=list), ("stale_lists",)),
         (5, body(OLD), ("stale_overwrites",)),
         (7, body(NEW), ("stale_deletes",)),
-        (8, Answer(names=lambda: ["a"]), ("stale_delete_lists",)),
+        (8, StoreResponse(names=lambda: ["a"]), ("stale_delete_lists",)),
     ],
 )
 def test_what_is_older_than_what_was_acknowledged_is_told(number: int, told: Any, stale: tuple[str, ...]) -> None:
@@ -97,7 +97,7 @@ def test_what_fails_is_no_stale_answer() -> None:
 
 
 def test_what_is_throttled_while_a_bucket_is_filled_is_made_again_and_what_fails_is_told() -> None:
-    asks = [Ask("put", f"a/{at}", b"x") for at in range(7)]
+    asks = [StoreRequest("put", f"a/{at}", b"x") for at in range(7)]
     store = Store(lambda at, ask: Throttled("HTTP 503 SlowDown") if at in (2, 3) else None)
     assert {ask.key for ask, _ in every(store, 3, asks)} == {ask.key for ask in asks}
     again = {key: count for key, count in Counter(ask.key for ask in store.asked).items() if count > 1}

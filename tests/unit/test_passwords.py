@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.text.passwords import HIDDEN, LEAST, concealed, concealed_argument, secrets, without
+from dyno.text.passwords import HIDDEN, LEAST, mask_argument, mask_password, mask_secrets, secrets
 
 SHOWN = (
     ("postgresql://u:p%40w@h:5432/db", "postgresql://u:***@h:5432/db"),
@@ -49,7 +49,7 @@ SHOWN = (
 
 @pytest.mark.parametrize(("address", "shown"), SHOWN)
 def test_what_is_secret_in_an_address_is_hidden_and_the_rest_is_shown(address: str, shown: str) -> None:
-    assert concealed_argument(address) == shown
+    assert mask_argument(address) == shown
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_is_secret_in_an_address_is_hidden_and_the_rest_is_shown(address: s
     ],
 )
 def test_any_text_is_searched_for_addresses_and_passwords(text: str, shown: str | None) -> None:
-    assert concealed(text) == (text if shown is None else shown)
+    assert mask_password(text) == (text if shown is None else shown)
 
 
 # Not what an address has anyway, and long enough to be searched for.
@@ -77,33 +77,33 @@ PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) 
 def test_no_password_is_shown_and_all_that_tells_it_is_found(password: str) -> None:
     encoded = quote(password, safe="")
     address = f"postgresql://user:{encoded}@host/name?sslpassword={encoded}&sslmode=require"
-    assert concealed_argument(address) == "postgresql://user:***@host/name?sslpassword=***&sslmode=require"
+    assert mask_argument(address) == "postgresql://user:***@host/name?sslpassword=***&sslmode=require"
     lower = re.sub("%..", lambda found: found[0].lower(), encoded)
     for told in (password, encoded, lower, quote(password), repr(password), f"{password.encode()}"):
-        assert without(f"({told})", secrets(address)).strip("b()\"'") == HIDDEN, told
+        assert mask_secrets(f"({told})", secrets(address)).strip("b()\"'") == HIDDEN, told
 
 
 def test_a_secret_is_found_in_pieces_and_a_word_is_no_part_of_another() -> None:
     hidden = secrets("postgresql://postgres:postgres@h/?sslpassword=Tr1cky%2Fw0rd")
-    assert without("invalid port: Tr1cky", hidden) == "invalid port: ***"
-    assert without("postgresql as postgres, w0rd", hidden) == "postgresql as ***, ***"
+    assert mask_secrets("invalid port: Tr1cky", hidden) == "invalid port: ***"
+    assert mask_secrets("postgresql as postgres, w0rd", hidden) == "postgresql as ***, ***"
 
 
 @pytest.mark.parametrize("value", ["true", "no", "on", "1", "", "ab"])
 def test_a_value_that_stands_in_any_text_is_hidden_and_not_searched_for(value: str) -> None:
     address = f"redis://h/?unknown={value}"
-    assert concealed_argument(address) == f"redis://h/?unknown={HIDDEN if value else ''}"
+    assert mask_argument(address) == f"redis://h/?unknown={HIDDEN if value else ''}"
     assert secrets(address) == ()
 
 
 def test_an_address_may_be_of_any_length() -> None:
     address = f"redis://{'u:' * 5_000}@{'h' * 50_000}?{'a=b&' * 5_000}{'@' * 5_000}"
-    assert len(concealed_argument(address)) < 10_000
+    assert len(mask_argument(address)) < 10_000
 
 
 @pytest.mark.parametrize("word", ["x", "a.b-", "password", "a://@:", "a://h?x=1&"])
 def test_a_word_of_any_length_is_looked_through_in_no_time(word: str) -> None:
     begun = process_time()
     secrets(word * 30_000)
-    concealed(word * 30_000)
+    mask_password(word * 30_000)
     assert process_time() - begun < 4

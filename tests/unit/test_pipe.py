@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from dyno.contracts.pipe import Lines, new_key
-from dyno.measure.reporter import Teller
+from dyno.contracts.pipe import SealedLines, new_key
+from dyno.measure.reporter import Reporter
 from dyno.runner import trial, worker_channel
-from dyno.runner.trial_report import Story
-from dyno.runner.worker_channel import Askew, Garbled, Hearing
+from dyno.runner.trial_report import TrialReport
+from dyno.runner.worker_channel import ClockMismatch, ProtocolError, WorkerChannel
 
 KEY = bytes(range(32))
 SECOND = 10**9
 
 
-def line(lines: Lines, *clocks: int, **event: object) -> bytes:
+def line(lines: SealedLines, *clocks: int, **event: object) -> bytes:
     return b"".join(lines.write(event, lambda: clocks))
 
 
 def test_what_one_end_writes_the_other_reads() -> None:
-    writer, reader = Lines(KEY), Lines(KEY)
+    writer, reader = SealedLines(KEY), SealedLines(KEY)
     for number in range(3):
         written = line(writer, number, 7, text="a\n\udc80", number=number)
         assert reader.read(written) == ({"text": "a\n\udc80", "number": number}, [number, 7])
@@ -39,31 +39,31 @@ def test_keys_are_not_the_same_twice() -> None:
 
 
 def test_no_line_is_read_twice_or_out_of_its_turn_or_by_another_key() -> None:
-    first, second = (line(writer, 1, number=n) for writer in [Lines(KEY)] for n in (1, 2))
-    reader = Lines(KEY)
+    first, second = (line(writer, 1, number=n) for writer in [SealedLines(KEY)] for n in (1, 2))
+    reader = SealedLines(KEY)
     reader.read(first)
     with pytest.raises(ValueError):
         reader.read(first)
     with pytest.raises(ValueError):
-        Lines(KEY).read(second)
+        SealedLines(KEY).read(second)
     with pytest.raises(ValueError):
-        Lines(new_key()).read(first)
+        SealedLines(new_key()).read(first)
 
 
 def test_a_line_in_which_anything_was_changed_is_not_read() -> None:
-    written = line(Lines(KEY), 1, 2, items=5)
-    Lines(KEY).read(written)
+    written = line(SealedLines(KEY), 1, 2, items=5)
+    SealedLines(KEY).read(written)
     for at in range(len(written)):
         changed = bytearray(written)
         changed[at] ^= 1
         with pytest.raises(ValueError):
-            Lines(KEY).read(bytes(changed))
+            SealedLines(KEY).read(bytes(changed))
 
 
 @pytest.mark.parametrize("event", [{"x": float("nan")}, {"x": object()}, {"x": "y" * (65 << 20)}])
 def test_what_is_no_plain_json_or_too_long_is_not_written(event: dict[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        Lines(KEY).write(event, lambda: (1,))
+        SealedLines(KEY).write(event, lambda: (1,))
 
 
 # -- hearing --------------------------------------------------------------------------------------------------------
@@ -77,13 +77,13 @@ def ends() -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def heard(ears: Hearing) -> list[dict[str, object]]:
+def heard(ears: WorkerChannel) -> list[dict[str, object]]:
     found = ears.listen(0)
     return [each.event for each in found or ()]
 
 
 def test_lines_in_pieces_are_put_together(ends: tuple[int, int]) -> None:
-    ears, lines = Hearing(ends[0], KEY, monotonic_ns()), Lines(KEY)
+    ears, lines = WorkerChannel(ends[0], KEY, monotonic_ns()), SealedLines(KEY)
     one, two, three = (line(lines, monotonic_ns(), n=n) for n in range(3))
     os.write(ends[1], one + two[:5])
     assert heard(ears) == [{"n": 0}]
@@ -94,9 +94,9 @@ def test_lines_in_pieces_are_put_together(ends: tuple[int, int]) -> None:
 
 def test_what_has_no_end_is_not_kept(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_channel, "MOST_BYTES", 1 << 20)
-    ears = Hearing(ends[0], KEY, monotonic_ns())
+    ears = WorkerChannel(ends[0], KEY, monotonic_ns())
     tracemalloc.start()
-    with pytest.raises(Garbled):
+    with pytest.raises(ProtocolError):
         for _ in range(1_000):
             os.write(ends[1], b"x" * 50_000)
             heard(ears)
@@ -107,8 +107,8 @@ def test_what_has_no_end_is_not_kept(ends: tuple[int, int], monkeypatch: pytest.
 def test_a_worker_s_events_are_heard_between_two_moments() -> None:
     reading, writing = os.pipe()
     begin = monotonic_ns()
-    ears = Hearing(reading, KEY, begin)
-    with Teller(writing, KEY) as teller:
+    ears = WorkerChannel(reading, KEY, begin)
+    with Reporter(writing, KEY) as teller:
         assert ears.listen(0) is None
         teller.tell("phase", phase="x")
         (found,) = ears.listen(0) or ()
@@ -124,7 +124,7 @@ class World:
     def __init__(self, ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000 * SECOND
         monkeypatch.setattr(worker_channel, "monotonic_ns", lambda: self.now)
-        self._ears, self._lines, self._ends = Hearing(ends[0], KEY, self.now), Lines(KEY), ends
+        self._ears, self._lines, self._ends = WorkerChannel(ends[0], KEY, self.now), SealedLines(KEY), ends
 
     def passes(self, seconds: float) -> None:
         self.now += int(seconds * SECOND)
@@ -158,7 +158,7 @@ def test_one_of_the_clocks_that_is_off_is_found_out(world: World, number: int, o
     shown[number] = off
     world.told(*shown)
     world.told(*shown)
-    with pytest.raises(Askew, match=rf"0\.30 s {how} after 2\.00 s"):
+    with pytest.raises(ClockMismatch, match=rf"0\.30 s {how} after 2\.00 s"):
         world.looks()
 
 
@@ -181,7 +181,7 @@ def test_a_clock_at_half_speed_is_found_out_in_a_long_trial(world: World) -> Non
     world.told(-0.5)
     world.looks()
     world.told(-0.5)
-    with pytest.raises(Askew):
+    with pytest.raises(ClockMismatch):
         world.looks()
 
 
@@ -202,7 +202,7 @@ class Parting:
     behind holds the pipe open."""
 
     def __init__(self, end: int) -> None:
-        self._end, self._left = end, [line(Lines(KEY), monotonic_ns(), **LAST)]
+        self._end, self._left = end, [line(SealedLines(KEY), monotonic_ns(), **LAST)]
 
     def poll(self) -> int:
         if self._left:
@@ -216,6 +216,6 @@ def test_the_last_word_of_a_worker_that_is_gone_is_heard(
     monkeypatch.setattr(trial, "INTERVAL", 0.0)
     worker: Any = Parting(ends[1])
     watch: Any = SimpleNamespace(verdict=lambda: None, deadline=monotonic() + 60)
-    story = Story(on_phase=lambda phase: None, began_ns=monotonic_ns())
-    assert trial._listen(worker, Hearing(ends[0], KEY, monotonic_ns()), watch, story, 60.0) is None
+    story = TrialReport(on_phase=lambda phase: None, began_ns=monotonic_ns())
+    assert trial._listen(worker, WorkerChannel(ends[0], KEY, monotonic_ns()), watch, story, 60.0) is None
     assert story.outcome == "ok"

@@ -25,7 +25,7 @@ from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.pace import Pace
 from dyno.host import interpreters
 from dyno.runner import plan, plan_file
-from dyno.runner.plan import Asked, Plan
+from dyno.runner.plan import Plan, RunRequest
 from dyno.suites.records import SUITE
 
 # Of the engines that run unasked, those that the tests can count on.
@@ -33,7 +33,7 @@ EMBEDDED = {"duckdb", "leveldb", "lmdb", "memory", "rocksdb", "sqlite"}
 
 
 def make(*engines: str, **asked: Any) -> Plan:
-    return plan.make(Asked(suite="records", engines=engines or ("memory",), **asked))
+    return plan.make(RunRequest(suite="records", engines=engines or ("memory",), **asked))
 
 
 def rows(made: Plan) -> list[tuple[str, str]]:
@@ -200,7 +200,7 @@ def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
 
 def unasked(**asked: Any) -> dict[str, str]:
     """The engines that run without being named, and the tier of each."""
-    found = rows(plan.make(Asked(suite="records", **asked)))
+    found = rows(plan.make(RunRequest(suite="records", **asked)))
     assert len(dict(found)) == len(found), "each of them once"
     return dict(found)
 
@@ -362,8 +362,8 @@ def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> 
 # -- what can't be --------------------------------------------------------------------------------------------
 
 
-def asked(**given: Any) -> Asked:
-    return Asked(**{"suite": "records", "engines": ("memory",), **given})
+def asked(**given: Any) -> RunRequest:
+    return RunRequest(**{"suite": "records", "engines": ("memory",), **given})
 
 
 RATE = "suite records: parameter rate={}: wants operations a second, 0.000001 to 1,000,000,000, or max"
@@ -489,7 +489,7 @@ def test_an_engine_that_is_not_installed_is_refused_with_the_command(without: Ca
 
 def test_where_no_engine_can_run_the_way_to_find_out_is_named(without: Callable[..., None]) -> None:
     without()
-    message = refusal(lambda: plan.make(Asked(suite="records")))
+    message = refusal(lambda: plan.make(RunRequest(suite="records")))
     assert message == "suite records: no engine can run here; `dyno list` says what to install"
 
 
@@ -547,7 +547,7 @@ Write = Callable[[str], Path]
 
 
 def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
-    by_flags = Asked(
+    by_flags = RunRequest(
         suite="records",
         engines=["lmdb", "sqlite:journal_mode=delete+cache_mib=8", "sqlite:page_size=8192"],
         params={"records": ["100", "200"], "txn": ["all"]},
@@ -792,7 +792,7 @@ def test_tiers_have_a_meaning() -> None:
 
 def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None:
     def timeout(suite: str, engine: str, **others: Any) -> float:
-        return plan.make(Asked(suite, engines=(engine,), **others)).timeout
+        return plan.make(RunRequest(suite, engines=(engine,), **others)).timeout
 
     require(registry.engine("cassandra"))
     given = registry.suite("series").presets["quick"].timeout
@@ -811,7 +811,7 @@ def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None
 
 def test_a_label_is_given_in_text_and_in_a_table() -> None:
     table = {"name": "sqlite", "label": "by table", "cache_mib": 8}
-    made = plan.make(Asked(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
+    made = plan.make(RunRequest(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
     names = {cell.asked: (cell.label, cell.name) for cell in made.cells if not cell.floor}
     assert names == {
         "sqlite:journal_mode=wal": ("wal", "wal"),
@@ -833,5 +833,5 @@ def test_a_label_is_given_in_text_and_in_a_table() -> None:
 )
 def test_a_label_that_tells_nothing_apart_is_refused(engines: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
-        plan.make(Asked(suite="records", engines=engines))
+        plan.make(RunRequest(suite="records", engines=engines))
     assert "\n" not in str(raised.value)

@@ -15,7 +15,7 @@ import pytest
 
 from dyno.host import force_remove as module
 from dyno.host.force_remove import remove
-from dyno.runner.work_directory import LOCK, Place, dead, directory, fast_root, left_behind, sweep
+from dyno.runner.work_directory import LOCK, WorkDirectory, dead, directory, fast_root, left_behind, sweep
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -112,32 +112,32 @@ def test_names_of_mounts_may_have_anything_in_them(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[tuple[Path, Place]]:
+def run(tmp_path: Path) -> Iterator[tuple[Path, WorkDirectory]]:
     told: list[str] = []
     with directory(tmp_path / "work", told.append) as place:
         yield tmp_path / "work", place
     assert (told, list((tmp_path / "work").glob("*"))) == ([], [])
 
 
-def is_ours(work: Path, place: Place) -> bool:
+def is_ours(work: Path, place: WorkDirectory) -> bool:
     """It is there, and no other run would sweep it."""
     return place.path.is_dir() and (place.path / LOCK).exists() and list(dead(work)) == []
 
 
-def test_a_directory_that_is_there_is_left_as_it_is(run: tuple[Path, Place]) -> None:
+def test_a_directory_that_is_there_is_left_as_it_is(run: tuple[Path, WorkDirectory]) -> None:
     (run[1].path / "kept").touch()
     run[1].mend()
     assert is_ours(*run) and (run[1].path / "kept").exists()
 
 
-def test_one_that_was_taken_away_is_made_again_under_its_name_and_locked(run: tuple[Path, Place]) -> None:
+def test_one_that_was_taken_away_is_made_again_under_its_name_and_locked(run: tuple[Path, WorkDirectory]) -> None:
     path = run[1].path
     assert remove(path) is None
     run[1].mend()
     assert is_ours(*run) and run[1].path == path
 
 
-def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, Place], tmp_path: Path) -> None:
+def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, WorkDirectory], tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o700)
     remove(run[1].path)

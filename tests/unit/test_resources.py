@@ -11,8 +11,8 @@ import pytest
 
 from dyno.runner import resources
 from dyno.runner.resources import descendants
-from dyno.runner.trial_report import Story
-from dyno.runner.worker_channel import Heard
+from dyno.runner.trial_report import TrialReport
+from dyno.runner.worker_channel import WorkerMessage
 
 COMING_AND_GOING = """
 import os
@@ -73,10 +73,10 @@ def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.Mo
 
 def test_checks_have_a_time_of_their_own() -> None:
     """A trial of 100 s that begins at 0: its deadline is put off by what checks took."""
-    story, second = Story(lambda phase: None, 0), 10**9
+    story, second = TrialReport(lambda phase: None, 0), 10**9
 
     def hear(at: int, event: str, **more: object) -> float:
-        story.hear(Heard({"event": event, **more}, at * second, at * second))
+        story.hear(WorkerMessage({"event": event, **more}, at * second, at * second))
         return story.deadline(100.0, 100.0)
 
     assert hear(1, "phase", phase="update") == 100.0

@@ -19,7 +19,7 @@ from dyno.contracts.suite import Job
 from dyno.host import copies
 from dyno.runner import plan
 from dyno.runner.dataset import Datasets
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.suites.records.dataset import Dataset
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take
 def test_a_sealed_store_stays_as_long_as_it_is_wanted_and_trusted(
     tmp_path: Path, asked: dict[str, Any], attempt: dict[str, Any], kept: bool
 ) -> None:
-    datasets = Datasets(plan.make(Asked("selftest", engines=["synthetic"], **asked)), tmp_path)
+    datasets = Datasets(plan.make(RunRequest("selftest", engines=["synthetic"], **asked)), tmp_path)
     datasets.of(0).mkdir(parents=True)
     sample = replace(a_sample("work", 1_000.0), void=attempt.get("void"))
     ended = replace(an_attempt(attempt["block"], sample), outcome=attempt.get("outcome", "ok"))

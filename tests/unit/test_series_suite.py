@@ -16,26 +16,26 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites.series import judge, samples
-from dyno.suites.series.dataset import MadeUp, Way
+from dyno.suites.series.dataset import SyntheticHalfHours, Way
 from dyno.suites.series.machine import GROUPS, HALF_HOUR, SECOND, START, Machine
 from dyno.suites.series.params import SAMPLES, VARIABLES
-from dyno.suites.series.port import Batch, Samples
+from dyno.suites.series.port import SampleBatch, Samples
 from dyno.suites.series.samples import Digest
-from dyno.suites.series.work import MINUTE, Archive, Share, Watched, Work
+from dyno.suites.series.work import MINUTE, Archive, ClientWork, Watched, Work
 
 WAY = Way(batch=500, late=20_000, resent=20_000, corrected=10_000)
 
 
 @pytest.fixture(scope="module")
-def dataset() -> MadeUp:
-    return MadeUp(Machine(1, 40, 200), 3, WAY)
+def dataset() -> SyntheticHalfHours:
+    return SyntheticHalfHours(Machine(1, 40, 200), 3, WAY)
 
 
-def every(dataset: MadeUp) -> Batch:
+def every(dataset: SyntheticHalfHours) -> SampleBatch:
     """What must be there in the end, variable by variable."""
     found = [dataset.one(pv) for pv in range(len(dataset.names))]
     pv = np.repeat(np.arange(len(found), dtype="i4"), [len(each.ts) for each in found])
-    return Batch(pv, *(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    return SampleBatch(pv, *(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 # -- samples ----------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_the_published_half_hour() -> None:
     assert len(set(machine.names)) == VARIABLES and max(map(len, machine.names)) <= 60
 
 
-def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: MadeUp) -> None:
+def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: SyntheticHalfHours) -> None:
     one = dataset.one(7)
     machine = Machine(1, 40, 200)
     ticks = np.array([3, 599, 200, 4])
@@ -59,7 +59,7 @@ def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: MadeUp) -> None:
     assert not same(Machine(2, 40, 200).samples(np.full(4, 7), ticks).val, part.val)
 
 
-def test_times_are_in_their_half_hour_with_gaps_between(dataset: MadeUp) -> None:
+def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticHalfHours) -> None:
     gaps = 0
     for pv in range(len(dataset.names)):
         ts = dataset.one(pv).ts
@@ -70,7 +70,7 @@ def test_times_are_in_their_half_hour_with_gaps_between(dataset: MadeUp) -> None
     assert (every(dataset).ts % 1_000 != 0).mean() > 0.9, "whole nanoseconds"
 
 
-def test_values_are_like_those_of_a_machine(dataset: MadeUp) -> None:
+def test_values_are_like_those_of_a_machine(dataset: SyntheticHalfHours) -> None:
     found = every(dataset)
     assert np.isfinite(found.val).all() and len(np.unique(found.val)) > 1_000
     assert {0, 1, 2, 3} == set(np.unique(found.sevr).tolist())
@@ -81,7 +81,7 @@ def test_values_are_like_those_of_a_machine(dataset: MadeUp) -> None:
 # -- arrivals ---------------------------------------------------------------------------------------------
 
 
-def test_what_arrives_ends_in_what_must_be_found(dataset: MadeUp) -> None:
+def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticHalfHours) -> None:
     kept: dict[tuple[int, int], tuple[Any, ...]] = {}
     late = again = changed = 0
     latest = 0
@@ -104,7 +104,7 @@ def test_what_arrives_ends_in_what_must_be_found(dataset: MadeUp) -> None:
     assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
 
 
-def test_the_archive_knows_what_is_there_and_what_is_last(dataset: MadeUp) -> None:
+def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticHalfHours) -> None:
     archive, right = Archive(dataset), Digest()
     for arrival in dataset.arrivals():
         archive.taken(arrival)
@@ -112,11 +112,11 @@ def test_the_archive_knows_what_is_there_and_what_is_last(dataset: MadeUp) -> No
     right.add(found)
     assert archive.digest == right and archive.samples == dataset.total
     last = np.append(found.pv[1:] != found.pv[:-1], True)
-    judge.judge_latest(archive.latest(), Batch(*(values[last] for values in found)))
+    judge.judge_latest(archive.latest(), SampleBatch(*(values[last] for values in found)))
 
 
 def test_nothing_is_late_or_comes_again_where_it_was_not_asked_for() -> None:
-    plain = MadeUp(Machine(1, 40, 50), 1, Way(120, 0, 0, 0))
+    plain = SyntheticHalfHours(Machine(1, 40, 50), 1, Way(120, 0, 0, 0))
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
     further = list(plain.further(2))
@@ -127,19 +127,19 @@ def test_nothing_is_late_or_comes_again_where_it_was_not_asked_for() -> None:
 # -- the digest and the judges ----------------------------------------------------------------------------
 
 
-def changed(batch: Batch, name: str, change: Callable[[Any], Any]) -> Batch:
+def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> SampleBatch:
     values = getattr(batch, name).copy()
     values[5] = change(values[5])
     return batch._replace(**{name: values})
 
 
-@pytest.mark.parametrize("name", Batch._fields)
-def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: MadeUp, name: str) -> None:
+@pytest.mark.parametrize("name", SampleBatch._fields)
+def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticHalfHours, name: str) -> None:
     batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     order = np.random.default_rng(1).permutation(len(batch.ts))
     for part in np.array_split(order, 3):
-        other.add(Batch(*(values[part] for values in batch)))
+        other.add(SampleBatch(*(values[part] for values in batch)))
     assert other == right and str(len(batch.ts)) in str(right)
     wrong = Digest()
     wrong.add(changed(batch, name, lambda value: value + 1))
@@ -148,7 +148,7 @@ def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: MadeUp, name:
         judge.judge_digest(wrong, right)
 
 
-def test_a_digest_sees_values_that_changed_places(dataset: MadeUp) -> None:
+def test_a_digest_sees_values_that_changed_places(dataset: SyntheticHalfHours) -> None:
     batch, right, wrong = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     wrong.add(batch._replace(val=batch.val[::-1]))
@@ -172,14 +172,14 @@ def test_a_digest_sees_values_that_changed_places(dataset: MadeUp) -> None:
         (lambda right: Samples(*(values[::-1] for values in right)), "ts: at 0"),
     ],
 )
-def test_wrong_samples_are_found(dataset: MadeUp, wrong: Any, said: str) -> None:
+def test_wrong_samples_are_found(dataset: SyntheticHalfHours, wrong: Any, said: str) -> None:
     right = dataset.one(3)
     assert judge.judge_samples("it", right, right) == 600
     with pytest.raises(Wrong, match=f"it: .*{said}"):
         judge.judge_samples("it", wrong(right), right)
 
 
-def test_wrong_minutes_are_found(dataset: MadeUp) -> None:
+def test_wrong_minutes_are_found(dataset: SyntheticHalfHours) -> None:
     one = dataset.one(3)
     right = samples.reduced(one, MINUTE)
     for begin, mean, low, high in zip(*(values.tolist() for values in right), strict=True):
@@ -208,13 +208,13 @@ PORT: Any = SimpleNamespace(
 )
 
 
-def share(dataset: MadeUp, phase: str, number: int = 0, judged: bool = True) -> Share:
+def share(dataset: SyntheticHalfHours, phase: str, number: int = 0, judged: bool = True) -> ClientWork:
     work = Work(Archive(dataset, judged), reads=4, window_ns=300 * SECOND, watched=2, seed=1)
-    return Share(work, phase, PORT, number)
+    return ClientWork(work, phase, PORT, number)
 
 
 @pytest.mark.parametrize("how", ["ones", "windows", "means"])
-def test_all_engines_are_asked_alike(dataset: MadeUp, how: str) -> None:
+def test_all_engines_are_asked_alike(dataset: SyntheticHalfHours, how: str) -> None:
     def asked(number: int, cold: bool = False) -> list[Any]:
         return [part.arguments for part in getattr(share(dataset, how, number), how)(cold)]
 
@@ -222,7 +222,7 @@ def test_all_engines_are_asked_alike(dataset: MadeUp, how: str) -> None:
     assert len(asked(0, cold=True)) == 1 and asked(1, cold=True) == []
 
 
-def test_windows_are_of_whole_seconds_and_within(dataset: MadeUp) -> None:
+def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticHalfHours) -> None:
     for number in range(5):
         for part in share(dataset, "w", number).windows(False):
             ((_, start, end),) = part.arguments
@@ -230,7 +230,7 @@ def test_windows_are_of_whole_seconds_and_within(dataset: MadeUp) -> None:
             assert start % SECOND == 0 and part.weights is not None
 
 
-def test_a_batch_that_was_not_taken_voids_the_phase(dataset: MadeUp) -> None:
+def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticHalfHours) -> None:
     first = next(iter(share(dataset, "insert").inserting()))
     assert isinstance(first, Operations)
     with pytest.raises(Wrong, match="batch 0 was not taken: OSError: full"):
@@ -238,16 +238,16 @@ def test_a_batch_that_was_not_taken_voids_the_phase(dataset: MadeUp) -> None:
     assert list(share(dataset, "insert", 1).inserting()) == []
 
 
-def test_all_samples_are_counted_and_held_against_the_digest(dataset: MadeUp) -> None:
+def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticHalfHours) -> None:
     asked = share(dataset, "extract-all")
     pieces = []
     for arrival in dataset.arrivals():
         asked._archive.taken(arrival)
     whole = every(dataset)
     for part in np.array_split(np.arange(len(whole.ts)), 7):
-        pieces.append(Batch(*(values[part] for values in whole)))
+        pieces.append(SampleBatch(*(values[part] for values in whole)))
 
-    def read(given: list[Batch]) -> tuple[Bulk, Any]:
+    def read(given: list[SampleBatch]) -> tuple[Bulk, Any]:
         asked._port.all = lambda: iter(given)
         (bulk,) = asked.every(False)
         assert isinstance(bulk, Bulk)
@@ -268,7 +268,9 @@ def test_all_samples_are_counted_and_held_against_the_digest(dataset: MadeUp) ->
     assert answer is False and bulk.check(answer, 2) == 0
 
 
-def test_a_sample_that_is_never_seen_is_an_error(dataset: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_that_is_never_seen_is_an_error(
+    dataset: SyntheticHalfHours, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 0)
     looks = iter([False, True])
     asked = share(dataset, "visible")
@@ -283,7 +285,7 @@ def test_a_sample_that_is_never_seen_is_an_error(dataset: MadeUp, monkeypatch: p
     assert type(answer) is Watched and set(part.parts([answer])) == {"acknowledged", "readable"}
 
 
-def test_a_floors_answers_are_not_looked_at(dataset: MadeUp) -> None:
+def test_a_floors_answers_are_not_looked_at(dataset: SyntheticHalfHours) -> None:
     asked = share(dataset, "p", judged=False)
     for how in ("ones", "windows", "means", "lasts"):
         for part in getattr(asked, how)(False):

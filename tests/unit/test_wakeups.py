@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dyno.host import keep_awake, wakeups
-from dyno.host.keep_awake import Asleep
+from dyno.host.keep_awake import CannotKeepAwake
 from dyno.host.wakeups import _figures, _pair
 from dyno.host.wakeups import wakeups as measured
 
@@ -25,7 +25,7 @@ def can_stay() -> bool:
     try:
         with keep_awake.kept():
             return True
-    except Asleep:
+    except CannotKeepAwake:
         return False
 
 

@@ -17,10 +17,10 @@ from dyno.__main__ import INTERRUPTED, quit_at_once
 from dyno.cli import streams
 from dyno.cli.hide_arguments import hide_passwords
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import nearest
+from dyno.contracts.settings import closest_match
 from dyno.host.directories import trouble
-from dyno.text.passwords import concealed, secrets, without
-from dyno.text.sanitize import harmless
+from dyno.text.passwords import mask_password, mask_secrets, secrets
+from dyno.text.sanitize import sanitize
 
 COMPLETING = "_DYNO_COMPLETE"
 """The variable by which a shell asks what could follow, and for its own script: click's convention."""
@@ -84,7 +84,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageError(f"command {args[0]!r} is not known; {nearest(args[0], COMMANDS)}")
+            raise UsageError(f"command {args[0]!r} is not known; {closest_match(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = status or (FAILED if {*given[:1]} & KEEPING else MISUSED)
     if line is not None:
         hidden = tuple(secret for word in given for secret in secrets(word))
-        print(f"dyno: {harmless(without(concealed(line), hidden), keep='')}", file=sys.stderr)
+        print(f"dyno: {sanitize(mask_secrets(mask_password(line), hidden), keep='')}", file=sys.stderr)
     # The interpreter looks for cycles once more before it ends, among all that there is.
     gc.freeze()
     sys.exit(status)

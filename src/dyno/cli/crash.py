@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.value_types import MOST
 from dyno.crash import device, known_results, results
 from dyno.crash.model import MODELS
-from dyno.crash.rows import WRONG, Asked, Row, claims, rows
+from dyno.crash.rows import WRONG, CrashRequest, CrashRow, claims, rows
 from dyno.host import directories
 from dyno.host.process import nothing_left
 from dyno.report.about import crashes
@@ -59,7 +59,7 @@ def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
     """
     wanted = claims(split(engines), given["tier"])
     keep = None if given["keep"] is None else files.directory(str(given["keep"])).resolve()
-    asked = Asked(
+    asked = CrashRequest(
         given["kills"],
         given["states"],
         given["model"],
@@ -78,7 +78,7 @@ def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
         started = {"seed": asked.seed, "kills": asked.kills, "states": asked.states, "model": asked.model}
         started |= {"device": asked.device, "within": asked.within}
         results.create(path, {**started, "started": round(time.time())}, given["overwrite"])
-    found: list[Row] = []
+    found: list[CrashRow] = []
     root = root or work_directory.default_root()
     with (
         work_directory.directory(root, tell) as place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from dyno.text.passwords import concealed_argument
+from dyno.text.passwords import mask_argument
 
 _START, _END = 47, 48
 """Of /proc/PID/stat, counted from 0: arg_start and arg_end of proc(5)."""
@@ -19,7 +19,7 @@ def hide_passwords() -> None:
     with suppress(OSError, ValueError, IndexError):
         given = (process / "cmdline").read_bytes()
         words = [word.decode(errors="surrogateescape") for word in given.split(b"\0")]
-        shown = "\0".join(concealed_argument(word, _as_long) for word in words)
+        shown = "\0".join(mask_argument(word, _as_long) for word in words)
         hidden = shown.encode(errors="surrogateescape")
         if hidden == given:
             return

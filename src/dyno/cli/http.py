@@ -13,7 +13,7 @@ import click
 
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
-from dyno.text.passwords import concealed_argument
+from dyno.text.passwords import mask_argument
 from dyno.text.safe_read import MIB, opened
 
 FAILED = 1
@@ -113,7 +113,7 @@ def command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool
             failed = record["error"] is not None
         else:
             made = (client.request(url, fresh=not keep) for _ in range(count))
-            record, show = repeated(made, concealed_argument(url)), waterfall.summarised
+            record, show = repeated(made, mask_argument(url)), waterfall.summarised
             failed = record["failed"] > 0
     if human:
         show(record, output())

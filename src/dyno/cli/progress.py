@@ -16,7 +16,7 @@ from dyno.contracts.model import Trial
 from dyno.contracts.sample import Cell
 from dyno.report.tables import row_titles
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
-from dyno.runner.parent import Quiet
+from dyno.runner.parent import NoProgress
 from dyno.runner.plan import Plan
 from dyno.stats.machine import machine_doubts
 
@@ -49,7 +49,7 @@ class Estimate:
         return sum(count * means.get(cell, overall) for cell, count in self._left.items())
 
 
-class Plain(Quiet):
+class Plain(NoProgress):
     """For who reads what is left on standard error afterwards."""
 
     def left(self, why: str) -> None:

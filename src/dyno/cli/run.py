@@ -27,11 +27,11 @@ from dyno.report.tables import coststext, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.runner import parent, plan, plan_file, work_directory
-from dyno.runner.forecast import foreseen
-from dyno.runner.plan import Asked, Plan, unpaced
+from dyno.runner.forecast import forecast_time
+from dyno.runner.plan import Plan, RunRequest, unpaced
 from dyno.runner.rows import placed
 from dyno.runner.run_request import MOST_RETRIES, MOST_SAMPLES
-from dyno.runner.strategy import Judge
+from dyno.runner.strategy import StopRule
 from dyno.stats import prices
 from dyno.stats.costs import costs
 from dyno.stats.stop_rule import unsure, wanting
@@ -179,7 +179,7 @@ def command(
 
 
 def _sentence(made: Plan) -> str:
-    trials, seconds = foreseen(made)
+    trials, seconds = forecast_time(made)
     fewer = made.samples > FLOOR_BLOCKS and any(beside(made.cells, cell) for cell in made.cells)
     said = plan_preview.told(trials, made.samples, len(made.phases), seconds, FLOOR_BLOCKS if fewer else None)
     if made.until is not None and made.within is not None:
@@ -205,7 +205,7 @@ def carry_out(
     file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
-            judge, home = Judge(wanting, unsure), root or work_directory.default_root()
+            judge, home = StopRule(wanting, unsure), root or work_directory.default_root()
             run = parent.execute(made, file, home, watching, resume, overwrite, judge, most)
     except KeyboardInterrupt:
         if kept := _kept(file):
@@ -225,9 +225,9 @@ def carry_out(
     return run
 
 
-def _asked(what: str, given: dict[str, Any]) -> Asked:
+def _asked(what: str, given: dict[str, Any]) -> RunRequest:
     """The plan file's wishes, if one is named, overridden by the flags that were given."""
-    asked = plan_file.read(Path(what)) if what.endswith(".toml") else Asked(suite=what)
+    asked = plan_file.read(Path(what)) if what.endswith(".toml") else RunRequest(suite=what)
     flags: dict[str, Any] = {
         **{
             name: given[name]
@@ -240,7 +240,7 @@ def _asked(what: str, given: dict[str, Any]) -> Asked:
         "engines": _several("engine", *given["engines"]),
         **{name: _several(name, given[name]) for name in ("clients", "rate", "phases")},
     }
-    said = {field.name: flags[field.name] for field in fields(Asked) if flags.get(field.name) not in (None, [])}
+    said = {field.name: flags[field.name] for field in fields(RunRequest) if flags.get(field.name) not in (None, [])}
     # One is in place of the other: in the file's place too.
     if "duration" in said:
         asked = replace(asked, budget=None)

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 @contextmanager
 def finally_(do: Callable[[], object]) -> Iterator[None]:
     """Calls `do` at the end of the block. If the block raised, an error of `do` doesn't mask the first cause."""
-    with unless_done(do):
+    with undo_on_error(do):
         yield
     do()
 
 
 @contextmanager
-def unless_done(undo: Callable[[], object]) -> Iterator[None]:
+def undo_on_error(undo: Callable[[], object]) -> Iterator[None]:
     """Calls `undo` if the block raises. An error of `undo` doesn't mask the first cause: on a lost connection a
     rollback fails, too."""
     try:

@@ -22,29 +22,29 @@ _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WANTED = "text, a finite number, yes or no, or None"
 
 
-class Unfit(Exception):
+class InvalidValue(Exception):
     """What was said is not what may be said: names who said it, the field, and what would be right."""
 
 
-def text(told: object, where: str) -> str:
+def checked_text(told: object, where: str) -> str:
     """A text; `where`: 'engine lmdb: version'. Raises Unfit."""
     if not isinstance(told, str):
-        raise Unfit(f"{where} is {_shown(told)}, and has to be text")
+        raise InvalidValue(f"{where} is {_shown(told)}, and has to be text")
     # Of exactly this type, whatever its own methods say.
     return str.__str__(told)
 
 
-def values(told: object, where: str) -> dict[str, Any]:
+def checked_values(told: object, where: str) -> dict[str, Any]:
     """Values by name. Raises Unfit."""
     if not isinstance(told, Mapping):
-        raise Unfit(f"{where} is {_shown(told)}, and has to be values by name")
+        raise InvalidValue(f"{where} is {_shown(told)}, and has to be values by name")
     found: dict[str, Any] = {}
     for name, value in islice(told.items(), MOST_VALUES + 1):
         if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME:
-            raise Unfit(f"{where}: {_shown(name)} is no name, which is text of 1 to {MOST_NAME} characters")
+            raise InvalidValue(f"{where}: {_shown(name)} is no name, which is text of 1 to {MOST_NAME} characters")
         found[str.__str__(name)] = _value(value, f"{where}: {name}")
     if len(found) > MOST_VALUES:
-        raise Unfit(f"{where}: there are more than {MOST_VALUES:,}")
+        raise InvalidValue(f"{where}: there are more than {MOST_VALUES:,}")
     return found
 
 
@@ -55,38 +55,38 @@ def _value(told: object, where: str) -> str | int | float | bool | None:
         return str.__str__(told)
     if isinstance(told, int):
         if not LEAST <= told <= MOST:
-            raise Unfit(f"{where} is a whole number of more than 64 bits")
+            raise InvalidValue(f"{where} is a whole number of more than 64 bits")
         return int.__int__(told)
     if isinstance(told, float) and -MOST_REAL <= told <= MOST_REAL:
         return float.__float__(told)
-    raise Unfit(f"{where} is {_shown(told)}, and has to be {WANTED}")
+    raise InvalidValue(f"{where} is {_shown(told)}, and has to be {WANTED}")
 
 
-def caveats(told: Iterable[object], where: str) -> list[dict[str, str]]:
+def checked_caveats(told: Iterable[object], where: str) -> list[dict[str, str]]:
     """Caveats, as plain data. Raises Unfit."""
     found = [_caveat(caveat, where) for caveat in islice(told, MOST_CAVEATS + 1)]
     if len(found) > MOST_CAVEATS:
-        raise Unfit(f"{where}: there are more than {MOST_CAVEATS}")
+        raise InvalidValue(f"{where}: there are more than {MOST_CAVEATS}")
     return found
 
 
 def _caveat(told: object, where: str) -> dict[str, str]:
     if not isinstance(told, Caveat):
-        raise Unfit(f"{where}: {_shown(told)} is no Caveat")
+        raise InvalidValue(f"{where}: {_shown(told)} is no Caveat")
     if not isinstance(told.code, str) or not _CODE.fullmatch(told.code):
         wanted = "letters, digits, '.', '_' and '-', up to 60"
-        raise Unfit(f"{where}: the code {_shown(told.code)} is none: it has to be of {wanted}")
-    return {"code": str.__str__(told.code), "text": text(told.text, f"{where}: the text of {told.code}")}
+        raise InvalidValue(f"{where}: the code {_shown(told.code)} is none: it has to be of {wanted}")
+    return {"code": str.__str__(told.code), "text": checked_text(told.text, f"{where}: the text of {told.code}")}
 
 
-def count(told: object, where: str) -> int:
+def checked_count(told: object, where: str) -> int:
     """A number of things, or of ns. Raises Unfit."""
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told <= MOST:
-        raise Unfit(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
+        raise InvalidValue(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
     return int.__int__(told)
 
 
-def said(error: BaseException) -> str:
+def exception_text(error: BaseException) -> str:
     """What an exception says, even one that can't say it."""
     try:
         return str.__str__(str(error))[:LONGEST]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from dyno.contracts.declarations import said
+from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting, resolve, unknown
 from dyno.host import installation, interpreters
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
@@ -102,7 +102,7 @@ class Nodes(ABC):
         """Starts one that was lost, with what it had on disk."""
 
 
-class Seldom(NamedTuple):
+class Maintenance(NamedTuple):
     """What an engine does once in a while: a checkpoint, a new log, a compaction. A crash in the middle of it is
     another than one between two commits, so that whoever brings about crashes has it done on purpose."""
 
@@ -212,7 +212,7 @@ class EngineSpec:
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
     its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
-    seldom: Seldom | None = None
+    seldom: Maintenance | None = None
     """What it does once in a while only; None where nobody has said: what a crash in the middle of it does is not
     covered."""
     intact: Callable[[Any], str | None] | None = None
@@ -336,17 +336,17 @@ class EngineSpec:
         try:
             return getattr(self, name)(*arguments)
         except Exception as error:
-            why = harmless(said(error), keep="")
+            why = sanitize(exception_text(error), keep="")
             raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {why}") from None
 
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
         """What it lacks beside modules, in one line; None where that is nothing."""
         try:
             told = self.needs(self.resolve({}) if options is None else options)
-            return None if told is None else harmless(told, keep="")
+            return None if told is None else sanitize(told, keep="")
         except Exception as error:
             # A plug-in's error keeps its own engine from running, and nothing else.
-            return f"has a faulty `needs`: {type(error).__name__}: {harmless(said(error), keep='')}"
+            return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""

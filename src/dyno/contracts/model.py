@@ -67,7 +67,7 @@ class Caveat:
     text: str
 
 
-NOT = "not-"
+STAND_IN_PREFIX = "not-"
 """Prefix of the caveat `not-ENGINE`, of a row whose server is another product than its engine's name says."""
 
 

@@ -24,7 +24,7 @@ def new_key() -> bytes:
     return token_bytes(_KEY_BYTES)
 
 
-class Lines:
+class SealedLines:
     """One end of the pipe: it writes lines, or reads them, one after the other.
 
     A line has its seal, what the worker's clocks showed when it was written (in ns), and an event as JSON.

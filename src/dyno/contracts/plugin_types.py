@@ -9,7 +9,7 @@ from typing import Any
 _PLAIN: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
 
-def mistyped(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
+def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
     """Yields a line for each field that is missing or of another type than `kind` (None: its own) annotates."""
     for name, annotation in (kind or type(declared)).__annotations__.items():
         field = f"{where}: {name}" if where else name
@@ -24,7 +24,7 @@ def mistyped(declared: Any, kind: type | None = None, where: str = "") -> Iterat
         elif isinstance(value, (tuple, list, Mapping)) and not _has_fields(value):
             for each in value.values() if isinstance(value, Mapping) else value:
                 if _has_fields(each):
-                    yield from mistyped(each, where=field)
+                    yield from type_errors(each, where=field)
 
 
 def _alternatives(annotation: str) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError, Value
 from dyno.text import addresses
-from dyno.text.passwords import concealed_argument
-from dyno.text.sanitize import harmless
+from dyno.text.passwords import mask_argument
+from dyno.text.sanitize import sanitize
 
 SHOWN = 80
 """Characters of what was given, in a message."""
@@ -44,9 +44,9 @@ class Setting(NamedTuple):
         if isinstance(text, bool):
             text = "yes" if text else "no"
         try:
-            return self.parse(addresses.given(str(text)) if self.address else str(text))
+            return self.parse(addresses.resolve_address(str(text)) if self.address else str(text))
         except ValueError as error:
-            said = "" if self.address else f"={shown(text)}"
+            said = "" if self.address else f"={format_value(text)}"
             raise UsageError(f"{owner} {self.name}{said}: {error}") from None
 
 
@@ -109,7 +109,7 @@ def choice(*names: str) -> Callable[[str], Value]:
     return parse
 
 
-def yes_no(text: str) -> Value:
+def boolean(text: str) -> Value:
     """A parser of yes or no (true, false, on, off, 1, 0)."""
     word = text.lower()
     if word in ("yes", "true", "on", "1"):
@@ -119,22 +119,22 @@ def yes_no(text: str) -> Value:
     raise ValueError("wants yes or no")
 
 
-def shown(text: object) -> str:
+def format_value(text: object) -> str:
     """What somebody gave, for a message of one line."""
     # Hidden before it is cut: half of an address can't be told from any other text.
-    return harmless(concealed_argument(str(text)), SHOWN, "")
+    return sanitize(mask_argument(str(text)), SHOWN, "")
 
 
 def literal(value: object) -> str:
     """The same of a value that a file of TOML has."""
     try:
-        return shown(repr(value))
+        return format_value(repr(value))
     except (RecursionError, ValueError):
         # Nested too deeply, or a number of thousands of digits.
         return "what was given"
 
 
-def nearest(word: str, names: Iterable[str]) -> str:
+def closest_match(word: str, names: Iterable[str]) -> str:
     """'did you mean X?' where a name is near, or the whole list."""
     from difflib import get_close_matches
 
@@ -155,10 +155,10 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
 
 def unknown(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
     """The line for a name that is not known. `kin`: names that are meant rather than what is spelt alike."""
-    names, word = list(names), shown(word)
+    names, word = list(names), format_value(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
-    meant = f"did you mean {_either(kin)}?" if kin else nearest(word, names)
+    meant = f"did you mean {_either(kin)}?" if kin else closest_match(word, names)
     return f"{what} {shlex.quote(word)} is not known; {meant}"
 
 

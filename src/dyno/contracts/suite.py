@@ -14,7 +14,7 @@ from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.settings import Setting
 
 
-class UnderWay(Protocol):
+class InFlight(Protocol):
     """What has many operations under way at once in one process, by an event loop of its client library's."""
 
     def begin(self, place: int, argument: Any) -> None:
@@ -51,7 +51,7 @@ class Operations:
     """How many bytes each operation moves; or, where only the answers tell, a callable of these."""
     parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
     """The named parts of each operation's latency in ns, as its answers tell them."""
-    many: UnderWay | None = None
+    many: InFlight | None = None
     """What does them in place of `calls`, up to `places` at once, also those of several slices that name the same."""
     places: int = 1
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.declarations import said
+from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import History
 from dyno.crash.judgement import CORRUPT, REFUSED, TORN, Judgement, judge
@@ -65,7 +65,7 @@ def _again(judgement: Judgement, history: History, there: Mapping[str, Any]) -> 
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(said(error).split())}"[:300]
+    return f"{type(error).__name__}: {' '.join(exception_text(error).split())}"[:300]
 
 
 def main() -> None:

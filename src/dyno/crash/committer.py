@@ -35,8 +35,8 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
     # Worked out before: between two commits there should be nothing but the engine's own work.
     history.state(start + (commits or 0))
     with target.open(home, job["stop"]) as (engine, _), history.open(engine) as port:
-        tell(f"opened {declarations.text(engine.version(), 'version')}")
-        told = declarations.values(engine.settings(), "settings")
+        tell(f"opened {declarations.checked_text(engine.version(), 'version')}")
+        told = declarations.checked_values(engine.settings(), "settings")
         giving = target.spec.tiers[Tier(target.tier)]
         tell(f"settings {json.dumps({name: value for name, value in told.items() if name in giving})}")
         number = start
@@ -76,7 +76,7 @@ def teller(descriptor: int) -> Callable[[str], object]:
 
 
 def failed(error: BaseException) -> str:
-    return f"failed {type(error).__name__}: {' '.join(declarations.said(error).split())}"
+    return f"failed {type(error).__name__}: {' '.join(declarations.exception_text(error).split())}"
 
 
 if __name__ == "__main__":

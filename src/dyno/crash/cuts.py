@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dyno.crash.judgement import HANG, REFUSED, Judgement
 from dyno.crash.kills import Failed
 from dyno.crash.model import State, draws, shrink
-from dyno.crash.processes import Judge, job, numbers, words
+from dyno.crash.processes import StoreChecker, job, numbers, words
 from dyno.crash.record import Record
 from dyno.crash.recorder import record
 from dyno.crash.store import Target
@@ -73,7 +73,7 @@ class Bench:
         self._target, self._place = target, place
         self._recorded, self.home = place / "home", fast / "home"
         fast.mkdir(parents=True, exist_ok=True)
-        self._judge = Judge(target, self.home)
+        self._judge = StoreChecker(target, self.home)
         self.born = target.spec.server is None
         """Whether the record has how the store was made."""
 

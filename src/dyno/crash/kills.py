@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.crash.judgement import LOST, OK, Judgement
-from dyno.crash.processes import Child, Judge, job, numbers
+from dyno.crash.processes import CrashProcess, StoreChecker, job, numbers
 from dyno.crash.store import Target
 
 MOST_COMMITS = 12
@@ -49,7 +49,7 @@ def kills(target: Target, home: Path, count: int, seed: int, keep: Callable[[Kil
     rng = random.Random(f"kills {seed}")
     pace, start = Pace(), 0
     home.mkdir(parents=True, exist_ok=True)
-    with closing(Judge(target, home)) as judge:
+    with closing(StoreChecker(target, home)) as judge:
         for _ in range(count):
             told = _killed(target, home, start, rng, pace)
             acknowledged = start + len(numbers(told, "done"))
@@ -85,7 +85,7 @@ def _killed(target: Target, home: Path, start: int, rng: random.Random, pace: Pa
     wanted, share = rng.randrange(MOST_COMMITS), rng.random()
     told: list[str] = []
     begun = opened = time.monotonic()
-    child = Child(target, "committer", home, job(target, home, start, None, often=OFTEN))
+    child = CrashProcess(target, "committer", home, job(target, home, start, None, often=OFTEN))
     try:
         if not wanted:
             time.sleep(share * pace.opening * 1.5)

@@ -21,7 +21,7 @@ from dyno.crash.store import Target
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 HANG_SECONDS = 120.0
 """For the recovery of a store of less than a MiB, one commit and another recovery: at least."""
@@ -38,7 +38,7 @@ def words(target: Target, module: str, *arguments: str) -> list[str]:
     return [*interpreters.words(python, f"dyno.crash.{module}"), *arguments]
 
 
-class Child:
+class CrashProcess:
     """A process of one of the modules, in a session of its own, which tells lines. What it or an engine prints goes
     to a file: its last line is told where it ends by itself."""
 
@@ -113,7 +113,7 @@ class Child:
         status = self._process.wait()
         said = self._said.read_text(errors="replace").strip().splitlines()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return harmless(f"the process ended by {how}" + (f": {said[-1][:200]}" if said else ""), keep="")
+        return sanitize(f"the process ended by {how}" + (f": {said[-1][:200]}" if said else ""), keep="")
 
     def close(self) -> None:
         self.kill()
@@ -123,12 +123,12 @@ class Child:
                 self._process.stdin.close()
 
 
-class Judge:
+class StoreChecker:
     """Judges stores by a process of their own, which is started anew after each that it did not survive."""
 
     def __init__(self, target: Target, home: Path) -> None:
         self._target, self._home = target, home
-        self._child: Child | None = None
+        self._child: CrashProcess | None = None
         self._patience = HANG_SECONDS
 
     def look(self, acknowledged: int, begun: int, more: bool = True) -> Judgement:
@@ -138,7 +138,7 @@ class Judge:
             # What an engine leaves open when it is closed is no fault of the next store.
             self.close()
         if self._child is None:
-            self._child = Child(self._target, "checker", self._home)
+            self._child = CrashProcess(self._target, "checker", self._home)
             self._child.send(self._target.data())
         self._child.send(asked)
         asked_at = time.monotonic()

@@ -85,7 +85,7 @@ def record(
         status = _run(job, out, timeout_seconds, stdout, stderr)
     else:
         job.events = str((out / "strace").resolve())
-        status = _run(job, out, timeout_seconds, stdout, stderr, straced=True)
+        status = _run(job, out, timeout_seconds, stdout, stderr, traced=True)
         with (out / "strace").open(errors="replace") as lines:
             write(
                 out / "events", sorted(strace_recorder.events(lines, places, nodes, Path.cwd()), key=lambda e: e.end)
@@ -134,7 +134,7 @@ def _run(
     timeout_seconds: float,
     stdout: int | IO[bytes] | None,
     stderr: int | IO[bytes] | None,
-    strace_recorder: bool = False,
+    traced: bool = False,
 ) -> int | None:
     """Has the recorder do it; returns the command's status, or its signal's number below 0."""
     told, answer = out / "job", out / "answer"
@@ -145,7 +145,7 @@ def _run(
     with nothing_left():
         try:
             done = subprocess.run(
-                [*words, *(["strace"] if strace_recorder else [])],
+                [*words, *(["strace"] if traced else [])],
                 timeout=timeout_seconds,
                 env=environment(),
                 stdout=stdout,

@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.results.header import Crashes, Texts
 from dyno.results.parse import lines, parsed
 from dyno.results.read import typed
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 KIND, SCHEMA = "crash", 1
 
@@ -32,7 +32,7 @@ class Fault(TypedDict):
     directory: Text | None
 
 
-class Row(TypedDict):
+class CrashResult(TypedDict):
     """See `crash.rows.Row`, and docs/crash.md."""
 
     engine: Text
@@ -84,9 +84,9 @@ def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         if not isinstance(header, dict) or header.get("kind") != KIND:
             raise ValueError("it does not begin as one")
         if header.get("schema") != SCHEMA:
-            schema = harmless(str(header.get("schema")), 80, "")
+            schema = sanitize(str(header.get("schema")), 80, "")
             raise UsageError(f"{path} is of schema {schema}; this Dyno reads {SCHEMA}")
-        return header, [typed(line, Row) for line in found if _kind(line) == "row"]
+        return header, [typed(line, CrashResult) for line in found if _kind(line) == "row"]
     except ValueError as error:
         raise UsageError(f"{path} is no file of `dyno crash`: {error}") from None
 

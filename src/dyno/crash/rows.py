@@ -25,7 +25,7 @@ from dyno.host.force_remove import remove
 from dyno.selftest import flushes
 from dyno.selftest.flushes import Claim
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
 FAILED = "failed"
@@ -43,7 +43,7 @@ Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Asked:
+class CrashRequest:
     """How much is to be done of each row."""
 
     kills: int
@@ -78,7 +78,7 @@ class Tally:
 
 
 @dataclass
-class Row:
+class CrashRow:
     """See `data`, and docs/crash.md."""
 
     claim: Claim
@@ -100,7 +100,7 @@ class Row:
         for line in told:
             word, _, rest = line.partition(" ")
             if word == "opened":
-                self.version = harmless(rest, keep="")
+                self.version = sanitize(rest, keep="")
             elif word == "settings":
                 self.settings = flushes.read_back(self.claim.spec.tiers[self.claim.tier], json.loads(rest))
 
@@ -136,12 +136,12 @@ def claims(engines: Sequence[str], tier: str | None) -> list[Claim]:
     return found if engines else sorted(found, key=lambda claim: (claim.spec.server is not None, claim.engine))
 
 
-def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Tell) -> Iterator[Row]:
+def rows(wanted: Sequence[Claim], asked: CrashRequest, work: Path, fast: Path, tell: Tell) -> Iterator[CrashRow]:
     """One row after the other, each in a directory of its own below `work`; `fast` is one in which states are built,
     in memory where there is such a place."""
     allowed = Allowed.seconds(asked.within)
     for number, claim in enumerate(wanted, 1):
-        row, place, states = Row(claim, asked.model), work / f"{number}", fast / f"{number}"
+        row, place, states = CrashRow(claim, asked.model), work / f"{number}", fast / f"{number}"
 
         def doing(what: str, number: int = number, claim: Claim = claim) -> None:
             tell(f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}: {what}")
@@ -153,7 +153,7 @@ def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Te
         try:
             _fill(row, asked, place, states, doing, allowed.part(1 / (len(wanted) - number + 1)))
         except Failed as error:
-            row.verdict, row.why = FAILED, harmless(str(error), keep="")
+            row.verdict, row.why = FAILED, sanitize(str(error), keep="")
         finally:
             for each in (place, states):
                 leftover_processes.clear(each)
@@ -161,7 +161,7 @@ def rows(wanted: Sequence[Claim], asked: Asked, work: Path, fast: Path, tell: Te
         yield row
 
 
-def _fill(row: Row, asked: Asked, place: Path, states: Path, tell: Tell, allowed: Allowed) -> None:
+def _fill(row: CrashRow, asked: CrashRequest, place: Path, states: Path, tell: Tell, allowed: Allowed) -> None:
     claim = row.claim
     if (why := _unjudged(claim)) is not None:
         row.why = why
@@ -201,7 +201,7 @@ def _target(claim: Claim, seed: int) -> Target:
     return Target(cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), seed)
 
 
-def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
+def _kill(row: CrashRow, target: Target, place: Path, asked: CrashRequest, tell: Tell, allowed: Allowed) -> None:
     place.mkdir()
     place.chmod(0o755)
     tally = row.tally(KILLED)
@@ -218,7 +218,9 @@ def _kill(row: Row, target: Target, place: Path, asked: Asked, tell: Tell, allow
             return
 
 
-def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
+def _cut(
+    row: CrashRow, target: Target, place: Path, states: Path, asked: CrashRequest, tell: Tell, allowed: Allowed
+) -> None:
     if (why := recorder.unavailable()) is not None:
         row.notes.append(f"not cut: {why}")
         return
@@ -235,7 +237,9 @@ def _cut(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell
         _judge(row, bench, cuts.cuts(bench, made, asked.model, asked.states, asked.seed, allowed), asked, tell)
 
 
-def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, tell: Tell, allowed: Allowed) -> None:
+def _mount(
+    row: CrashRow, target: Target, place: Path, states: Path, asked: CrashRequest, tell: Tell, allowed: Allowed
+) -> None:
     """Cut on a file system of the kernel's."""
     assert asked.device is not None
     for each in (place, states):
@@ -251,7 +255,7 @@ def _mount(row: Row, target: Target, place: Path, states: Path, asked: Asked, te
     row.notes += _compared(row, asked)
 
 
-def _fewer(row: Row, asked: Asked) -> Iterator[str]:
+def _fewer(row: CrashRow, asked: CrashRequest) -> Iterator[str]:
     """What the time did not allow."""
     wanted = {KILLED: asked.kills, cuts.WHEN_RUNNING: asked.states, cuts.WHEN_MOUNTED: asked.states}
     cut = {way: row.tallies[way].count for way in wanted if way in row.tallies}
@@ -260,7 +264,7 @@ def _fewer(row: Row, asked: Asked) -> Iterator[str]:
         yield f"as often as the time allowed: {told}"
 
 
-def _compared(row: Row, asked: Asked) -> Iterator[str]:
+def _compared(row: CrashRow, asked: CrashRequest) -> Iterator[str]:
     """Whether the file system ever showed what the model allows, and the other way round."""
     allowed, shown = (
         {outcome for outcome in row.tally(way).outcomes if outcome != OK}
@@ -274,7 +278,7 @@ def _compared(row: Row, asked: Asked) -> Iterator[str]:
         yield f"{asked.device} shows what the model {asked.model} never did here: {', '.join(beyond)}"
 
 
-def _judge(row: Row, bench: cuts.Bench, found: Iterator[cuts.Cut], asked: Asked, tell: Tell) -> None:
+def _judge(row: CrashRow, bench: cuts.Bench, found: Iterator[cuts.Cut], asked: CrashRequest, tell: Tell) -> None:
     """Counts them, and notes the first of each kind of fault by its smallest."""
     hung = 0
     for number, cut in enumerate(found, 1):
@@ -293,7 +297,7 @@ def _judge(row: Row, bench: cuts.Bench, found: Iterator[cuts.Cut], asked: Asked,
 
 
 def _fault(
-    row: Row, asked: Asked, way: str, outcome: str, home: Path, words: list[str], found: Kill | cuts.Cut
+    row: CrashRow, asked: CrashRequest, way: str, outcome: str, home: Path, words: list[str], found: Kill | cuts.Cut
 ) -> None:
     """Notes the first of its kind, with its store where these are kept."""
     if (way, outcome) in row.faults:
@@ -308,11 +312,11 @@ def _fault(
     row.faults[way, outcome] = {
         "when": way,
         "outcome": outcome,
-        "why": harmless(found.judgement.why, keep=""),
+        "why": sanitize(found.judgement.why, keep=""),
         "acknowledged": found.acknowledged,
         "begun": found.begun,
         "held": found.judgement.held,
-        "witness": [harmless(line, keep="") for line in words],
+        "witness": [sanitize(line, keep="") for line in words],
         "directory": None if kept is None else str(kept),
     }
 
@@ -323,7 +327,7 @@ def _free(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def _conclude(row: Row, asked: Asked) -> None:
+def _conclude(row: CrashRow, asked: CrashRequest) -> None:
     """The verdict by what was found."""
     tier = row.claim.tier
     if tier is Tier.VOLATILE:
@@ -340,7 +344,7 @@ def _conclude(row: Row, asked: Asked) -> None:
         row.verdict, row.why = UNCOVERED, "; ".join(filter(None, [why, row.why]))
 
 
-def _uncovered(row: Row, asked: Asked) -> str:
+def _uncovered(row: CrashRow, asked: CrashRequest) -> str:
     """What its crashes did not show, though they found nothing."""
     if "cut" in PROMISES[row.claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, Tally()).count:
         return "the power was never cut" if asked.states else "the power was not to be cut"

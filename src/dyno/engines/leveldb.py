@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.ordered_kv import Entry
 from dyno.contracts.overlay import Overlay, Pending, fill, overlay
@@ -145,7 +145,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Seldom("new log, and compaction", LevelDB.compact),
+    seldom=Maintenance("new log, and compaction", LevelDB.compact),
     modules=("plyvel",),
     # It has no wheels for later versions of Python.
     requires=("plyvel>=1.5; python_version < '3.13'",),

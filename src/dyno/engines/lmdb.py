@@ -8,13 +8,13 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.ordered_kv import Entry
-from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.versions import version
 from dyno.suites.series import sample_keys, samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 GIB = 1 << 30
 # More than there can be clients; LMDB's default of 126 is less.
@@ -128,7 +128,7 @@ class Series:
         self._numbers = samples.Numbers(names, every)
         self._end = max((number for number, _ in every), default=-1) + 1
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         stored = batch._replace(pv=self._numbers.to_store(batch.pv))
         with self._begin(write=True) as txn:
             txn.cursor().putmulti(sample_keys.entries(stored))
@@ -149,13 +149,13 @@ class Series:
         with self._begin() as txn:
             return sample_keys.samples_of(takewhile(lambda entry: entry[0] < last, _from(txn, pack(number, start))))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         last = sample_keys.KEY.pack(self._end, 0)
         with self._begin() as txn:
             found = takewhile(lambda entry: entry[0] < last, _from(txn, b"\0"))
             yield from sample_keys.batches(found, self._numbers)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """A seek for each variable: to what comes after it, and one back."""
         with self._begin() as txn:
             return sample_keys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
@@ -189,13 +189,13 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Seldom("every commit writes its pages and the root, and nothing else is ever done"),
+    seldom=Maintenance("every commit writes its pages and the root, and nothing else is ever done"),
     modules=("lmdb",),
     requires=("lmdb>=1.4",),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),
-        Setting("readahead", yes_no, True, "let the kernel read ahead of page faults"),
-        Setting("meminit", yes_no, True, "zero the memory of a page before it is written (LMDB's default)"),
+        Setting("readahead", boolean, True, "let the kernel read ahead of page faults"),
+        Setting("meminit", boolean, True, "zero the memory of a page before it is written (LMDB's default)"),
         Setting("max_spare_txns", integer(0, 1_000), 1, "ended read transactions that are kept (py-lmdb's default)"),
     ),
     clients="processes",

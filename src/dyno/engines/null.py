@@ -11,9 +11,9 @@ from pathlib import Path
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
-from dyno.suites.http.port import How, Target
+from dyno.suites.http.port import RequestOptions, Target
 from dyno.suites.records.port import Key, Record
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 AWAKE_NS = 200_000
 """A sleep wakes late; the rest of a wait is spent looking at the clock."""
@@ -162,7 +162,7 @@ class Series:
     def __init__(self, engine: Null, names: Sequence[str]) -> None:
         self._none = Samples((), (), (), ())
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         pass
 
     def settle(self) -> None:
@@ -177,11 +177,11 @@ class Series:
     def window(self, pv: int, start: int, end: int) -> Samples:
         return self._none
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         return iter(())
 
-    def latest(self) -> Batch:
-        return Batch((), (), (), (), ())
+    def latest(self) -> SampleBatch:
+        return SampleBatch((), (), (), (), ())
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return Buckets((), (), (), ())
@@ -193,7 +193,7 @@ class Series:
 class Requests:
     """The `requests` port: asks nobody, and has every answer at once."""
 
-    def __init__(self, engine: Null, how: How) -> None:
+    def __init__(self, engine: Null, how: RequestOptions) -> None:
         self.codes = dict[int, int]()
         self._begun: list[tuple[int, None]] = []
 

@@ -17,11 +17,11 @@ from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.host.versions import version
 from dyno.servers import namespace, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import FIELDS, Batch
+from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.table import Reading
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Its default: a commit waits until the log is written.
@@ -72,12 +72,12 @@ def connect(url: str) -> Any:
     if not (parts.username and parts.hostname):
         raise Refused("wants the address of a server: -e oracle:url=oracle://user:password@host/service")
     if parts.query:
-        raise Refused(f"{concealed(url)}: unknown argument {parts.query.partition('=')[0]!r}; none is known")
+        raise Refused(f"{mask_password(url)}: unknown argument {parts.query.partition('=')[0]!r}; none is known")
     dsn = f"{parts.hostname}:{parts.port or 1521}{parts.path}"
     try:
         return oracledb.connect(user=unquote(parts.username), password=unquote(parts.password or ""), dsn=dsn)
     except oracledb.Error as error:
-        raise Refused(f"can't connect to {concealed(url)}: {' '.join(str(error).split())}") from None
+        raise Refused(f"can't connect to {mask_password(url)}: {' '.join(str(error).split())}") from None
 
 
 def tables(home: Path) -> Mapping[str, str]:
@@ -142,7 +142,7 @@ class Series(Reading):
         self._cursor.execute(self._named(statement), values)
         return self._cursor
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         import oracledb
 
         # A float goes as a decimal number otherwise.
@@ -154,7 +154,7 @@ class Series(Reading):
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.of_rows(self._run(statement, values).fetchall(), count)
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         found = self._run(sql.ALL)
         while rows := found.fetchmany(sql.ROWS):
             yield self.batch(samples.of_rows(rows))
@@ -173,7 +173,7 @@ ENGINE = EngineSpec(
     modules=("oracledb",),
     requires=("oracledb>=2",),
     options=(user_server.setting("oracle"),),
-    server=lambda home, tier, options, clients: Foreign(str(options[URL])),
+    server=lambda home, tier, options, clients: UserServer(str(options[URL])),
     remove=remove,
     removal=removal,
     needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",

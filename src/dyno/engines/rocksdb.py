@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.ordered_kv import Entry
 from dyno.contracts.overlay import Overlay, Pending, fill, overlay
@@ -17,7 +17,7 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.versions import version
 from dyno.servers import set_option
 from dyno.suites.series import sample_keys, samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 MIB = 1 << 20
 
@@ -199,7 +199,7 @@ class Series:
             batch.put(key, value)
         self._db.write(batch, self._options)
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         self._write(sample_keys.entries(batch._replace(pv=self._numbers.to_store(batch.pv))))
 
     def settle(self) -> None:
@@ -218,11 +218,11 @@ class Series:
     def _between(self, first: bytes, last: bytes) -> Iterator[Entry]:
         return takewhile(lambda entry: entry[0] < last, self._db.items(from_key=first))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         found = self._between(b"\0", sample_keys.KEY.pack(self._end, 0))
         return sample_keys.batches(found, self._numbers)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """A seek for each variable: from the end of its times backward."""
         found = self._db.iter()
         return sample_keys.batch(filter(None, map(partial(_last, found), range(self._end))), self._numbers)
@@ -251,7 +251,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(LATEST,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Seldom("new log, and compaction", RocksDB.compact),
+    seldom=Maintenance("new log, and compaction", RocksDB.compact),
     modules=("rocksdict",),
     requires=("rocksdict>=0.3.23",),
     options=(

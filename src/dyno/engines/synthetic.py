@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, integer
 from dyno.servers.process import Process
 
 STEPS = 5
@@ -107,7 +107,7 @@ ENGINE = EngineSpec(
         Setting("wait_us", integer(0), 0, "wait so many microseconds instead of working"),
         Setting("stall_ms", integer(0), 0, "stall in one operation of each round for so many milliseconds"),
         Setting("stall_after", integer(0), 0, "after so many operations"),
-        Setting("server", yes_no, False, "start an idle process that stands for a server"),
+        Setting("server", boolean, False, "start an idle process that stands for a server"),
     ),
     server=serve,
     clients="processes",

@@ -28,7 +28,7 @@ BLKROGET, BLKDISCARD, BLKGETSIZE64 = 0x125E, 0x1277, 0x80081272
 PROBE, PROBE_PLACES, PROBE_SECONDS = "wipefs", "/usr/sbin:/sbin:/usr/bin:/bin", 60
 
 
-class Taken(Exception):
+class DeviceBusy(Exception):
     """The device may not be written to; why, in words that follow its name."""
 
 
@@ -58,17 +58,17 @@ def _opened(path: str, writable: bool) -> int:
         # Before it is opened: a tape would be wound back by that, and a pipe waits.
         seen = Path(path).stat()
         if not stat.S_ISBLK(seen.st_mode):
-            raise Taken("is no block device")
+            raise DeviceBusy("is no block device")
         number = seen.st_rdev
         descriptor = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            raise Taken(f"is in use: {_user(number) or 'by the kernel, or by another program'}") from None
-        raise Taken(f"can't be opened: {os.strerror(error.errno or 0)}") from None
+            raise DeviceBusy(f"is in use: {_user(number) or 'by the kernel, or by another program'}") from None
+        raise DeviceBusy(f"can't be opened: {os.strerror(error.errno or 0)}") from None
     opened = os.fstat(descriptor)
     if not stat.S_ISBLK(opened.st_mode) or opened.st_rdev != number:
         os.close(descriptor)
-        raise Taken("was another device when it was looked at")
+        raise DeviceBusy("was another device when it was looked at")
     return descriptor
 
 
@@ -90,19 +90,19 @@ def discard(descriptor: int, length: int) -> bool:
 def _judge(descriptor: int) -> None:
     number = os.fstat(descriptor).st_rdev
     if user := _user(number):
-        raise Taken(f"is in use: {user}")
+        raise DeviceBusy(f"is in use: {user}")
     (read_only,) = struct.unpack("i", fcntl.ioctl(descriptor, BLKROGET, bytes(4)))
     if read_only:
-        raise Taken("is read-only")
+        raise DeviceBusy("is read-only")
     if not size_bytes(descriptor):
-        raise Taken("has no size: there is nothing in it, or behind it")
+        raise DeviceBusy("has no size: there is nothing in it, or behind it")
     block = _block(number)
     if (block / "partition").exists():
-        raise Taken("is a partition, of a disk that holds more than it: a whole device is wanted")
+        raise DeviceBusy("is a partition, of a disk that holds more than it: a whole device is wanted")
     if parts := sorted(part.name for part in block.glob("*") if (part / "partition").exists()):
-        raise Taken(f"has partitions: {', '.join(parts)}")
+        raise DeviceBusy(f"has partitions: {', '.join(parts)}")
     if found := signatures(descriptor):
-        raise Taken(f"holds {' and '.join(found)}: whoever wants it no more removes that by wipefs --all")
+        raise DeviceBusy(f"holds {' and '.join(found)}: whoever wants it no more removes that by wipefs --all")
 
 
 def signatures(descriptor: int) -> list[str]:
@@ -110,7 +110,7 @@ def signatures(descriptor: int) -> list[str]:
     members of LVM and RAID, swap, encrypted volumes. Raises Taken where that can't be found out."""
     program = shutil.which(PROBE) or shutil.which(PROBE, path=PROBE_PLACES)
     if program is None:
-        raise Taken(f"can't be looked at without {PROBE}, which Debian has in util-linux")
+        raise DeviceBusy(f"can't be looked at without {PROBE}, which Debian has in util-linux")
     words = [program, "--no-act", "--noheadings", "--output", "TYPE", f"/proc/self/fd/{descriptor}"]
     try:
         told = subprocess.run(
@@ -118,7 +118,7 @@ def signatures(descriptor: int) -> list[str]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip()
-        raise Taken(f"can't be looked at by {PROBE}: {said}") from None
+        raise DeviceBusy(f"can't be looked at by {PROBE}: {said}") from None
     return list(dict.fromkeys(told.stdout.split()))
 
 

@@ -24,7 +24,7 @@ _PROCESSES = "cgroup.procs"
 _EXPLAINED = "run as root, or in a group that is yours: systemd-run --user --scope -p Delegate=yes dyno ..."
 
 
-class Unconfined(Exception):
+class CannotConfine(Exception):
     """No control group can be had; says why, and what would be right, in one line."""
 
 
@@ -63,7 +63,7 @@ class Group:
         try:
             (self.path / _PROCESSES).write_text(str(pid))
         except OSError as error:
-            raise Unconfined(f"no process can be moved into {self.path}: {error.strerror}; {_EXPLAINED}") from None
+            raise CannotConfine(f"no process can be moved into {self.path}: {error.strerror}; {_EXPLAINED}") from None
 
     @property
     def limit_bytes(self) -> int | None:
@@ -143,7 +143,7 @@ def _made(limit_bytes: int, record: Path) -> Group:
             return group
         _remove(path)
     record.unlink(missing_ok=True)
-    raise Unconfined(f"{why}; {_EXPLAINED}")
+    raise CannotConfine(f"{why}; {_EXPLAINED}")
 
 
 def _parents() -> Iterator[tuple[Path, int]]:

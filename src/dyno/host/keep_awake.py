@@ -27,7 +27,7 @@ ENDING_SECONDS = 10.0
 _AUTOGROUP, _TRIES, _PATIENCE_SECONDS = Path("/proc/self/autogroup"), 50, 0.1
 
 
-class Asleep(Exception):
+class CannotKeepAwake(Exception):
     """Cores can't be kept awake, or no longer were; says why in one line."""
 
 
@@ -39,10 +39,10 @@ def cores() -> list[int]:
 def check(root: Path = ROOT) -> None:
     """Raises Asleep where it can't be done, or would harm what is measured."""
     if sys.platform != "linux":
-        raise Asleep("only Linux has processes of idle priority")
+        raise CannotKeepAwake("only Linux has processes of idle priority")
     quota, there = quota_cores(root), len(cores())
     if quota is not None and quota < there:
-        raise Asleep(
+        raise CannotKeepAwake(
             f"a control group allows the CPU time of {quota:g} of {there} cores, and keeping them awake would use it"
             " up; lift the limit, or pin the container to whole cores (docker run --cpuset-cpus)"
         )
@@ -69,7 +69,9 @@ class Keeper:
     def check(self) -> None:
         """Raises Asleep where one of them is no more."""
         if self.ended:
-            raise Asleep("somebody has ended a process that did so; the trials before it count, and --resume goes on")
+            raise CannotKeepAwake(
+                "somebody has ended a process that did so; the trials before it count, and --resume goes on"
+            )
 
     def end(self) -> None:
         """Returns when all are gone."""
@@ -110,7 +112,7 @@ def _started() -> Keeper:
         with process.stdout:
             told = process.stdout.readline().strip()
         if told != READY:
-            raise Asleep(told or f"{sys.executable} could not be started for it")
+            raise CannotKeepAwake(told or f"{sys.executable} could not be started for it")
     except BaseException:
         keeper.end()
         raise

@@ -15,7 +15,7 @@ from dyno.http.options import Options, checked
 from dyno.http.record import Hop, told, whole
 from dyno.http.redirects import after
 from dyno.http.stages import Moments
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 NOT_CONNECTED = 7
 """libcurl's own number for it."""
@@ -125,7 +125,7 @@ class Client:
                 if succeeded:
                     return 0, None
                 for _, number, why in failed:
-                    return number, concealed(" ".join(str(why).split()) or f"libcurl's error {number}")
+                    return number, mask_password(" ".join(str(why).split()) or f"libcurl's error {number}")
                 if self._stopped():
                     raise KeyboardInterrupt
                 self._wait()

@@ -12,12 +12,12 @@ from types import ModuleType
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import shown
+from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.http.encoding import ascii_url, raw
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import Moments
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -103,7 +103,7 @@ def _proxy(url: str) -> str:
     try:
         return ascii_url(url)
     except ValueError as error:
-        raise UsageError(f"--proxy {shown(concealed(url))} is no address: {error}") from None
+        raise UsageError(f"--proxy {format_value(mask_password(url))} is no address: {error}") from None
 
 
 def _choose(c: ModuleType, made: Any, options: Options) -> None:

@@ -1,4 +1,4 @@
-"""Many requests under way at once in one process, by libcurl's multi interface: see `dyno.contracts.suite.UnderWay`.
+"""Many requests under way at once in one process, by libcurl's multi interface: see `dyno.contracts.suite.InFlight`.
 
 Which sockets are ready is told by epoll, as libcurl asks for it (`M_SOCKETFUNCTION`): ten thousand of them cost no
 more than those of them that have something to say. libcurl's documentation, "libcurl-multi", section MULTI_SOCKET.
@@ -52,8 +52,8 @@ class StatusError(Exception):
 
 
 class Way:
-    """See `dyno.contracts.suite.UnderWay`; an argument is an address. `fresh`: each request has a connection of its own, and a
-    whole TLS handshake. `keeps`: bodies are small, and kept."""
+    """See `dyno.contracts.suite.InFlight`; an argument is an address. `fresh`: each request has a connection of its
+    own, and a whole TLS handshake. `keeps`: bodies are small, and kept."""
 
     def __init__(self, options: Options, places: int, fresh: bool, keeps: bool) -> None:
         c = self._c = curl.pycurl()

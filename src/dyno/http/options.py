@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import shown, unknown
+from dyno.contracts.settings import format_value, unknown
 from dyno.http.encoding import ascii_url
 
 SCHEMES = ("http", "https")
@@ -105,11 +105,11 @@ class Options:
         for name in ("cacert", "cert", "key", "upload_file"):
             path = getattr(self, name)
             if path is not None and not Path(path).is_file():
-                raise UsageError(f"{_flag(name)}: there is no file {shown(path)}")
+                raise UsageError(f"{_flag(name)}: there is no file {format_value(path)}")
         for name, wanted, like in PLACES:
             for text in getattr(self, name):
                 if not wanted.fullmatch(text):
-                    raise UsageError(f"{_flag(name)} {shown(text)} wants to be like {like}")
+                    raise UsageError(f"{_flag(name)} {format_value(text)} wants to be like {like}")
         texts = (self.request, self.user_agent, self.referer, self.cookie, *self.header)
         if any(text is not None and ("\n" in text or "\r" in text or "\0" in text) for text in texts):
             raise UsageError("what goes into a request's head has no line ends and no zero bytes")
@@ -132,15 +132,15 @@ def checked(url: str) -> str:
         parts = urlsplit(whole)
         parts.port  # noqa: B018
     except ValueError as error:
-        raise UsageError(f"{shown(url)} is no address: {error}") from None
+        raise UsageError(f"{format_value(url)} is no address: {error}") from None
     if parts.scheme.lower() not in SCHEMES:
-        raise UsageError(f"{shown(url)}: scheme {parts.scheme} is not HTTP's; there are: {', '.join(SCHEMES)}")
+        raise UsageError(f"{format_value(url)}: scheme {parts.scheme} is not HTTP's; there are: {', '.join(SCHEMES)}")
     if not parts.hostname or any(ord(letter) <= 32 for letter in whole):
-        raise UsageError(f"{shown(url)} is no address; it wants to be like https://example.org/path")
+        raise UsageError(f"{format_value(url)} is no address; it wants to be like https://example.org/path")
     try:
         return ascii_url(whole)
     except ValueError as error:
-        raise UsageError(f"{shown(url)} is no address: {error}") from None
+        raise UsageError(f"{format_value(url)} is no address: {error}") from None
 
 
 def _flag(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from dyno.http.encoding import text
 from dyno.http.options import CONNECT_SECONDS, Options
 from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
 
@@ -38,7 +38,7 @@ class Hop:
 
     def record(self) -> dict[str, Any]:
         return {
-            "url": concealed(self.url),
+            "url": mask_password(self.url),
             "method": self.method,
             "http_code": self.told["http_code"],
             "http_version": self.told["http_version"],
@@ -56,7 +56,7 @@ def _effective(c: ModuleType, get: Callable[[int], Any]) -> str | None:
         url = text(get(c.EFFECTIVE_URL))
     except c.error:
         url = None
-    return concealed(url) if url else None
+    return mask_password(url) if url else None
 
 
 def told(c: ModuleType, made: Any, versions: Mapping[int, str]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def whole(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
         "request_size": sum(hop.told["request_size"] for hop in hops),
         "redirect_count": len(hops) - 1,
         "redirect_time": before if len(hops) > 1 else None,
-        "redirect_url": last.told["redirect_url"] and concealed(last.told["redirect_url"]),
+        "redirect_url": last.told["redirect_url"] and mask_password(last.told["redirect_url"]),
         "ssl_verifyresult": last.told["ssl_verifyresult"] if last.secure else None,
         **{f"{name}_time": _moment(hops, name) for name in MOMENTS},
         "total_time": total,

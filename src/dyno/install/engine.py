@@ -12,7 +12,7 @@ from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Program
 from dyno.host import interpreters
 from dyno.install import environment, go, maven, pip, system
-from dyno.install.tools import NotHad, made
+from dyno.install.tools import InstallError, made
 from dyno.servers.verify_program import forget, verify
 
 Step = Callable[[], str]
@@ -29,7 +29,7 @@ def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[
         try:
             if done := step():
                 say(done)
-        except NotHad as why:
+        except InstallError as why:
             complete = False
             say(f"not installed: {why}")
         interpreters.look_again()
@@ -94,11 +94,11 @@ def _program(program: Program, say: Callable[[str], None]) -> str:
         shutil.rmtree(work)
     path = program.path()
     if path is None:
-        raise NotHad(f"{program.name} is not in {program.home}")
+        raise InstallError(f"{program.name} is not in {program.home}")
     try:
         verify(program, path)
     except Refused as why:
-        raise NotHad(str(why)) from None
+        raise InstallError(str(why)) from None
     return f"{'built' if built else 'fetched'} {path}"
 
 

@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 import dyno
 from dyno.host import interpreters
 from dyno.install import pip
-from dyno.install.tools import NotHad, run
+from dyno.install.tools import InstallError, run
 
 DISTRIBUTION = "dyno-bench"
 VERSION = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
@@ -67,11 +67,11 @@ def _required(
 def find(version: str) -> Path:
     """An interpreter of that version that can make environments. Raises NotHad."""
     for path in _candidates(version):
-        with suppress(NotHad, OSError):
+        with suppress(InstallError, OSError):
             if run([path, "-c", VERSION]).strip() == version:
                 return path
     where = f"neither python{version} on the PATH, nor pyenv's or uv's"
-    raise NotHad(f"there is no Python {version} with venv here: {where}")
+    raise InstallError(f"there is no Python {version} with venv here: {where}")
 
 
 def _candidates(version: str) -> Iterator[Path]:
@@ -81,7 +81,7 @@ def _candidates(version: str) -> Iterator[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     yield from sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)
     if uv := shutil.which("uv"):
-        with suppress(NotHad):
+        with suppress(InstallError):
             yield Path(run([uv, "python", "find", "--no-project", version]).strip())
 
 
@@ -91,7 +91,9 @@ def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, s
         # Those of extras are among them, and passed over by pip, as nobody asks it for an extra.
         needed = distribution(DISTRIBUTION).requires or []
     except PackageNotFoundError:
-        raise NotHad(f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}") from None
+        raise InstallError(
+            f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}"
+        ) from None
     # What is imported there is compiled then; most is not.
     return pip.install(python, needed, say, "--no-compile", held=dict(_here(version)))
 

@@ -8,13 +8,15 @@ import shutil
 from pathlib import Path
 
 from dyno.contracts.programs import GoModule, Program
-from dyno.install.tools import NotHad, run
+from dyno.install.tools import InstallError, run
 
 
 def build(program: Program, source: GoModule, into: Path, work: Path) -> None:
     """The program in directory `into`; `work` is for everything else. Raises NotHad."""
     if shutil.which("go") is None:
-        raise NotHad(f"building it needs Go{source.least and f' {source.least} or later'}, and there is no go here")
+        raise InstallError(
+            f"building it needs Go{source.least and f' {source.least} or later'}, and there is no go here"
+        )
     environment = {
         "GOPATH": str(work / "go"),
         "GOMODCACHE": str(work / "go" / "pkg" / "mod"),
@@ -38,9 +40,11 @@ def _source(source: GoModule, work: Path, environment: dict[str, str]) -> Path:
     try:
         found = json.loads(run(words, work, environment))
     except ValueError:
-        raise NotHad("go mod download did not say what it fetched") from None
+        raise InstallError("go mod download did not say what it fetched") from None
     if found["Sum"] != source.sum:
-        raise NotHad(f"{source.path}@{source.version} is not what was pinned: {found['Sum']}, and not {source.sum}")
+        raise InstallError(
+            f"{source.path}@{source.version} is not what was pinned: {found['Sum']}, and not {source.sum}"
+        )
     checkout = work / "source"
     shutil.copytree(found["Dir"], checkout)
     for name, text in source.files.items():

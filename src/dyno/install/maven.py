@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from dyno.contracts.programs import Jar, Jars, Program
-from dyno.install.tools import NotHad, run
+from dyno.install.tools import InstallError, run
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _PROJECT = """<project><modelVersion>4.0.0</modelVersion>
@@ -20,7 +20,7 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 def fetch(program: Program, source: Jar | Jars, into: Path, work: Path) -> None:
     """The program in directory `into`; `work` is for everything else. Raises NotHad."""
     if shutil.which("mvn") is None:
-        raise NotHad("fetching it needs Maven, and there is no mvn here")
+        raise InstallError("fetching it needs Maven, and there is no mvn here")
     if isinstance(source, Jars):
         _many(program, source, into, work)
     else:
@@ -39,9 +39,9 @@ def _one(program: Program, source: Jar, into: Path, work: Path) -> None:
     run(["mvn", "-B", "-q", COPY, f"-Dartifact={':'.join(parts)}", f"-DoutputDirectory={work}"], work)
     found = next(work.glob("*.jar"), None)
     if found is None:
-        raise NotHad(f"Maven did not bring {':'.join(parts)}")
+        raise InstallError(f"Maven did not bring {':'.join(parts)}")
     if (sha256 := hashlib.sha256(found.read_bytes()).hexdigest()) != source.sha256:
-        raise NotHad(f"{found.name} is not what was pinned: SHA-256 {sha256}, and not {source.sha256}")
+        raise InstallError(f"{found.name} is not what was pinned: SHA-256 {sha256}, and not {source.sha256}")
     shutil.copyfile(found, into / program.file)
 
 
@@ -50,7 +50,9 @@ def _many(program: Program, source: Jars, into: Path, work: Path) -> None:
     jars = work / "jars"
     run(["mvn", "-B", "-q", f"{COPY}-dependencies", f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
     if (sha256 := listed(jars)) != source.sha256:
-        raise NotHad(f"the archives of {program.name} are not what was pinned: {sha256}, and not {source.sha256}")
+        raise InstallError(
+            f"the archives of {program.name} are not what was pinned: {sha256}, and not {source.sha256}"
+        )
     jars.rename(into / program.file)
 
 

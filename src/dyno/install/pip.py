@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from dyno.host import installation as ours
 from dyno.install import lock
-from dyno.install.tools import NotHad, run
+from dyno.install.tools import InstallError, run
 
 LISTED = """
 import json
@@ -51,10 +51,10 @@ def install(
     before = installed(python)
     try:
         run([python, "-c", "import pip"])
-    except NotHad:
+    except InstallError:
         if python == Path(sys.executable) and ours.apart():
-            raise NotHad(f"there is no pip in {environment(python)}: {ours.command(requirements)}") from None
-        raise NotHad(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
+            raise InstallError(f"there is no pip in {environment(python)}: {ours.command(requirements)}") from None
+        raise InstallError(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
     versions = {canonicalize_name(name): version for name, version in (held or {}).items()}
     needed = [each for each in map(Requirement, requirements) if lock.applies(each, markers)]
@@ -107,7 +107,7 @@ def _verified(
     pinned = [package.line() for name, package in needed.items() if name not in there or name in replaced]
     try:
         _hashed(python, [*kept, *pinned], options, folder)
-    except NotHad as why:
+    except InstallError as why:
         if not UNMET.search(why.output):
             raise
         whole = lock.closure(roots, locked)
@@ -120,13 +120,13 @@ def _hashed(python: Path, lines: Sequence[str], options: Sequence[str], folder: 
     file.write_text("".join(f"{line}\n" for line in lines))
     try:
         run(_pip(python, *options, "--require-hashes", "-r", file), name="pip")
-    except NotHad as why:
+    except InstallError as why:
         _, mismatch, details = why.output.partition(MISMATCH)
         package, got = re.search(r"^\s+(\S+==\S+)", details, re.MULTILINE), re.search(r"Got\s+(\w+)", details)
         if not mismatch or package is None or got is None:
             raise
         what = f"{package[1]} has SHA-256 {got[1]}, which the lock file doesn't have for it"
-        raise NotHad(f"pip refused it: {what}", why.output) from None
+        raise InstallError(f"pip refused it: {what}", why.output) from None
 
 
 def _pip(python: Path, *words: str | Path) -> list[str | Path]:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from dyno.install.tools import NotHad, run
+from dyno.install.tools import InstallError, run
 
 # Packages of servers start them, and again with the machine, unless such a policy forbids it; nobody asked for that.
 SCRIPT = """
@@ -30,12 +30,12 @@ def command(packages: Sequence[str]) -> str:
 def install(packages: Sequence[str], yes: bool) -> None:
     """Installs them, and starts no service. Raises NotHad, with the command, where it may not or can't."""
     if shutil.which("apt-get") is None:
-        raise NotHad(f"there is no apt-get here; what it wants, Debian has in {', '.join(packages)}")
+        raise InstallError(f"there is no apt-get here; what it wants, Debian has in {', '.join(packages)}")
     as_root = _as_root()
     if as_root is None:
-        raise NotHad(f"an administrator can install it: {command(packages)}")
+        raise InstallError(f"an administrator can install it: {command(packages)}")
     if not yes:
-        raise NotHad(f"to be installed by {command(packages)}, which --yes does")
+        raise InstallError(f"to be installed by {command(packages)}, which --yes does")
     run([*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", SCRIPT, "sh", *packages], name="apt-get")
 
 

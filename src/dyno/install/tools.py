@@ -17,7 +17,7 @@ MOST_FILES = 1 << 20
 """Open files that Linux allows a process by default: fs.nr_open."""
 
 
-class NotHad(Exception):
+class InstallError(Exception):
     """Something can't be got here: why, in one line. `output`: all that a tool which failed printed."""
 
     def __init__(self, why: str, output: str = "") -> None:
@@ -53,7 +53,7 @@ def run(
             raise
     if process.returncode:
         why = last_word(err) or last_word(out) or "it said nothing"
-        raise NotHad(f"{name or Path(words[0]).name} failed: {why}", f"{out}\n{err}")
+        raise InstallError(f"{name or Path(words[0]).name} failed: {why}", f"{out}\n{err}")
     return out
 
 

@@ -67,7 +67,7 @@ class Change(Comparison):
 
 
 @dataclass(frozen=True)
-class Told(Generic[T]):
+class ComparisonList(Generic[T]):
     """What was found, and what makes something of it that can be shown."""
 
     found: Sequence[T]
@@ -80,7 +80,7 @@ class Told(Generic[T]):
 class Comparisons(Sequence[Comparison]):
     """What `compare` finds: a sequence of comparisons, which says how they were made."""
 
-    def __init__(self, told: Told[Any]) -> None:
+    def __init__(self, told: ComparisonList[Any]) -> None:
         # Of two large runs each of these takes seconds, and a command shows one of them.
         self._told = told
 
@@ -180,7 +180,7 @@ def check(
     passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)
     summary = comparison.summary(states, len(found.lost), margin, strict)
     made = Check(
-        Told(
+        ComparisonList(
             judged,
             lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
             lambda: [comparison.changed(before, after, found.differences), *comparison.gated(judged, varying(after))],
@@ -208,7 +208,7 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
 
     how = f"{comparison.WITHIN} {comparison.equal(margin)}"
     return Comparisons(
-        Told(
+        ComparisonList(
             [c for table in found for c in one.against(table, baseline, margin)],
             row,
             lambda: comparison.within(run, found, baseline, margin),
@@ -222,7 +222,7 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
     found = two.between(before, after, by, margin)
     how = f"{comparison.how(found.paired)} {comparison.equal(margin)}"
     return Comparisons(
-        Told(
+        ComparisonList(
             found.changes,
             lambda change: Comparison(*_change(change, before)),
             lambda: [

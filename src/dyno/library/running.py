@@ -9,9 +9,9 @@ from typing import Any
 
 from dyno.library.result import Result
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.parent import Observer, Quiet
-from dyno.runner.plan import Asked
-from dyno.runner.strategy import Judge
+from dyno.runner.parent import NoProgress, ProgressListener
+from dyno.runner.plan import RunRequest
+from dyno.runner.strategy import StopRule
 from dyno.stats.stop_rule import unsure, wanting
 
 Values = Any | Sequence[Any]
@@ -47,7 +47,7 @@ def run(
     resume: bool = False,
     blocks: int | None = None,
     work_dir: str | Path | None = None,
-    observer: Observer | None = None,
+    observer: ProgressListener | None = None,
 ) -> Result:
     """Measures engines doing the work of a suite, each trial in a fresh process, and returns what was found.
 
@@ -57,7 +57,7 @@ def run(
     `work_dir`: where the engines' data live. Raises UsageError before anything is started, and OSError where what was
     measured can't be stored.
     """
-    asked = Asked(
+    asked = RunRequest(
         suite=suite,
         engines=[engines] if isinstance(engines, str) else list(engines),
         params={name: _several(value) for name, value in (params or {}).items()},
@@ -84,8 +84,8 @@ def run(
     made = plan.make(asked)
     file = Path(path) if path is not None else Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     root = Path(work_dir) if work_dir is not None else work_directory.default_root()
-    judge = Judge(wanting, unsure)
-    return Result(parent.execute(made, file, root, observer or Quiet(), resume, overwrite, judge, blocks))
+    judge = StopRule(wanting, unsure)
+    return Result(parent.execute(made, file, root, observer or NoProgress(), resume, overwrite, judge, blocks))
 
 
 def _several(value: Values) -> list[Any]:

@@ -38,7 +38,7 @@ FOREVER_NS = 1 << 60
 GONE, READY, STOP = 0, 1, 2
 
 
-class Flights(Protocol):
+class BatchScheduler(Protocol):
     """Of one client, what it has to know of the others."""
 
     shared: bool
@@ -63,7 +63,7 @@ class Flights(Protocol):
         """For how many operations this client is to have inputs in the next flight."""
 
 
-class Alone:
+class SoloClient:
     """A single client without a server: its flights are its slices, one by one."""
 
     shared = together = False
@@ -91,7 +91,7 @@ class Alone:
         return 1
 
 
-class Meeting:
+class Barrier:
     """A barrier of processes that are forked after it is made: each looks whether the others have come.
 
     Where there is a core for each it does not sleep meanwhile: one that slept has lost what it had in its caches.
@@ -120,28 +120,28 @@ class Meeting:
         self._came[0] = 1
 
 
-class Formation:
+class ClientGroup:
     """What the clients of a phase share: threads of a process, or processes that are forked after it is made."""
 
     def __init__(self, barrier: Any, clients: int, served: bool = False) -> None:
         self.barrier, self.clients, self.served = barrier, clients, served
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
-        self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Meeting) else 0)
+        self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
         self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
         """Of each client: its state, when it was ready and when it was done (both on the clock that all processes
         have), its operations in the last flight and the most that it can have, and how many ns one took beforehand,
         0 where it does not know."""
 
-    def member(self, client: int) -> Member:
-        return Member(self, client)
+    def member(self, client: int) -> SharedClient:
+        return SharedClient(self, client)
 
 
-class Member:
+class SharedClient:
     """One of several clients."""
 
     shared = together = True
 
-    def __init__(self, formation: Formation, client: int) -> None:
+    def __init__(self, formation: ClientGroup, client: int) -> None:
         self._formation, self._client = formation, client
         self._states, self._ready, self._done, self._operations, self._most, self._known = formation.board
         self._start = 0
@@ -204,19 +204,19 @@ class Member:
 
     def _wait(self) -> None:
         barrier = self._formation.barrier
-        if isinstance(barrier, Meeting):
+        if isinstance(barrier, Barrier):
             barrier.wait(self._client)
         else:
             barrier.wait()
 
 
-class Single(Member):
+class SingleClient(SharedClient):
     """The only client of a server, or of an open loop: its flights are as long as those of several."""
 
     together = False
 
     def __init__(self, served: bool = False) -> None:
-        super().__init__(Formation(None, 1, served), 0)
+        super().__init__(ClientGroup(None, 1, served), 0)
 
     def take_off(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         gathered()

@@ -18,10 +18,10 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Workload
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
-from dyno.measure.batch import Alone, Flights, Formation, Meeting, Single
+from dyno.measure.batch import Barrier, BatchScheduler, ClientGroup, SingleClient, SoloClient
 from dyno.measure.checks import Announce
 from dyno.measure.driver import measure, uncollected
-from dyno.measure.pause_meter import Place
+from dyno.measure.pause_meter import ClientPosition
 from dyno.measure.reported import reported
 from dyno.measure.tally import Tally
 
@@ -68,19 +68,19 @@ class Task:
     phase: Phase
     clients: int
     pace: Pace
-    formation: Formation | None
+    formation: ClientGroup | None
     """None for a single client."""
     server: tuple[int, ...]
     """Its processes."""
     announce: Announce
     """Called in this process alone, before a check that may take long."""
 
-    def flights(self, client: int) -> Flights:
+    def flights(self, client: int) -> BatchScheduler:
         if self.formation is not None:
             return self.formation.member(client)
         if self.server:
-            return Single(served=True)
-        return Alone() if self.pace.rate is None else Single()
+            return SingleClient(served=True)
+        return SoloClient() if self.pace.rate is None else SingleClient()
 
     def abort(self) -> None:
         """Lets nobody wait for a client that is no more."""
@@ -109,8 +109,8 @@ def run_phase(
     if clients > 1:
         # A server has the cores meanwhile.
         awake = not server and clients <= len(os.sched_getaffinity(0))
-        barrier: Any = threading.Barrier(clients) if threads else Meeting(clients, awake)
-        formation = Formation(barrier, clients, bool(server))
+        barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
+        formation = ClientGroup(barrier, clients, bool(server))
     task = Task(workload, phase, clients, pace, formation, with_descendants(server), announce)
     # Around all clients: the first thread to end would switch the collector on for the others.
     with uncollected():
@@ -124,7 +124,7 @@ def _merged(tallies: list[Tally]) -> Tally:
     return whole
 
 
-def _client(task: Task, place: Place, ready: Callable[[], object]) -> Tally:
+def _client(task: Task, place: ClientPosition, ready: Callable[[], object]) -> Tally:
     workload, phase, pace = task.workload, task.phase, task.pace
     if phase.temperature == "cold":
         # A round beforehand would make warm what is to be cold, and a second one finds it warm.
@@ -183,14 +183,14 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         used.ready()
 
     if clients == 1:
-        return used.settle(_client(task, Place(), all_ready))
+        return used.settle(_client(task, ClientPosition(), all_ready))
     barrier = threading.Barrier(clients, all_ready)
     task.workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
 
     def run(client: int) -> None:
         try:
-            place = Place(client, clients, leads=client == 0)
+            place = ClientPosition(client, clients, leads=client == 0)
             results[client] = _client(task, place, lambda: barrier.wait(START_TIMEOUT))
         except BaseException as error:
             barrier.abort()
@@ -218,7 +218,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
             target=_child,
-            args=(task, Place(client, clients), barrier, sender, parent),
+            args=(task, ClientPosition(client, clients), barrier, sender, parent),
             daemon=True,
         )
         process.start()
@@ -232,7 +232,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     return _tallies(results)
 
 
-def _child(task: Task, place: Place, barrier: Any, sender: Any, parent: int) -> None:
+def _child(task: Task, place: ClientPosition, barrier: Any, sender: Any, parent: int) -> None:
     die_with_parent(parent)
     used = _Used()
 

@@ -17,14 +17,14 @@ from dyno.contracts.pace import PATIENCE, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure import pipelined
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.batch import FOREVER_NS, GONE, MOST, READY, STOP, Alone, Flights, Single
+from dyno.measure.batch import FOREVER_NS, GONE, MOST, READY, STOP, BatchScheduler, SingleClient, SoloClient
 from dyno.measure.checks import Announce, Checks, judged
-from dyno.measure.input_feed import Feed
-from dyno.measure.input_queue import Cargo, Rounds
+from dyno.measure.input_feed import InputFeed
+from dyno.measure.input_queue import InputQueue, Rounds
 from dyno.measure.loop import bulk
 from dyno.measure.loops import Loop, pick
-from dyno.measure.pause_meter import LOADED_BYTES, ONE, Memory, Place, Standing
-from dyno.measure.slices import Held, Parcel, Timed, timed
+from dyno.measure.pause_meter import LOADED_BYTES, ONE, ClientPosition, MemoryLimit, PauseMeter
+from dyno.measure.slices import HeldTransaction, Slice, Timed, timed
 from dyno.measure.tally import Tally, succeeded
 
 # Rounds of a warm-up have numbers of their own: the measured inputs do not depend on it.
@@ -38,9 +38,9 @@ def measure(
     rounds: Rounds,
     pace: Pace,
     ready: Callable[[], object],
-    place: Place = ONE,
+    place: ClientPosition = ONE,
     hot: bool = False,
-    flights: Flights | None = None,
+    flights: BatchScheduler | None = None,
     writes: bool = False,
     watch: Callable[[], int] = lambda: 0,
     announce: Announce = lambda: None,
@@ -76,8 +76,8 @@ class _Client:
         self,
         rounds: Rounds,
         pace: Pace,
-        place: Place,
-        flights: Flights | None,
+        place: ClientPosition,
+        flights: BatchScheduler | None,
         writes: bool,
         watch: Callable[[], int],
         announce: Announce,
@@ -87,9 +87,9 @@ class _Client:
         self._arrivals: Arrivals | None = None
         if pace.rate is not None:
             self._arrivals = Arrivals(pace.rate, pace.arrivals, place.client, place.clients, pace.seed)
-        self._flights: Flights = flights or (Alone() if pace.rate is None else Single())
-        self._cargo = Cargo(rounds, pace.duration_ns is not None, writes, self._arrivals)
-        self._held = Held()
+        self._flights: BatchScheduler = flights or (SoloClient() if pace.rate is None else SingleClient())
+        self._cargo = InputQueue(rounds, pace.duration_ns is not None, writes, self._arrivals)
+        self._held = HeldTransaction()
         self._tally = Tally()
         self._checks = Checks(self._tally, announce)
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
@@ -150,18 +150,18 @@ class _Client:
                 return spent, False
             given: tuple[Any, ...]
             if isinstance(work, Operations) and work.many is not None:
-                parcel = Parcel(work)
+                parcel = Slice(work)
                 elapsed_ns, done = pipelined.untimed(parcel, limit_ns - spent)
                 given, out_of_time = (done,), parcel.left > 0
             elif isinstance(work, Operations):
-                parcel = Parcel(work)
+                parcel = Slice(work)
                 seen = timed(self._loop, parcel, self._loop.now() + limit_ns - spent, self._held)
                 given, elapsed_ns, out_of_time = (parcel.answers,), seen.over - seen.begun, parcel.left > 0
                 self._beforehand += parcel.done
                 succeeded(seen.answers, len(seen.failures))
             else:
                 assert isinstance(work, Bulk)
-                feed = Feed(work.feed, limit_ns - spent, shared=work.counted is not None)
+                feed = InputFeed(work.feed, limit_ns - spent, shared=work.counted is not None)
                 answer, elapsed_ns = bulk(work, feed)
                 given, out_of_time = (answer, feed.taken), feed.out_of_time
             spent += elapsed_ns
@@ -182,7 +182,7 @@ class _Client:
             cargo.load(lambda: arrivals.last_ns > self._pace.limit_ns or cargo.operations >= most)
         else:
             wanted, now = self._flights.operations(), self._loop.now
-            memory = Memory(self._place.clients, now(), LOADED_BYTES)
+            memory = MemoryLimit(self._place.clients, now(), LOADED_BYTES)
             cargo.load(lambda: cargo.operations >= max(wanted, pipelined.wanted(cargo.waiting)) or memory.full(now()))
 
     def _state(self) -> int:
@@ -206,7 +206,7 @@ class _Client:
 
     def _fly_on(self) -> None:
         now, tally = self._loop.now, self._tally
-        standing = Standing(self._place, self._watch)
+        standing = PauseMeter(self._place, self._watch)
         while True:
             start = self._flights.take_off(self._state(), now, partial(standing.ends, tally))
             if start is None:
@@ -234,7 +234,7 @@ class _Client:
             self._tally.count(over - begin, over - begin, ())
             self._tally.wall_ns = over - self._begun
         for parcel in self._cargo.waiting[:1]:
-            if isinstance(parcel, Parcel) and parcel.done and self._tally.void is None:
+            if isinstance(parcel, Slice) and parcel.done and self._tally.void is None:
                 try:
                     self._judge(parcel)
                 except Wrong as wrong:
@@ -256,10 +256,10 @@ class _Client:
                 self._out_of_time()
             return flight.over, len(flight.seen.answers), partial(self._record_many, flight)
         deadline = limit if self._arrivals is not None else min(limit, start + self._flights.length_ns())
-        origin, legs, over = start - self._tally.elapsed_ns, list[tuple[Parcel, Timed]](), start
-        memory = Memory(self._place.clients, start) if self._flights.shared else None
+        origin, legs, over = start - self._tally.elapsed_ns, list[tuple[Slice, Timed]](), start
+        memory = MemoryLimit(self._place.clients, start) if self._flights.shared else None
         for parcel in self._cargo.waiting:
-            assert isinstance(parcel, Parcel)
+            assert isinstance(parcel, Slice)
             at = start if self._flights.together and not legs else 0
             leg = timed(self._loop, parcel, deadline, self._held, origin, at)
             legs.append((parcel, leg))
@@ -275,7 +275,7 @@ class _Client:
                 break
         return over, sum(len(leg.answers) for _, leg in legs), partial(self._record, legs, start)
 
-    def _record(self, legs: list[tuple[Parcel, Timed]], start: int, elapsed_ns: int) -> None:
+    def _record(self, legs: list[tuple[Slice, Timed]], start: int, elapsed_ns: int) -> None:
         """What was seen goes into the tally, and slices that are done are judged."""
         tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
         before = start
@@ -311,13 +311,13 @@ class _Client:
         pipelined.record(flight, self._tally, elapsed_ns)
         self._judge_done([parcel for parcel, _ in flight.legs])
 
-    def _judge_done(self, parcels: Sequence[Parcel]) -> None:
+    def _judge_done(self, parcels: Sequence[Slice]) -> None:
         for parcel in parcels:
             if not parcel.left:
                 self._cargo.waiting.remove(parcel)
                 self._judge(parcel)
 
-    def _judge(self, parcel: Parcel) -> None:
+    def _judge(self, parcel: Slice) -> None:
         work, answers = parcel.work, parcel.answers
         self._checks.run(work.check, answers)
         if work.sizes is not None or work.parts is not None:
@@ -329,7 +329,7 @@ class _Client:
     def _bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
         """Runs the one call: when it was over, and what records and judges it."""
         shared = self._flights.shared
-        feed = Feed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
+        feed = InputFeed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
         while self._flights.together and self._loop.now() < start:
             pass
         answer, spent_ns = bulk(work, feed)
@@ -366,7 +366,7 @@ class _Client:
         tally, waiting = self._tally, self._cargo.waiting
         ran_out = tally.ended_by == "count"
         end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
-        parcels = [one for one in waiting if isinstance(one, Parcel) and one.due is not None]
+        parcels = [one for one in waiting if isinstance(one, Slice) and one.due is not None]
         left = sum(int((one.due[one.done :] <= end_ns).sum()) for one in parcels if one.due is not None)
         return tally.operations + left + self._arrivals.until(end_ns)
 

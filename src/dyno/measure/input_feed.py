@@ -13,7 +13,7 @@ from dyno.host.usage import of_thread_ns
 PIECE = 256
 
 
-class Feed:
+class InputFeed:
     """The items of a bulk phase as one flat iterable. The clock stands still while the next slice is built; but where
     it `runs` on, for others are at work meanwhile, building is in the time. Where a call reads, threads of the engine
     can go on with what comes next: `shared` then, the CPU time of other threads in a pause is in the time, too.

@@ -8,12 +8,12 @@ from itertools import chain
 
 from dyno.contracts.suite import Bulk, Reported, Work
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.slices import Parcel
+from dyno.measure.slices import Slice
 
 Rounds = Callable[[int], Iterator[Work]]
 
 
-class Cargo:
+class InputQueue:
     """The slices of round 0, and of further rounds where it is `endless`, for as long as there are any.
 
     `ordered`: the inputs of a round depend on the answers of those before, so that it is begun when they are judged.
@@ -28,11 +28,11 @@ class Cargo:
         self._some = False
         """Whether the round has had a slice."""
         self.over = False
-        self.waiting: list[Parcel | Bulk] = []
+        self.waiting: list[Slice | Bulk] = []
 
     @property
     def operations(self) -> int:
-        return sum(one.left if isinstance(one, Parcel) else 1 for one in self.waiting)
+        return sum(one.left if isinstance(one, Slice) else 1 for one in self.waiting)
 
     def load(self, enough: Callable[[], bool]) -> None:
         """Builds slices until there are enough, or all that can be built now. A bulk call flies alone."""
@@ -46,13 +46,13 @@ class Cargo:
                 self._some = True
                 self.waiting.append(self._parcel(work))
 
-    def _parcel(self, work: Work) -> Parcel | Bulk:
+    def _parcel(self, work: Work) -> Slice | Bulk:
         if isinstance(work, Reported):
             raise TypeError("only a phase that is declared so is reported")
         if isinstance(work, Bulk):
             return built(work)
         due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
-        return Parcel(work, due)
+        return Slice(work, due)
 
     def _next_round(self) -> bool:
         """Whether another one has begun."""

@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any, NamedTuple
 
 from dyno.contracts.suite import Bulk, Failure
-from dyno.measure.input_feed import Feed
+from dyno.measure.input_feed import InputFeed
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000
@@ -113,7 +113,7 @@ def _wait(until: int) -> None:
             sleep((left - AWAKE_NS) / 1e9)
 
 
-def bulk(work: Bulk, feed: Feed) -> tuple[Any, int]:
+def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
     """One call over all items: its answer and its time.
 
     elapsed_ns = end - start around the call, less the time in which the feed built its next slice

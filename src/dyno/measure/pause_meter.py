@@ -21,7 +21,7 @@ _PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
 
 
 @dataclass(frozen=True)
-class Place:
+class ClientPosition:
     """Which client it is, of how many."""
 
     client: int = 0
@@ -30,14 +30,14 @@ class Place:
     """Of clients that are threads of one process, the one that looks at what the whole of it used."""
 
 
-ONE = Place()
+ONE = ClientPosition()
 
 
-class Standing:
+class PauseMeter:
     """CPU time while the clock stands still: of this thread, which builds and judges, of all its process, and of the
     server. And how often this thread waited meanwhile, for other clients."""
 
-    def __init__(self, place: Place, watch: Callable[[], int]) -> None:
+    def __init__(self, place: ClientPosition, watch: Callable[[], int]) -> None:
         self._leads, self._watch = place.leads, watch
         self.begins()
 
@@ -54,7 +54,7 @@ class Standing:
             tally.pause_server_ns += self._watch() - self._server
 
 
-class Memory:
+class MemoryLimit:
     """Whether a flight holds too much: by how much this process's own memory, no mapped files, has grown."""
 
     def __init__(self, clients: int, now: int, most: int = HELD_BYTES) -> None:

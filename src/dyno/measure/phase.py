@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.declarations import values
+from dyno.contracts.declarations import checked_values
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Phase, Wrong
 from dyno.contracts.pace import Pace
@@ -20,7 +20,7 @@ from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.checks import Announce, Checks
 from dyno.measure.clients import run_phase
 from dyno.measure.settle import rest, settle
-from dyno.measure.stopwatch import Spent
+from dyno.measure.stopwatch import Stopwatch
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
 
@@ -30,7 +30,7 @@ class ServerDied(Exception):
 
 
 def sampled(
-    workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Spent, announce: Announce = lambda: None
+    workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Stopwatch, announce: Announce = lambda: None
 ) -> Sample:
     """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long."""
@@ -72,7 +72,7 @@ def sampled(
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
-        facts={} if void else values({**tally.facts, **workload.facts(phase)}, f"phase {phase.name}: facts"),
+        facts={} if void else checked_values({**tally.facts, **workload.facts(phase)}, f"phase {phase.name}: facts"),
     )
 
 

@@ -14,17 +14,17 @@ from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined_loop
 from dyno.measure.batch import MOST, OPERATIONS
 from dyno.measure.loops import Loop
-from dyno.measure.pause_meter import Memory
-from dyno.measure.slices import Parcel, Times
+from dyno.measure.pause_meter import MemoryLimit
+from dyno.measure.slices import Slice, Times
 from dyno.measure.tally import Tally, succeeded
 
 
 class Flight(NamedTuple):
     """What was seen of it. Moments are in ns on the clock of `swarm`."""
 
-    legs: list[tuple[Parcel, int]]
+    legs: list[tuple[Slice, int]]
     """Its slices, and how many operations of each were done in it."""
-    seen: pipelined_loop.Flown
+    seen: pipelined_loop.BatchResult
     due: Times | None
     failures: list[Failure]
     start: int
@@ -34,27 +34,27 @@ class Flight(NamedTuple):
     """Whether its time was over before its slices were."""
 
 
-def wanted(waiting: Sequence[Parcel | Bulk]) -> int:
+def wanted(waiting: Sequence[Slice | Bulk]) -> int:
     """For how many operations a flight is to have inputs, so that its end, in which fewer and fewer are under way,
     weighs little; 0 where operations follow each other."""
-    if waiting and isinstance(waiting[0], Parcel) and waiting[0].work.many is not None:
+    if waiting and isinstance(waiting[0], Slice) and waiting[0].work.many is not None:
         return min(OPERATIONS * waiting[0].work.places, MOST)
     return 0
 
 
-def fly(waiting: Sequence[Parcel | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> Flight:
+def fly(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> Flight:
     """Does what is left of the slices, as far as time and memory last. `start` and `limit` are on the clock of `own`,
     and what is due at a moment is due so many ns after the phase began, of which `elapsed_ns` have passed."""
     shift = own.now() - pipelined_loop.now()
     begin, deadline = start - shift, limit - shift
-    parcels = [one for one in waiting if isinstance(one, Parcel)]
-    flight = _flown(parcels, begin, deadline, begin - elapsed_ns, Memory(1, begin).full)
+    parcels = [one for one in waiting if isinstance(one, Slice)]
+    flight = _flown(parcels, begin, deadline, begin - elapsed_ns, MemoryLimit(1, begin).full)
     cut = any(parcel.left for parcel in parcels) and not flight.seen.full
     return flight._replace(over=flight.over + shift, cut=cut)
 
 
 def _flown(
-    parcels: Sequence[Parcel], start: int, deadline: int, origin: int, full: Callable[[int], bool] = lambda now: False
+    parcels: Sequence[Slice], start: int, deadline: int, origin: int, full: Callable[[int], bool] = lambda now: False
 ) -> Flight:
     first, failures = parcels[0].work, list[Failure]()
     if first.many is None or any(parcel.work.many is not first.many for parcel in parcels):
@@ -70,7 +70,7 @@ def _flown(
         due = np.concatenate([parcel.due[parcel.done :] for parcel in parcels if parcel.due is not None]) + origin
     moments = None if due is None else due.tolist()
     seen = pipelined_loop.many(first.many, first.places, arguments, moments, deadline, full, failed)
-    over, legs, at = pipelined_loop.now(), list[tuple[Parcel, int]](), 0
+    over, legs, at = pipelined_loop.now(), list[tuple[Slice, int]](), 0
     for parcel in parcels:
         count = min(parcel.left, len(seen.answers) - at)
         parcel.answers = parcel.answers + seen.answers[at : at + count]
@@ -102,14 +102,14 @@ def record(flight: Flight, tally: Tally, elapsed_ns: int) -> None:
     tally.count(elapsed_ns, min(seen.busy_ns, elapsed_ns), flight.failures)
 
 
-def _kinds(parcel: Parcel, count: int) -> Sequence[str]:
+def _kinds(parcel: Slice, count: int) -> Sequence[str]:
     """Kinds of the last operations that were done; nothing if the phase has no kinds."""
     if parcel.work.weights is not None:
         raise ValueError("of operations of which many are under way, each counts as one")
     return () if parcel.work.kinds is None else parcel.work.kinds[parcel.done - count : parcel.done]
 
 
-def untimed(parcel: Parcel, limit_ns: int) -> tuple[int, list[Any]]:
+def untimed(parcel: Slice, limit_ns: int) -> tuple[int, list[Any]]:
     """Does a slice that is not recorded, for so long at most: how long it took, and its answers."""
     begin = pipelined_loop.now()
     flight = _flown([parcel], begin, begin + min(limit_ns, FOREVER_NS), begin)

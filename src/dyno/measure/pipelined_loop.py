@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
-from dyno.contracts.suite import UnderWay
+from dyno.contracts.suite import InFlight
 from dyno.measure.loop import Failed, Stamps
 
-__all__ = ["Flown", "many", "now"]
+__all__ = ["BatchResult", "many", "now"]
 FOREVER_NS = 1 << 60
 
 
-class Flown(NamedTuple):
+class BatchResult(NamedTuple):
     """What was seen of operations of which many were under way at once, in the order in which they began."""
 
     answers: list[Any]
@@ -28,14 +28,14 @@ class Flown(NamedTuple):
 
 
 def many(
-    way: UnderWay,
+    way: InFlight,
     places: int,
     arguments: Sequence[Any],
     due: Sequence[int] | None,
     deadline: int,
     full: Callable[[int], bool],
     failed: Failed,
-) -> Flown:
+) -> BatchResult:
     """Keeps up to `places` operations under way, begins none after the deadline, and waits for those that have begun.
 
     span = end - start: from before `begin` to the return of the `ended` that told of it, and so also what was done
@@ -81,4 +81,4 @@ def many(
             held[place] = -1
             free.append(place)
             flying -= 1
-    return Flown(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy, last < len(arguments))
+    return BatchResult(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy, last < len(arguments))

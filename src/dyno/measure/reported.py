@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import monotonic_ns
 
-from dyno.contracts.declarations import count, text
+from dyno.contracts.declarations import checked_count, checked_text
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Phase, Refused, Wrong
 from dyno.contracts.pace import Pace
@@ -44,23 +44,24 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
 
 
 def _tally(report: Report, where: str) -> Tally:
-    elapsed_ns = count(report.elapsed_ns, f"{where}: elapsed_ns")
+    elapsed_ns = checked_count(report.elapsed_ns, f"{where}: elapsed_ns")
     tally = Tally(
-        operations=count(report.operations, f"{where}: operations"),
-        items=count(report.items, f"{where}: items"),
+        operations=checked_count(report.operations, f"{where}: operations"),
+        items=checked_count(report.items, f"{where}: items"),
         elapsed_ns=elapsed_ns,
         busy_ns=elapsed_ns,
-        errors=count(report.errors, f"{where}: errors"),
-        first_error=None if report.first_error is None else text(report.first_error, f"{where}: first_error"),
-        bytes=None if report.bytes is None else count(report.bytes, f"{where}: bytes"),
-        reported_by=text(report.tool, f"{where}: tool"),
+        errors=checked_count(report.errors, f"{where}: errors"),
+        first_error=None if report.first_error is None else checked_text(report.first_error, f"{where}: first_error"),
+        bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
+        reported_by=checked_text(report.tool, f"{where}: tool"),
         facts=report.facts,
     )
     tally.latency = _recorded(report.latencies)
     tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
     tally.points = tuple(
-        {name: count(value, f"{where}: series: {name}") for name, value in point.items()} for point in report.series
+        {name: checked_count(value, f"{where}: series: {name}") for name, value in point.items()}
+        for point in report.series
     )
     return tally
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
-from dyno.contracts.declarations import Unfit
-from dyno.contracts.pipe import Lines
+from dyno.contracts.declarations import InvalidValue
+from dyno.contracts.pipe import SealedLines
 
 
-class Teller:
+class Reporter:
     """Open until the end of the block."""
 
     def __init__(self, descriptor: int, key: bytes) -> None:
         # Not inherited by what the engine starts, which could hold the pipe open after this process is gone.
         os.set_inheritable(descriptor, False)
-        self._pipe, self._lines = os.fdopen(descriptor, "wb"), Lines(key)
+        self._pipe, self._lines = os.fdopen(descriptor, "wb"), SealedLines(key)
         self.clocks: Callable[[], tuple[int, ...]] = _clocks
         """What the clocks show that are read in the measuring, each in ns on the scale of the monotonic clock."""
 
@@ -27,11 +27,11 @@ class Teller:
         try:
             line = self._lines.write({"event": kind, **event}, self.clocks)
         except (TypeError, ValueError, RecursionError) as error:
-            raise Unfit(f"what is to be told of {kind} can't be: {error}") from None
+            raise InvalidValue(f"what is to be told of {kind} can't be: {error}") from None
         self._pipe.writelines(line)
         self._pipe.flush()
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> Reporter:
         return self
 
     def __exit__(self, *raised: object) -> None:

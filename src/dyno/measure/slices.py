@@ -15,7 +15,7 @@ from dyno.measure.loops import Loop, Stamps, resolved
 Times = NDArray[np.int64]
 
 
-class Held:
+class HeldTransaction:
     """The transaction of a client that holds several slices: entered by the first of them."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Held:
         return work.held is not self._context or work.around is not nullcontext
 
 
-class Parcel:
+class Slice:
     """A slice on its way: how far it is done, which may take several flights."""
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
@@ -81,7 +81,7 @@ class Timed(NamedTuple):
         return resolved(self.stamps)
 
 
-def timed(loop: Loop, parcel: Parcel, deadline: int, held: Held, origin: int = 0, start: int = 0) -> Timed:
+def timed(loop: Loop, parcel: Slice, deadline: int, held: HeldTransaction, origin: int = 0, start: int = 0) -> Timed:
     """Runs what is left of a slice, from `start` on, up to the first operation that ends after the deadline.
 
     Operations that are due at a moment are due so many ns after `origin`; negative is overdue.

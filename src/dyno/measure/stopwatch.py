@@ -6,7 +6,7 @@ from collections import Counter
 from time import monotonic_ns
 
 
-class Spent:
+class Stopwatch:
     """Each lap is of the part that it is then given to; all together are the time since this was made."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from dyno import registry
 from dyno.contracts import declarations
-from dyno.contracts.declarations import Unfit, said
+from dyno.contracts.declarations import InvalidValue, exception_text
 from dyno.contracts.model import Absent, Refused, Tier, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.sample import plain
@@ -32,11 +32,11 @@ from dyno.host.usage import of_tree, own, peak_resident_bytes
 from dyno.measure.clients import ENDED
 from dyno.measure.loops import about, clocks, pick
 from dyno.measure.phase import sampled, serving
-from dyno.measure.reporter import Teller
-from dyno.measure.stopwatch import Spent
+from dyno.measure.reporter import Reporter
+from dyno.measure.stopwatch import Stopwatch
 from dyno.servers import namespace, set_option
 from dyno.servers.user_server import URL
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 SERVER = "server"
 """Its directory in the trial's, and the name of the time that it takes to start."""
@@ -66,28 +66,30 @@ def work(descriptor: int, parent: int) -> NoReturn:
 def _told(descriptor: int) -> None:
     """Reads the job, executes it, and reports how it ended."""
     # Apart from the job, which is passed on: nobody else is to have it.
-    with Teller(descriptor, bytes.fromhex(sys.stdin.readline())) as pipe:
+    with Reporter(descriptor, bytes.fromhex(sys.stdin.readline())) as pipe:
         job = json.loads(sys.stdin.readline())
-        spent = Spent()
+        spent = Stopwatch()
         try:
             used = _remove_stores(job, pipe) if job.get("remove") else _trial(job, pipe, spent)
         except Wrong as wrong:
-            _end(pipe, "wrong", said(wrong), spent)
+            _end(pipe, "wrong", exception_text(wrong), spent)
         except Refused as refused:
-            _end(pipe, "refused", said(refused), spent)
+            _end(pipe, "refused", exception_text(refused), spent)
         except MemoryError as error:
-            _end(pipe, "out-of-memory", f"MemoryError: {said(error)}".rstrip(": "), spent)
-        except Unfit as unfit:
-            _end(pipe, "error", said(unfit), spent)
+            _end(pipe, "out-of-memory", f"MemoryError: {exception_text(error)}".rstrip(": "), spent)
+        except InvalidValue as unfit:
+            _end(pipe, "error", exception_text(unfit), spent)
         except Exception as error:
-            _end(pipe, "error", f"{type(error).__name__}: {said(error)}", spent)
+            _end(pipe, "error", f"{type(error).__name__}: {exception_text(error)}", spent)
             # For the trial's output, which is kept where it did not end well.
             traceback.print_exc()
         else:
             _end(pipe, "ok", None, spent, used)
 
 
-def _end(pipe: Teller, outcome: str, why: str | None, spent: Spent, used: Mapping[str, Any] | None = None) -> None:
+def _end(
+    pipe: Reporter, outcome: str, why: str | None, spent: Stopwatch, used: Mapping[str, Any] | None = None
+) -> None:
     spent.on("close")
     resources = _used() if used is None else used
     pipe.tell("end", outcome=outcome, why=why, resources=resources, spent_ns=spent.parts_ns)
@@ -117,7 +119,7 @@ def _server(job: Job) -> dict[str, int | None] | None:
     return {**asdict(of_tree(pids)), "peak_resident_bytes": sum(known) if len(known) == len(peaks) else None}
 
 
-def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, Any]:
+def _trial(message: Mapping[str, Any], pipe: Reporter, spent: Stopwatch) -> dict[str, Any]:
     """Carries the job out; returns what was used."""
     suite = registry.suite(message["suite"])
     job = _job(message, suite)
@@ -125,7 +127,7 @@ def _trial(message: Mapping[str, Any], pipe: Teller, spent: Spent) -> dict[str, 
     with _served(job, pipe, spent) as job, _rights_checked(job), _closed(suite.workload(job)) as workload:
         spent.on("dataset")
         _phases(workload, suite, job, message, pipe, spent)
-        pipe.tell("facts", facts=declarations.values(workload.trial_facts(), f"suite {suite.name}: facts"))
+        pipe.tell("facts", facts=declarations.checked_values(workload.trial_facts(), f"suite {suite.name}: facts"))
         pipe.tell("phase", phase="close")
         # Before it ends: the kernel adds what it read and wrote to its parent's, which is this process.
         server = _server(job)
@@ -149,14 +151,14 @@ def _job(message: Mapping[str, Any], suite: Suite) -> Job:
     )
 
 
-def _remove_stores(message: Mapping[str, Any], pipe: Teller) -> dict[str, Any]:
+def _remove_stores(message: Mapping[str, Any], pipe: Reporter) -> dict[str, Any]:
     """Removes what an earlier worker of this trial left on a user's own server, and reports what it could not remove;
     returns what was used."""
     job = _job(message, registry.suite(message["suite"]))
     spec, start = job.spec, job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
     if server and not server.own and spec.remove is not None:
-        shown = {**job.options, URL: concealed(str(job.options[URL]))}
+        shown = {**job.options, URL: mask_password(str(job.options[URL]))}
         homes = namespace.stores(job.home)
         for name in homes:
             pipe.tell("store", name=name, command="" if spec.removal is None else spec.removal(name, shown))
@@ -165,14 +167,14 @@ def _remove_stores(message: Mapping[str, Any], pipe: Teller) -> dict[str, Any]:
                 replace(job, server=server).remove(home)
             except Exception as error:
                 # Raised where there is no connection to be had.
-                pipe.tell("kept", name=name, why=said(error), unreachable=isinstance(error, Refused))
+                pipe.tell("kept", name=name, why=exception_text(error), unreachable=isinstance(error, Refused))
             else:
                 pipe.tell("removed", name=name)
     return _used()
 
 
 @contextmanager
-def _served(job: Job, pipe: Teller, spent: Spent) -> Iterator[Job]:
+def _served(job: Job, pipe: Reporter, spent: Stopwatch) -> Iterator[Job]:
     """The job with its server, which runs inside the block."""
     wanted = job.spec.server
     server = wanted and wanted(job.home / SERVER, job.tier, job.options, job.clients)
@@ -218,7 +220,7 @@ def _closed(workload: Workload) -> Iterator[Workload]:
 
 
 def _phases(
-    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: Teller, spent: Spent
+    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], pipe: Reporter, spent: Stopwatch
 ) -> None:
     pipe.tell("phase", phase="conformance")
     workload.conformance()
@@ -246,7 +248,7 @@ def _phases(
             pipe.tell("sample", sample=sample, check_ns=spent.check_ns)
             spent.on("verify")
         except Absent as why:
-            pipe.tell("absent", phase=phase.name, why=said(why))
+            pipe.tell("absent", phase=phase.name, why=exception_text(why))
 
 
 def _about(workload: Workload, job: Job) -> dict[str, Any]:
@@ -255,9 +257,9 @@ def _about(workload: Workload, job: Job) -> dict[str, Any]:
     foreign = job.server is not None and not job.server.own
     return {
         "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
-        "version": declarations.text(engine.version(), f"{who}: version"),
-        "settings": declarations.values(engine.settings(), f"{who}: settings"),
-        "caveats": declarations.caveats(caveats, f"{who}: caveats"),
+        "version": declarations.checked_text(engine.version(), f"{who}: version"),
+        "settings": declarations.checked_values(engine.settings(), f"{who}: settings"),
+        "caveats": declarations.checked_caveats(caveats, f"{who}: caveats"),
     }
 
 

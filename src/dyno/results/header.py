@@ -112,7 +112,7 @@ class Cpu(TypedDict, total=False):
     virtualised: bool | None
 
 
-class Memory(TypedDict, total=False):
+class MemoryFacts(TypedDict, total=False):
     total_bytes: Count | None
     available_bytes: Count | None
     swap_total_bytes: Count | None
@@ -182,7 +182,7 @@ class Ceilings(TypedDict, total=False):
 
 class Host(TypedDict, total=False):
     cpu: Cpu | None
-    memory: Memory | None
+    memory: MemoryFacts | None
     system: System | None
     python: Python | None
     filesystem: Filesystem | None

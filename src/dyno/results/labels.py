@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
-from dyno.contracts.model import NOT
+from dyno.contracts.model import STAND_IN_PREFIX
 from dyno.contracts.sample import Cell
 from dyno.results.run import Attempt
 
@@ -67,7 +67,8 @@ def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[
     return {
         each.cell: f"{each.version.partition('(')[0].strip()} (as {engine})"
         for each in attempts
-        if each.version and NOT + (engine := cells[each.cell].engine) in (caveat.code for caveat in each.caveats)
+        if each.version
+        and STAND_IN_PREFIX + (engine := cells[each.cell].engine) in (caveat.code for caveat in each.caveats)
     }
 
 

@@ -20,7 +20,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.sample import HISTOGRAMS
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_TEXT
 from dyno.text.safe_read import MIB, opened
-from dyno.text.sanitize import MOST, harmless
+from dyno.text.sanitize import MOST, sanitize
 
 OPENING = b'{"kind":"run"'
 """How Dyno begins a run file."""
@@ -117,7 +117,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {json.dumps(harmless(twice, most=80))} is there twice")
+        raise ValueError(f"the key {json.dumps(sanitize(twice, most=80))} is there twice")
     return found
 
 
@@ -138,7 +138,7 @@ def cleaned(found: Any, name: str = "") -> Any:
     """The same with every text made harmless, keys too, and cut where it is longer than any that is wanted."""
     if isinstance(found, str):
         if name in HISTOGRAMS:
-            return harmless(found, MOST_HISTOGRAM + 1)
+            return sanitize(found, MOST_HISTOGRAM + 1)
         return _fit(found, "\n\t" if name in SEVERAL_LINES else "")
     if isinstance(found, list):
         return [cleaned(value, name) for value in found]
@@ -149,4 +149,4 @@ def cleaned(found: Any, name: str = "") -> Any:
 
 def _fit(text: str, keep: str = "") -> str:
     # Not to what was kept of one that was cut where it entered: the mark is a part of it.
-    return harmless(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)
+    return sanitize(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)

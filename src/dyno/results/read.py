@@ -18,7 +18,7 @@ from dyno.results import labels, tiers
 from dyno.results.header import End, Header
 from dyno.results.parse import cleaned, damaged, lines, parsed
 from dyno.results.run import Attempt, Run
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
@@ -181,7 +181,7 @@ def _moment(where: str, text: str, zone: bool) -> None:
 
 
 def _short(value: object) -> str:
-    return harmless(str(value), 80, "")
+    return sanitize(str(value), 80, "")
 
 
 def typed(data: Any, kind: Any) -> Any:

@@ -9,14 +9,14 @@ from dyno.results import FLOOR_BLOCKS, beside
 from dyno.runner.plan import Plan
 
 
-class Foreseen(NamedTuple):
+class Forecast(NamedTuple):
     trials: int
     """Of engines, with a null engine's few."""
     seconds: float
     """Of measuring, and of the warm-up before it, at most: what can be done once may be done earlier."""
 
 
-def foreseen(plan: Plan) -> Foreseen:
+def forecast_time(plan: Plan) -> Forecast:
     """Of a run that stops after the blocks it was planned with."""
     trials, total = 0, 0.0
     for cell in plan.cells:
@@ -25,4 +25,4 @@ def foreseen(plan: Plan) -> Foreseen:
         each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks
         total += blocks * len(plan.phases) * each / 1e9
-    return Foreseen(trials, total)
+    return Forecast(trials, total)

@@ -13,12 +13,12 @@ from time import monotonic, monotonic_ns
 from typing import Any
 
 from dyno.contracts.pipe import new_key
-from dyno.runner.worker_channel import Askew, Garbled, Hearing
-from dyno.runner.worker_pool import Nurseries, Unborn
+from dyno.runner.worker_channel import ClockMismatch, ProtocolError, WorkerChannel
+from dyno.runner.worker_pool import WorkerPools, WorkerStartError
 from dyno.servers import namespace
 from dyno.servers.user_server import URL
-from dyno.text.passwords import concealed, without
-from dyno.text.sanitize import harmless
+from dyno.text.passwords import mask_password, mask_secrets
+from dyno.text.sanitize import sanitize
 
 PATIENCE_SECONDS = 60.0
 OUTPUT = ".removal"
@@ -48,7 +48,7 @@ class _Stores:
 
 
 def remove_stores(
-    job: Mapping[str, Any], refused: bool, executable: str, nurseries: Nurseries, secrets: tuple[str, ...]
+    job: Mapping[str, Any], refused: bool, executable: str, nurseries: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
     """Removes what the trial of that job, whose worker has ended, left on a user's own server. Returns a line for
     each store that stays, with the command that removes it.
@@ -62,7 +62,7 @@ def remove_stores(
     stores = _Stores(dict.fromkeys(names if url else (), ""))
     try:
         why = _listen(job, executable, nurseries, stores)
-    except (Unborn, Garbled, Askew, OSError) as error:
+    except (WorkerStartError, ProtocolError, ClockMismatch, OSError) as error:
         why = str(error)
     except KeyboardInterrupt:
         why = "interrupted"
@@ -74,19 +74,19 @@ def remove_stores(
         how = f"; to remove it: {command}" if command else ""
         # A refused trial may have ended before it had a store.
         verb = "may stay" if refused else "stays"
-        line = f"{name} {verb} on {concealed(url) or 'your server'} ({reason}){how}"
-        lines.append(harmless(without(line, secrets), keep=""))
+        line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){how}"
+        lines.append(sanitize(mask_secrets(line, secrets), keep=""))
     return lines
 
 
-def _listen(job: Mapping[str, Any], executable: str, nurseries: Nurseries, stores: _Stores) -> str:
+def _listen(job: Mapping[str, Any], executable: str, nurseries: WorkerPools, stores: _Stores) -> str:
     """Has a worker remove the stores. Returns why it did not remove those that it says nothing of."""
     home, key, deadline = Path(job["home"]), new_key(), monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
     nurseries.ready(executable)
     with (
         nurseries.worker(executable, home, home.with_suffix(OUTPUT), key, {**job, "remove": True}) as (_, pipe),
-        closing(Hearing(pipe, key, began)) as hearing,
+        closing(WorkerChannel(pipe, key, began)) as hearing,
     ):
         while not hearing.over:
             left = deadline - monotonic()

@@ -22,18 +22,18 @@ from dyno.runner import work_directory
 from dyno.runner.dataset import Datasets
 from dyno.runner.plan import Plan
 from dyno.runner.resources import default_limit
-from dyno.runner.strategy import NOBODY, Floors, Judge, numbers
-from dyno.runner.trial import Means, run_trial
-from dyno.runner.worker_pool import Nurseries
-from dyno.text.sanitize import harmless
+from dyno.runner.strategy import NOBODY, Floors, StopRule, numbers
+from dyno.runner.trial import TrialContext, run_trial
+from dyno.runner.worker_pool import WorkerPools
+from dyno.text.sanitize import sanitize
 
 # Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
 WATCHED_SECONDS, WOKEN_SECONDS = 0.3, 0.15
 
 
-class Observer(Protocol):
-    """Who wants to know how the run is going: a progress display, or `Quiet`."""
+class ProgressListener(Protocol):
+    """Who wants to know how the run is going: a progress display, or `NoProgress`."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
 
@@ -53,7 +53,7 @@ class Observer(Protocol):
         """Something of a run, of this one or of an earlier one, can't be removed."""
 
 
-class Quiet:
+class NoProgress:
     """Nobody wants to know."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
@@ -75,10 +75,10 @@ def execute(
     plan: Plan,
     path: Path,
     root: Path,
-    observer: Observer,
+    observer: ProgressListener,
     resume: bool,
     overwrite: bool,
-    judge: Judge = NOBODY,
+    judge: StopRule = NOBODY,
     most: int | None = None,
 ) -> Run:
     """Runs what is not yet in the run file, and returns the run; of blocks with something left to do, at most `most`.
@@ -89,7 +89,7 @@ def execute(
     with (
         _held(plan) as plan,
         work_directory.directory(root, observer.left) as place,
-        Nurseries(plan.suite, place.path) as nurseries,
+        WorkerPools(plan.suite, place.path) as nurseries,
         results.Lock() as lock,
     ):
         _check_confinement(plan, place.path)
@@ -105,7 +105,9 @@ def execute(
         ):
             observer.found(results.load(path).header["host"])
             keep = partial(_kept, path, lock)
-            means = Means(plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still, observer.left)
+            means = TrialContext(
+                plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still, observer.left
+            )
             for number in numbers(plan, path, observer, judge.wanting):
                 before = len(attempts)
                 nurseries.renew()
@@ -155,7 +157,7 @@ def _check_confinement(plan: Plan, home: Path) -> None:
     if plan.confine is not None:
         try:
             confine.check(plan.confine, home)
-        except confine.Unconfined as error:
+        except confine.CannotConfine as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
 
 
@@ -185,7 +187,7 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
     try:
         with keep_awake.kept() as keeper:
             yield keeper.check
-    except keep_awake.Asleep as error:
+    except keep_awake.CannotKeepAwake as error:
         raise UsageError(f"the cores can't be kept awake: {error}") from None
 
 
@@ -229,9 +231,9 @@ def _until_settled(
     plan: Plan,
     trial: Trial,
     keep: Callable[[Attempt], Attempt],
-    place: work_directory.Place,
-    means: Means,
-    observer: Observer,
+    place: work_directory.WorkDirectory,
+    means: TrialContext,
+    observer: ProgressListener,
     attempts: list[Attempt],
 ) -> None:
     """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
@@ -262,7 +264,7 @@ def _kept(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
     try:
         results.append(path, attempt)
     except UsageError as error:
-        why = harmless(f"its results can't be kept: {error}", keep="")
+        why = sanitize(f"its results can't be kept: {error}", keep="")
         attempt = replace(
             attempt,
             outcome="error",

@@ -22,8 +22,8 @@ from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.results import MOST_CELLS, beside
-from dyno.runner.rows import Row, hidden, rows_of
-from dyno.runner.run_request import Asked as Asked
+from dyno.runner.rows import EngineRow, hidden, rows_of
+from dyno.runner.run_request import RunRequest as RunRequest
 from dyno.runner.run_request import check_numbers
 from dyno.text.passwords import secrets
 
@@ -153,7 +153,7 @@ class Plan:
         return {**whole, "phases": list(self.phases)}
 
 
-def make(asked: Asked) -> Plan:
+def make(asked: RunRequest) -> Plan:
     """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
     check_numbers(asked)
     suite = registry.suite(asked.suite)
@@ -209,7 +209,7 @@ def make(asked: Asked) -> Plan:
     )
 
 
-def _ending(asked: Asked, preset: Preset) -> tuple[float | None, float | None]:
+def _ending(asked: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
     """How narrow intervals are to be, and within how many seconds; None for both where blocks are counted. A preset's
     own wish is for who says nothing of samples or times."""
     if asked.until is not None:
@@ -227,13 +227,15 @@ def _until(text: str | float) -> float:
         raise UsageError(f"until {text}: {error}") from None
 
 
-def _samples(asked: Asked, preset: Preset, until: float | None) -> int:
+def _samples(asked: RunRequest, preset: Preset, until: float | None) -> int:
     if asked.samples is not None:
         return asked.samples
     return preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS)
 
 
-def _timeout(asked: Asked, preset: Preset, suite: Suite, rows: Sequence[Row], phases: Sequence[str]) -> float:
+def _timeout(
+    asked: RunRequest, preset: Preset, suite: Suite, rows: Sequence[EngineRow], phases: Sequence[str]
+) -> float:
     """What was asked for, or the preset's, and more where phases are to last longer than the preset thought, or where
     servers take their time to start: once, and again for each cold phase."""
     if asked.timeout is not None:
@@ -272,7 +274,7 @@ def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -
             )
 
 
-def _combinations(suite: Suite, preset: Preset, asked: Asked) -> Iterator[dict[str, Value]]:
+def _combinations(suite: Suite, preset: Preset, asked: RunRequest) -> Iterator[dict[str, Value]]:
     """The product of all parameters' values, the last one named varying fastest."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(asked.params)

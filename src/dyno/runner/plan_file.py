@@ -1,7 +1,7 @@
 """Plan files: TOML with the same names as the flags, for what one wants to keep or can't write in a shell.
 
-Whatever is in the file, what is handed on is of the types of `Asked`. What it means is judged where flags are, too.
-"""
+Whatever is in the file, what is handed on is of the types of `RunRequest`. What it means is judged where flags are,
+too."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import literal, shown, unknown
+from dyno.contracts.settings import format_value, literal, unknown
 from dyno.contracts.value_types import MOST, MOST_TEXT
-from dyno.runner.run_request import SECONDS, SIZES, Asked
+from dyno.runner.run_request import SECONDS, SIZES, RunRequest
 from dyno.text.safe_read import MIB, text
 
 if sys.version_info >= (3, 11):
@@ -51,7 +51,7 @@ KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
 }
 
 
-def read(path: Path) -> Asked:
+def read(path: Path) -> RunRequest:
     """What the file asks for. Raises UsageError, in one line, with the nearest right name."""
     try:
         data = tomllib.loads(text(path, MOST_BYTES))
@@ -59,11 +59,11 @@ def read(path: Path) -> Asked:
         raise UsageError(f"{path}: nested too deeply") from None
     except ValueError as error:
         # Of what is no TOML or no UTF-8, and of a number of thousands of digits.
-        raise UsageError(f"{path} is not TOML: {shown(error)}") from None
+        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
     return parse(data, str(path))
 
 
-def parse(data: Mapping[str, Any], where: str) -> Asked:
+def parse(data: Mapping[str, Any], where: str) -> RunRequest:
     """What a plan's table asks for; `where` names its place in messages."""
     if "suite" not in data:
         raise UsageError(f'{where}: suite is missing; say suite = "records"')
@@ -77,7 +77,7 @@ def parse(data: Mapping[str, Any], where: str) -> Asked:
         for leaf in _leaves(key, value):
             _check(f"{where}: {key}", leaf)
         fields[name] = value
-    return Asked(**_whole(where, fields))
+    return RunRequest(**_whole(where, fields))
 
 
 def _leaves(key: str, found: Any) -> Iterator[Any]:

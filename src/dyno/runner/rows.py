@@ -12,12 +12,12 @@ from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.sample import Cell
 from dyno.contracts.suite import Suite
-from dyno.runner.run_request import Asked, tier_named
+from dyno.runner.run_request import RunRequest, tier_named
 from dyno.servers.user_server import URL
-from dyno.text.passwords import HIDDEN, concealed_argument
+from dyno.text.passwords import HIDDEN, mask_argument
 
 
-class Row(NamedTuple):
+class EngineRow(NamedTuple):
     """An engine of a plan, with the options that were asked for."""
 
     spec: EngineSpec
@@ -38,7 +38,7 @@ _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
 """Of an address with a user: its password was cut in two."""
 
 
-class Named(NamedTuple):
+class NamedRow(NamedTuple):
     """What an entry says."""
 
     name: str
@@ -53,7 +53,7 @@ class Named(NamedTuple):
         return Cell("", self.name, self.options, None, {}).asked
 
 
-def rows_of(suite: Suite, asked: Asked, clients: int) -> list[Row]:
+def rows_of(suite: Suite, asked: RunRequest, clients: int) -> list[EngineRow]:
     """Engines with the options that were asked for, and a null engine for each tier among them."""
     tier = None if asked.tier is None else tier_named(asked.tier)
     rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
@@ -77,7 +77,7 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
     return f"it has no tiers, nor {tier}"
 
 
-def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
+def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     """The null engines of the suite's own port and of each port that a row is measured through, at each tier.
 
     Those that were asked for are not added again.
@@ -87,16 +87,16 @@ def _floors(suite: Suite, rows: Sequence[Row]) -> list[Row]:
     there = [(row.spec.name, row.tier) for row in rows]
     tiers = list(dict.fromkeys(row.tier for row in rows))
     wanted = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
-    return [Row(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
+    return [EngineRow(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
 
 
-def _default(suite: Suite, tier: Tier | None, clients: int) -> list[Row]:
+def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
     """Those that run without being named: installed, not a null engine, able to give the tier and to serve. Of a
     suite that says which, those alone."""
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
-    return [Row(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
+    return [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
 def _where_else(suite: Suite, name: str) -> str:
@@ -106,8 +106,8 @@ def _where_else(suite: Suite, name: str) -> str:
     return f"it runs in {', '.join(others) or 'none'}; {suite.name} has {', '.join(able)}"
 
 
-def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
-    rows: list[Row] = []
+def _named(suite: Suite, asked: RunRequest, tier: Tier | None) -> list[EngineRow]:
+    rows: list[EngineRow] = []
     for _, named in split_engines(asked.engines):
         name, given = named.name, named.options
         spec = registry.through(suite, registry.engine(name))
@@ -119,7 +119,7 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
         wanted = named.tier or tier
         follows = wanted is None and spec.gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
-        row = Row(spec, {option: resolved[option] for option in given}, wanted or least, follows, named.label)
+        row = EngineRow(spec, {option: resolved[option] for option in given}, wanted or least, follows, named.label)
         _check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
@@ -127,7 +127,7 @@ def _named(suite: Suite, asked: Asked, tier: Tier | None) -> list[Row]:
     return rows
 
 
-def _check_labels(rows: Sequence[Row]) -> None:
+def _check_labels(rows: Sequence[EngineRow]) -> None:
     """Raises UsageError for a label that does not tell its rows from others."""
     names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
     labels: dict[str, str] = {}
@@ -152,9 +152,7 @@ def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
         return list(made)
     able_specs = [spec for spec in _takes(suite) if _reads(spec, address)]
     if not able_specs:
-        raise UsageError(
-            f"suite {suite.name}: no engine takes {concealed_argument(address)}; see `dyno list engines`"
-        )
+        raise UsageError(f"suite {suite.name}: no engine takes {mask_argument(address)}; see `dyno list engines`")
     return [{"name": spec.name, URL: address} for spec in able_specs]
 
 
@@ -195,13 +193,13 @@ def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value
         raise UsageError(f"engine {spec.name}: {why}")
 
 
-def _check_clients(rows: Sequence[Row], most: int) -> None:
+def _check_clients(rows: Sequence[EngineRow], most: int) -> None:
     for spec in (row.spec for row in rows):
         if most > 1 and spec.clients == "one":
             raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
 
 
-def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, Named]]:
+def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
     """Each text or table with what it says, of an engine that is known. Raises UsageError, which tells no part of an
     address."""
     address = False
@@ -220,7 +218,7 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, Named]]:
         yield text, split(text)
 
 
-def split(text: Entry) -> Named:
+def split(text: Entry) -> NamedRow:
     """'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' as a label, a name, its options and its own tier."""
     name, options = _split(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
@@ -229,7 +227,7 @@ def split(text: Entry) -> Named:
         raise UsageError(f"engine {name}: {shown} wants 1 to 40 letters, digits, blanks or . _ -")
     if label is not None and label != name and label in registry.names("engine"):
         raise UsageError(f"engine {name}: label {label} is the name of another engine")
-    return Named(name, options, None if tier is None else tier_named(str(tier)), label)
+    return NamedRow(name, options, None if tier is None else tier_named(str(tier)), label)
 
 
 def _label(text: str) -> tuple[str | None, str]:
@@ -253,9 +251,7 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
-            raise UsageError(
-                f"engine {concealed_argument(text)}: options are written {name}:option=value+option=value"
-            )
+            raise UsageError(f"engine {mask_argument(text)}: options are written {name}:option=value+option=value")
         if option.startswith(SET):
             # Each in the option that has them all.
             options[SET[:-1]] = f"{options.get(SET[:-1], '')} {shlex.quote(f'{option[len(SET) :]}={value}')}".strip()
@@ -269,7 +265,7 @@ def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, 
     shown = dict(options)
     for setting in spec.options:
         address = str(options.get(setting.name, "")) if setting.address else ""
-        if (name := concealed_argument(address)) != address:
+        if (name := mask_argument(address)) != address:
             shown[setting.name] = name
             if addresses.setdefault(name, address) != address:
                 raise UsageError(f"{name} is given twice with another {HIDDEN}: nothing would tell the rows apart")

@@ -21,7 +21,7 @@ MOST_SAMPLES, MOST_RETRIES = 1_000_000, 1_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     """What a user asked for, from flags or a plan file; None is 'not said'."""
 
     suite: str
@@ -57,7 +57,7 @@ def tier_named(name: str) -> Tier:
         raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
 
 
-def check_numbers(asked: Asked) -> None:
+def check_numbers(asked: RunRequest) -> None:
     """Here for flags and plan files alike."""
     least = {
         "samples": 1,

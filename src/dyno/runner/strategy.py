@@ -27,14 +27,14 @@ Unsure = Callable[[Run], Collection[int]]
 
 
 @dataclass(frozen=True)
-class Judge:
+class StopRule:
     """Who looks at what was measured so far. By itself nothing is ever wanting."""
 
     wanting: Wanting = lambda run, until: None
     unsure: Unsure = lambda run: ()
 
 
-NOBODY = Judge()
+NOBODY = StopRule()
 
 
 class Extended(Protocol):

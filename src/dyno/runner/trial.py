@@ -17,7 +17,7 @@ from dyno.contracts.model import Caveat, Tier, Trial
 from dyno.contracts.pipe import new_key
 from dyno.contracts.sample import Cell
 from dyno.host import strain
-from dyno.host.confine import Group, Unconfined, confined
+from dyno.host.confine import CannotConfine, Group, confined
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
 from dyno.results import Attempt
@@ -25,12 +25,12 @@ from dyno.runner.dataset import Datasets
 from dyno.runner.leftovers import remove_stores
 from dyno.runner.plan import GENERAL, Plan
 from dyno.runner.resources import INTERVAL, Watch
-from dyno.runner.trial_report import ASKEW, CLOSED, Story
-from dyno.runner.worker_channel import Askew, Garbled, Hearing
-from dyno.runner.worker_pool import Nurseries, Process, Unborn, end
+from dyno.runner.trial_report import ASKEW, CLOSED, TrialReport
+from dyno.runner.worker_channel import ClockMismatch, ProtocolError, WorkerChannel
+from dyno.runner.worker_pool import Process, WorkerPools, WorkerStartError, end
 from dyno.servers import leftover_processes, set_option
-from dyno.text.passwords import without
-from dyno.text.sanitize import harmless
+from dyno.text.passwords import mask_secrets
+from dyno.text.sanitize import sanitize
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 """Characters of its end."""
@@ -42,12 +42,12 @@ CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 
 
 @dataclass(frozen=True)
-class Means:
+class TrialContext:
     """What the trials of a run have in common."""
 
     limit: int
     """The most memory that one may take, in bytes."""
-    nurseries: Nurseries
+    nurseries: WorkerPools
     datasets: Datasets
     still_awake: Callable[[], None] = lambda: None
     """Raises where cores that are to be kept awake no longer were."""
@@ -61,12 +61,12 @@ def run_trial(
     trial: Trial,
     number: int,
     home: Path,
-    means: Means,
+    means: TrialContext,
     on_phase: Callable[[str], None],
 ) -> Attempt:
     """One attempt at a trial, in `home`, which is made and removed. It has the means of the run."""
     started, begin = datetime.now(timezone.utc), monotonic_ns()
-    story, printed, peak_bytes = Story(on_phase, begin, plan.secrets), None, 0
+    story, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = strain.counters()
     output = home.with_suffix(OUTPUT)
     job: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def _strain(plan: Plan, suffered: dict[str, Any]) -> dict[str, Any]:
     return {**suffered, "cpu_stall_ns": None} if plan.awake else suffered
 
 
-def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, story: Story) -> int:
+def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: TrialContext, story: TrialReport) -> int:
     """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
     home, limit, nurseries, key = Path(job["home"]), means.limit, means.nurseries, new_key()
     try:
@@ -133,13 +133,13 @@ def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: Means, st
                 process,
                 pipe,
             ),
-            closing(Hearing(pipe, key, story.began_ns)) as hearing,
+            closing(WorkerChannel(pipe, key, story.began_ns)) as hearing,
         ):
             watch = Watch(process.pid, limit, monotonic() + plan.timeout)
             verdict = _listen(process, hearing, watch, story, plan.timeout)
             status = process.wait()
             killed = group is not None and group.killed
-    except (Unborn, Unconfined) as unborn:
+    except (WorkerStartError, CannotConfine) as unborn:
         story.outcome, story.why = "crash", story.fit(str(unborn))
         return 0
     story.conclude(verdict, status, plan, limit)
@@ -177,7 +177,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     }
 
 
-def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story, timeout: float) -> str | None:
+def _listen(process: Process, hearing: WorkerChannel, watch: Watch, story: TrialReport, timeout: float) -> str | None:
     """Hears the worker out. Returns why it had to be killed, if it had to."""
     ended, trial = False, watch.deadline
     while not hearing.over:
@@ -185,10 +185,10 @@ def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story, time
             heard = hearing.listen(0 if ended else INTERVAL)
             for event in heard or ():
                 story.hear(event)
-        except Garbled as garbled:
+        except ProtocolError as garbled:
             end(process)
             return str(garbled)
-        except Askew as askew:
+        except ClockMismatch as askew:
             end(process)
             # Those before, too: nobody knows from when on.
             story.samples.clear()
@@ -206,7 +206,7 @@ def _listen(process: Process, hearing: Hearing, watch: Watch, story: Story, time
     return _closing(process, watch, story)
 
 
-def _closing(process: Process, watch: Watch, story: Story) -> str | None:
+def _closing(process: Process, watch: Watch, story: TrialReport) -> str | None:
     """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
     try:
         longest = CLOSING_TIME if story.outcome else CLOSED_TIME
@@ -217,13 +217,13 @@ def _closing(process: Process, watch: Watch, story: Story) -> str | None:
     return None
 
 
-def _tail(output: Path, story: Story) -> str | None:
+def _tail(output: Path, story: TrialReport) -> str | None:
     """None where the engine has taken it away."""
     with suppress(OSError), output.open("rb") as printed:
         printed.seek(max(printed.seek(0, os.SEEK_END) - 2 * OUTPUT_KEPT, 0))
         told = printed.read(2 * OUTPUT_KEPT).decode(errors="replace")
         # Cut once no secret is in it any more: half of one would not be found.
-        return harmless(without(told, story.secrets)[-OUTPUT_KEPT:])
+        return sanitize(mask_secrets(told, story.secrets)[-OUTPUT_KEPT:])
     return None
 
 

@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dyno.contracts.declarations import said
+from dyno.contracts.declarations import exception_text
 from dyno.contracts.sample import Sample
 from dyno.results import sample
 from dyno.runner.feasibility import impossible
 from dyno.runner.plan import Plan
-from dyno.runner.worker_channel import Garbled, Heard
-from dyno.text.passwords import without
-from dyno.text.sanitize import harmless
+from dyno.runner.worker_channel import ProtocolError, WorkerMessage
+from dyno.text.passwords import mask_secrets
+from dyno.text.sanitize import sanitize
 
 ASKEW = "its clocks do not go as Dyno's own, so that no time of it counts: one is "
 CLOSED = "something other than Dyno closed the pipe of the results"
 
 
 @dataclass
-class Story:
+class TrialReport:
     """So far."""
 
     on_phase: Callable[[str], None]
@@ -57,12 +57,12 @@ class Story:
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: WorkerMessage) -> None:
         """Takes in what the worker said. Raises Garbled for what can't be kept."""
         try:
             self._take(heard.event, heard)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise Garbled(self.fit(f"what was told can't be: {type(error).__name__}: {error}")) from None
+            raise ProtocolError(self.fit(f"what was told can't be: {type(error).__name__}: {error}")) from None
 
     def fit(self, told: Any, keep: str = "") -> Any:
         """What an engine said, to be shown and kept: a text, or texts in lists and by name. Text is on one line, but
@@ -71,14 +71,14 @@ class Story:
             return {self.fit(name): self.fit(value, keep) for name, value in told.items()}
         if isinstance(told, list):
             return [self.fit(value, keep) for value in told]
-        return harmless(without(told, self.secrets), keep=keep) if isinstance(told, str) else told
+        return sanitize(mask_secrets(told, self.secrets), keep=keep) if isinstance(told, str) else told
 
     def fit_lines(self, told: str | None) -> str | None:
         """The same of a text of several lines."""
         fit: str | None = self.fit(told, "\n\t")
         return fit
 
-    def _take(self, event: dict[str, Any], heard: Heard) -> None:
+    def _take(self, event: dict[str, Any], heard: WorkerMessage) -> None:
         kind = event.pop("event")
         if kind == "check":
             self.checking_since_ns = self.checking_since_ns or heard.by_ns
@@ -106,7 +106,7 @@ class Story:
             )
             self.spent_ns = event["spent_ns"]
 
-    def _judged(self, told: dict[str, Any], heard: Heard) -> Sample:
+    def _judged(self, told: dict[str, Any], heard: WorkerMessage) -> Sample:
         lines = {name: self.fit_lines(told[name]) for name in ("first_error", "void")}
         names = {of: {self.fit(name): found for name, found in told[of].items()} for of in ("by_kind", "by_part")}
         found = sample(told | lines | names | {name: self.fit(told[name]) for name in ("facts", "reported_by")})
@@ -137,7 +137,7 @@ class Story:
 
     def lost(self, error: OSError) -> None:
         """The run's own process could not do its part: an engine took its directory away, perhaps."""
-        self.outcome, self.why = "error", self.fit(f"{error.strerror or said(error)}: {error.filename}")
+        self.outcome, self.why = "error", self.fit(f"{error.strerror or exception_text(error)}: {error.filename}")
 
 
 def _died(status: int) -> str:

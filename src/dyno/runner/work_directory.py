@@ -18,7 +18,7 @@ from dyno.host import confine, trust
 from dyno.host import directories as places
 from dyno.host.force_remove import remove, unmount
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 # Not a name that anyone else would give: what bears it and is not locked is removed.
 PREFIX = "dyno-run-"
@@ -41,7 +41,7 @@ def fast_root(root: Path) -> Path:
     return fast if trust.make_private_directory(fast, _MODE) else root
 
 
-class Place:
+class WorkDirectory:
     """A run's directory. It is locked as long as the run lives, so that only dead ones' are swept."""
 
     def __init__(self, root: Path) -> None:
@@ -76,7 +76,7 @@ def _made(root: Path) -> tuple[Path, IO[str]]:
 
 
 @contextmanager
-def directory(root: Path, tell: Callable[[str], object]) -> Iterator[Place]:
+def directory(root: Path, tell: Callable[[str], object]) -> Iterator[WorkDirectory]:
     """A new directory under `root`, removed at the end; first removes those of runs that were killed. What can't be
     removed is told."""
     named = root
@@ -84,7 +84,7 @@ def directory(root: Path, tell: Callable[[str], object]) -> Iterator[Place]:
         # Those who are told of it have working directories of their own.
         root = root.absolute()
         sweep(root, tell)
-        place = Place(root)
+        place = WorkDirectory(root)
     except FileExistsError:
         raise UsageError(f"can't use {named} as the work directory: it is none; --work names another") from None
     except OSError as error:
@@ -93,7 +93,7 @@ def directory(root: Path, tell: Callable[[str], object]) -> Iterator[Place]:
         yield place
     finally:
         if left := place.close():
-            tell(harmless(left, keep=""))
+            tell(sanitize(left, keep=""))
 
 
 def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
@@ -102,7 +102,7 @@ def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
             tell(
-                harmless(f"{path} stays, since other users may write to it: rm -r {path} if it is of no use", keep="")
+                sanitize(f"{path} stays, since other users may write to it: rm -r {path} if it is of no use", keep="")
             )
     swept = list(dead(root))
     for path in swept:
@@ -110,7 +110,7 @@ def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
         leftover_processes.clear(path)
         confine.clear(path)
         if left := remove(path):
-            tell(harmless(left, keep=""))
+            tell(sanitize(left, keep=""))
     return swept
 
 
@@ -130,5 +130,5 @@ def left_behind(root: Path) -> dict[str, list[str]]:
     servers: list[str] = []
     for process in (process for path in directories for process in leftover_processes.recorded(path)):
         with suppress(psutil.Error):
-            servers.append(harmless(f"{process.name()} {process.pid}", keep=""))
-    return {"directories": [harmless(str(path), keep="") for path in directories], "servers": servers}
+            servers.append(sanitize(f"{process.name()} {process.pid}", keep=""))
+    return {"directories": [sanitize(str(path), keep="") for path in directories], "servers": servers}

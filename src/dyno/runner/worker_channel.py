@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
 
-from dyno.contracts.pipe import MOST_BYTES, Lines
+from dyno.contracts.pipe import MOST_BYTES, SealedLines
 
 FOREIGN = "something other than Dyno wrote on the pipe of the results"
 CHUNK_BYTES = 1 << 16
@@ -23,16 +23,16 @@ SLEWED = 0.001
 not."""
 
 
-class Garbled(Exception):
+class ProtocolError(Exception):
     """What came through the pipe can't be what the worker has to say; says why."""
 
 
-class Askew(Exception):
+class ClockMismatch(Exception):
     """A clock of the worker's does not go as this process's does; says how."""
 
 
 @dataclass(frozen=True)
-class Heard:
+class WorkerMessage:
     """What the worker said, and between which two moments on this process's clock, in ns."""
 
     event: dict[str, Any]
@@ -40,11 +40,11 @@ class Heard:
     by_ns: int
 
 
-class Hearing:
+class WorkerChannel:
     """Listens on the reading end of the pipe of a trial that began at a moment on this process's clock."""
 
     def __init__(self, pipe: int, key: bytes, began_ns: int) -> None:
-        self._pipe, self._lines, self._rest = pipe, Lines(key), bytearray()
+        self._pipe, self._lines, self._rest = pipe, SealedLines(key), bytearray()
         self._began_ns = self._empty_ns = began_ns
         self._was_behind = False
         self.over = False
@@ -55,7 +55,7 @@ class Hearing:
     def close(self) -> None:
         self._selector.close()
 
-    def listen(self, seconds: float) -> Iterator[Heard] | None:
+    def listen(self, seconds: float) -> Iterator[WorkerMessage] | None:
         """What comes within so many seconds; None if nothing does. Raises Garbled, and Askew."""
         now = monotonic_ns()
         if not self._selector.select(0):
@@ -66,7 +66,7 @@ class Hearing:
                 return None
         return self._heard(os.read(self._pipe, CHUNK_BYTES))
 
-    def _heard(self, chunk: bytes) -> Iterator[Heard]:
+    def _heard(self, chunk: bytes) -> Iterator[WorkerMessage]:
         by_ns = monotonic_ns()
         first, *others = chunk.split(b"\n")
         self._rest += first
@@ -75,18 +75,18 @@ class Hearing:
             self._rest = bytearray(line)
         self.over = not chunk
         if len(self._rest) > MOST_BYTES:
-            raise Garbled(FOREIGN)
+            raise ProtocolError(FOREIGN)
 
-    def _event(self, line: bytes, by_ns: int) -> Heard:
+    def _event(self, line: bytes, by_ns: int) -> WorkerMessage:
         try:
             event, clocks = self._lines.read(line)
         except (ValueError, RecursionError):
-            raise Garbled(FOREIGN) from None
-        heard = Heard(event, self._empty_ns, by_ns)
+            raise ProtocolError(FOREIGN) from None
+        heard = WorkerMessage(event, self._empty_ns, by_ns)
         self._compare(clocks, heard)
         return heard
 
-    def _compare(self, clocks: list[int], heard: Heard) -> None:
+    def _compare(self, clocks: list[int], heard: WorkerMessage) -> None:
         """All processes of a machine have one monotonic clock: what it showed when the worker looked lies between the
         two moments. Raises Askew.
 
@@ -96,7 +96,7 @@ class Hearing:
         slack = SLACK_NS + int(passed * SLEWED)
         ahead, behind = max(clocks) - heard.by_ns, heard.after_ns - min(clocks)
         if ahead > slack:
-            raise Askew(f"{ahead / 1e9:.2f} s ahead after {passed / 1e9:.2f} s")
+            raise ClockMismatch(f"{ahead / 1e9:.2f} s ahead after {passed / 1e9:.2f} s")
         if behind > slack and self._was_behind:
-            raise Askew(f"{behind / 1e9:.2f} s behind after {passed / 1e9:.2f} s")
+            raise ClockMismatch(f"{behind / 1e9:.2f} s behind after {passed / 1e9:.2f} s")
         self._was_behind = behind > slack

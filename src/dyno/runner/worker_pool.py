@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Process(Protocol):
-    """A worker's: what `subprocess.Popen` and `Child` have in common."""
+    """A worker's: what `subprocess.Popen` and `WorkerProcess` have in common."""
 
     pid: int
 
@@ -41,7 +41,7 @@ class Process(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Child:
+class WorkerProcess:
     """A child of this process that another one started. Its status is told as `subprocess.Popen` does."""
 
     def __init__(self, pid: int) -> None:
@@ -79,11 +79,11 @@ def end(process: Process) -> None:
     process.wait()
 
 
-class Unborn(Exception):
+class WorkerStartError(Exception):
     """No worker could be had; says why."""
 
 
-class Nursery:
+class WorkerPool:
     """The process that the workers of one interpreter are forked from."""
 
     def __init__(self, executable: str, suite: str, output: Path) -> None:
@@ -104,12 +104,12 @@ class Nursery:
             socket.send_fds(self._control, [os.fsencode(home)], [given, printed, results])
             pid = int(self._control.recv(REPLY_BYTES) or 0)
         if pid:
-            return Child(pid)
+            return WorkerProcess(pid)
         self.close()
         told = list[str]()
         with suppress(OSError):
             told = self._output.read_text(errors="replace").strip().splitlines()
-        raise Unborn(f"{self._executable} could start no worker" + (f": {told[-1]}" if told else ""))
+        raise WorkerStartError(f"{self._executable} could start no worker" + (f": {told[-1]}" if told else ""))
 
     def _start(self) -> None:
         self.close()
@@ -137,14 +137,14 @@ class Nursery:
             self._process = None
 
 
-class Nurseries:
+class WorkerPools:
     """Those of a run, whose work directory is `home`; gone with the block."""
 
     def __init__(self, suite: str, home: Path, forks: bool = FORKS) -> None:
         self._suite, self._home, self._forks = suite, home, forks
-        self._of: dict[str, Nursery] = {}
+        self._of: dict[str, WorkerPool] = {}
 
-    def __enter__(self) -> Nurseries:
+    def __enter__(self) -> WorkerPools:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -163,7 +163,7 @@ class Nurseries:
         if self._forks:
             if executable not in self._of:
                 output = self._home / f"nursery-{len(self._of)}.output"
-                self._of[executable] = Nursery(executable, self._suite, output)
+                self._of[executable] = WorkerPool(executable, self._suite, output)
             self._of[executable].ready()
 
     @contextmanager

@@ -19,10 +19,10 @@ from typing import Any, cast
 
 from dyno import registry
 from dyno.contracts import declarations
-from dyno.contracts.declarations import said
+from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier
-from dyno.contracts.suite import Job, Operations, Suite, UnderWay, Work
+from dyno.contracts.suite import InFlight, Job, Operations, Suite, Work
 from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
@@ -37,7 +37,7 @@ def main() -> None:
     try:
         told = _commit(job)
     except Refused as refused:
-        told = {"refused": said(refused)}
+        told = {"refused": exception_text(refused)}
     Path(sys.argv[1]).write_text(json.dumps(told))
 
 
@@ -75,8 +75,8 @@ def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
             return {"refused": absent}
         engine, who = workload.engine(), f"engine {job.spec.name}"
         return {
-            "version": declarations.text(engine.version(), f"{who}: version"),
-            "settings": declarations.values(engine.settings(), f"{who}: settings"),
+            "version": declarations.checked_text(engine.version(), f"{who}: version"),
+            "settings": declarations.checked_values(engine.settings(), f"{who}: settings"),
             "commits": done,
         }
 
@@ -112,7 +112,7 @@ def _call(work: Operations, given: Any) -> Callable[[Any], object]:
     return call
 
 
-def _alone(many: UnderWay, argument: Any) -> None:
+def _alone(many: InFlight, argument: Any) -> None:
     """One operation of what could have many under way, until it is acknowledged."""
     many.begin(0, argument)
     while not (ended := many.ended(WAIT_NS)):

@@ -19,17 +19,17 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value
 from dyno.contracts.sample import Cell
-from dyno.contracts.settings import nearest, unknown
+from dyno.contracts.settings import closest_match, unknown
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left
 from dyno.runner import plan
 from dyno.runner.rows import split_engines
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
-from dyno.text.passwords import concealed_argument
-from dyno.text.sanitize import harmless
+from dyno.text.passwords import mask_argument
+from dyno.text.sanitize import sanitize
 
 COMMITS = 100
 """Of each phase that proves."""
@@ -101,7 +101,7 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
     for text, named in split_engines(dict.fromkeys(engines)):
         if named.name not in able:
             raise UsageError(
-                f"engine {named.name} has no port of a suite that proves tiers; {nearest(named.name, able)}"
+                f"engine {named.name} has no port of a suite that proves tiers; {closest_match(named.name, able)}"
             )
         own = tier if named.tier is None else named.tier.value
         found += _claims(*able[named.name], str(text), named.options, own)
@@ -129,14 +129,14 @@ def _claims(
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
-            yield Claim(spec, concealed_argument(text), each, None, lacking)
+            yield Claim(spec, mask_argument(text), each, None, lacking)
             continue
         assert suite.proof is not None
         params: dict[str, list[Value]] = {}
         for proof in suite.proof.chain():
             params |= {name: [value] for name, value in proof.params.items()}
             params[proof.count] = [COMMITS + 1]
-        made = plan.make(Asked(suite.name, [text], params, samples=1, tier=each.value))
+        made = plan.make(RunRequest(suite.name, [text], params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
         yield Claim(spec, cell.asked, each, cell)
 
@@ -179,14 +179,14 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         return _declared(claim, why, FAILED)
     told = json.loads(answer.read_text())
     if "refused" in told:
-        return _declared(claim, harmless(told["refused"]))
+        return _declared(claim, sanitize(told["refused"]))
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home, claim.spec.log)
     verdict, why = judged(claim.tier, seen, told["commits"])
     if verdict == PROVEN and claim.spec.untested:
         # What ran here may be something else that answers like it.
         verdict, why = DECLARED, claim.spec.untested
-    version = harmless(told["version"], keep="")
+    version = sanitize(told["version"], keep="")
     settings = read_back(claim.spec.tiers[claim.tier], told["settings"])
     return Proof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
 
@@ -195,7 +195,7 @@ def read_back(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping
     """Those that give a tier, as the engine tells them. With its options it may have some of them only: where it
     tells any, those that it does not tell are none of its."""
     read = {
-        name: harmless(value, keep="") if isinstance(value, str) else value
+        name: sanitize(value, keep="") if isinstance(value, str) else value
         for name, value in told.items()
         if name in declared
     }
@@ -222,7 +222,7 @@ def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> s
             return f"not done after {TIMEOUT_SECONDS} s"
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        return harmless(f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}")
+        return sanitize(f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}")
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 

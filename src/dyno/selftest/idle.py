@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from dyno.host.filesystem import ROOT
-from dyno.host.keep_awake import Asleep, cores, kept
+from dyno.host.keep_awake import CannotKeepAwake, cores, kept
 from dyno.host.kernel import Ticks
 from dyno.host.usage import cpu_ns
 from dyno.selftest import Verdict
@@ -39,7 +39,7 @@ def awake(work: Path) -> Verdict:
             pids = keeper.pids()
             idle, taken = _idle_percent(), _taken_percent(pids, cores()[0])
             ended = keeper.ended
-    except Asleep as error:
+    except CannotKeepAwake as error:
         return Verdict(None, f"the cores can't be kept awake: {error}")
     left = [pid for pid in pids if psutil.pid_exists(pid)]
     text = f"idle for {idle:.1f} % of the time; {taken:.1f} % of a core's time is taken from who computes on it"
@@ -56,7 +56,7 @@ def _idle_percent() -> float:
     after = [Ticks.read(ROOT, core) for core in cores()]
     found = [_idle(was, now) for was, now in zip(before, after, strict=True) if was is not None and now is not None]
     if not found:
-        raise Asleep("the kernel does not tell how long a core is idle")
+        raise CannotKeepAwake("the kernel does not tell how long a core is idle")
     return max(found) * 100
 
 

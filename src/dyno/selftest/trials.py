@@ -9,16 +9,16 @@ from typing import Any
 
 from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.runner.run_request import Asked
+from dyno.runner.run_request import RunRequest
 
 PHASE = "work"
 
 
 def trials(work: Path, name: str, engines: Sequence[str], **asked: Any) -> Run:
     """A run of these engines, without a floor. Raises RuntimeError if a trial did not end well."""
-    made = plan.make(Asked("selftest", engines=engines, **asked))
+    made = plan.make(RunRequest("selftest", engines=engines, **asked))
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
-    run = parent.execute(made, work / f"{name}.json", work, parent.Quiet(), resume=False, overwrite=True)
+    run = parent.execute(made, work / f"{name}.json", work, parent.NoProgress(), resume=False, overwrite=True)
     for attempt in run.final():
         if attempt.outcome != "ok":
             raise RuntimeError(f"a trial ended in {attempt.outcome}: {attempt.why}")

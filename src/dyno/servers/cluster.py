@@ -19,7 +19,8 @@ KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies fo
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. Each node is there before the next is started."""
+    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. Each node is there before the next is
+    started."""
 
     own = True
 

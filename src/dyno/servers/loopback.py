@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.model import Refused
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
@@ -61,7 +61,7 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
     found = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(found.query, keep_blank_values=True) if name not in known]:
         there = f"known: {', '.join(known)}" if known else "none is known"
-        raise Refused(f"{concealed(url)}: unknown argument {unknown[0]!r}; {there}")
+        raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {there}")
     return Address(
         found.hostname or HOST,
         found.port or port,

@@ -30,7 +30,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """One program that serves, as `user` where one is given: a `dyno.contracts.engine.Server` where that is all there is to it.
+    """One program that serves, as `user` where one is given: a `dyno.contracts.engine.Server` where that is all
+    there is to it.
 
     `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
     process that started it dies. `environment`: variables of its own, beside those that are here. `patience`: seconds

@@ -16,7 +16,7 @@ from dyno.contracts.model import Value
 from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting
 from dyno.servers.process import program, shut, unprivileged
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 PROGRAM = "program"
 SHOWN, PATIENCE = 80, 20
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
     def wrong(self, path: str) -> str | None:
         """Why the program there can't be started, in one line; None where it can."""
         why = _why(self, path)
-        return why and f"can't start {harmless(path, SHOWN, '')}: {why}"
+        return why and f"can't start {sanitize(path, SHOWN, '')}: {why}"
 
     def version_of(self, made: Program, path: str) -> str:
         """That of the program at `path`, or else of the one that `found` finds."""
@@ -108,14 +108,14 @@ def _why(kind: Kind, path: str) -> str | None:
     said = _said(path, kind.asked)
     if re.search(kind.told, said) is None:
         first = next(filter(None, map(str.strip, said.splitlines())), "nothing")
-        return f"it is no {kind.title}; asked {' '.join(kind.asked)}, it says: {harmless(first, SHOWN, '')}"
+        return f"it is no {kind.title}; asked {' '.join(kind.asked)}, it says: {sanitize(first, SHOWN, '')}"
     version = kind.version(path)
     if version is not None and not _numbers(kind.least) <= _numbers(version) < (_numbers(kind.below) or (1 << 31,)):
         able = f"{kind.least} and later" if not kind.below else f"{kind.least} and later, before {kind.below}"
-        return f"it is version {harmless(version, SHOWN, '')}, and Dyno can run {able}"
+        return f"it is version {sanitize(version, SHOWN, '')}, and Dyno can run {able}"
     absent = next((name for name in kind.helpers if beside(path, name) is None), None)
     if absent is not None:
-        return f"{absent} is not beside it, in {harmless(str(Path(path).parent), SHOWN, '')}"
+        return f"{absent} is not beside it, in {sanitize(str(Path(path).parent), SHOWN, '')}"
     user = unprivileged(*kind.users) if kind.users else None
     closed = user and shut(Path(path), user)
     return f"it runs as user {user.pw_name}, who may not enter {closed}" if user and closed else None

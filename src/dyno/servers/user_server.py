@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.model import NOT, Absent, Caveat, Refused, Tier, Value
+from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
@@ -19,10 +19,10 @@ UNENCRYPTED = Caveat("no-tls", "is reached without encryption")
 
 def other_product(engine: str, product: str) -> Caveat:
     """Caveat of a row that asked for `engine` and was answered by another product, after which it is then called."""
-    return Caveat(f"{NOT}{engine}", f"is {product}: that is the server that answered")
+    return Caveat(f"{STAND_IN_PREFIX}{engine}", f"is {product}: that is the server that answered")
 
 
-class Foreign:
+class UserServer:
     """See `dyno.contracts.engine.Server`."""
 
     own = False
@@ -53,7 +53,7 @@ def lacking(what: str, install: str) -> str:
 
 def unreachable(server: Any, why: object) -> Refused:
     """To be raised where there is no connection to a server, Dyno's own or a user's."""
-    where = "its server" if server.own else concealed(server.url)
+    where = "its server" if server.own else mask_password(server.url)
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 

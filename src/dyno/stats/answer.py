@@ -21,7 +21,7 @@ from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.metric import Metric
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
@@ -77,7 +77,7 @@ def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
     return list(_answers(run, margin))
 
 
-@kept
+@cached
 def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
     told, reads = _told(run, tables(run), margin), _told(run, across(run), margin)
     if not reads:

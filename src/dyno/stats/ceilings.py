@@ -17,7 +17,7 @@ from dyno.stats.summary import CellSummary, summarize
 
 
 @dataclass(frozen=True)
-class Share:
+class CeilingShare:
     """Of one row, medians over trials; None where it is not known or makes no sense."""
 
     row: CellSummary
@@ -36,7 +36,7 @@ def probed(run: Run) -> Mapping[str, Any] | None:
     return found
 
 
-def shares(run: Run) -> list[Share]:
+def shares(run: Run) -> list[CeilingShare]:
     """Of every row with a number, null engines left out; nothing where the machine was not probed."""
     found = probed(run)
     if found is None:
@@ -45,13 +45,13 @@ def shares(run: Run) -> list[Share]:
     return [_share(row, found.get("flushes_per_second"), found.get("memory_bytes_per_second")) for row in rows]
 
 
-def _share(row: CellSummary, flushes: float | None, memory: float | None) -> Share:
+def _share(row: CellSummary, flushes: float | None, memory: float | None) -> CeilingShare:
     commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
     rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
     moved = None if row.bandwidth is None else row.bandwidth.median
     busy = [_cores(sample) for sample in row.samples]
     known = [each for each in busy if each is not None]
-    return Share(
+    return CeilingShare(
         row,
         rate / flushes if commits and flushes else None,
         moved / memory if moved and memory else None,

@@ -22,7 +22,7 @@ from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats.estimate import center
 from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
@@ -84,7 +84,7 @@ def tables(run: Run, by: Metric | None = None) -> list[Table]:
     return list(_tables(run, by))
 
 
-@kept
+@cached
 def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
@@ -105,7 +105,7 @@ def across(run: Run, by: Metric | None = None) -> list[Table]:
     return list(_across(run, by))
 
 
-@kept
+@cached
 def _across(run: Run, by: Metric | None) -> tuple[Table, ...]:
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
     for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):

@@ -63,7 +63,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Found:
+class FindingResult:
     """A finding with what this run says of it."""
 
     finding: Finding
@@ -77,21 +77,21 @@ class Found:
         return sum(check.kind == kind for check in self.checks)
 
 
-def check(run: Run, findings: Sequence[Finding]) -> list[Found]:
+def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     """Each finding, in order. One contradiction contradicts it, since it speaks of all that it names; one ratio that
     can't be told leaves it open."""
     return [_found(run, finding) for finding in findings]
 
 
-def _found(run: Run, finding: Finding) -> Found:
+def _found(run: Run, finding: Finding) -> FindingResult:
     if not finding.claims:
-        return Found(finding, UNCHECKED, (), ())
+        return FindingResult(finding, UNCHECKED, (), ())
     there = {cell.asked for cell in run.cells if not cell.floor}
     checks = tuple(each for claim in finding.claims for each in _checks(run, claim, there))
     kinds = {each.kind for each in checks}
     kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
     spoken = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
-    return Found(finding, kind, checks, tuple(name for name in spoken if name not in there))
+    return FindingResult(finding, kind, checks, tuple(name for name in spoken if name not in there))
 
 
 def _checks(run: Run, claim: Claim, there: set[str]) -> Iterator[Check]:
@@ -116,7 +116,7 @@ def _ratios(run: Run, claim: Claim, phase: str, there: set[str]) -> Iterator[Che
         yield Check(claim, UNCLEAR, phase, None, "", why=_why_none(run, claim, phase))
     for row in mine:
         for name in claim.than:
-            # One that nobody has here says nothing, and is named: see `Found.left_out`.
+            # One that nobody has here says nothing, and is named: see `FindingResult.left_out`.
             if name in there:
                 yield _ratio(row, _beside(others, row, claim, name), name, claim)
 

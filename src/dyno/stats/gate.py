@@ -23,7 +23,7 @@ CONFIDENCE = 1 - 2 * CHANCE
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GateResult:
     change: Change
     state: str
     """'slower' than the margin allows, 'fine', or 'unclear'."""
@@ -32,7 +32,7 @@ class Judged:
     'faster' if that is shown, or 'alike', with the most by which it may be slower as its bound."""
 
 
-def gate(found: Between, margin: float) -> list[Judged]:
+def gate(found: Between, margin: float) -> list[GateResult]:
     """Every row that both runs have a number for."""
     failed = _failed(found.changes, margin)
     judged = []
@@ -42,7 +42,7 @@ def gate(found: Between, margin: float) -> list[Judged]:
         verdict = decide(
             change.center, ratio, blocks, threshold, at in failed, len(found.changes), change.metric.inverse
         )
-        judged.append(Judged(change, state_of(verdict), verdict))
+        judged.append(GateResult(change, state_of(verdict), verdict))
     return judged
 
 

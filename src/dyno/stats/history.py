@@ -38,7 +38,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SpeedChange:
     """A change of one row."""
 
     row: CellSummary
@@ -54,7 +54,7 @@ class Step:
     """After seen from before: of medians of runs."""
 
 
-def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[Step]:
+def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
     """The changes of every row, in the order in which the runs were made. Raises UsageError for too few runs."""
     ordered = sorted(runs, key=lambda run: str(run.header.get("created") or ""))
     if len(ordered) < FEWEST_RUNS:
@@ -70,10 +70,10 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
     return sorted(found, key=lambda step: ordered.index(step.at))
 
 
-def _steps(mine: Sequence[tuple[Run, CellSummary]], by: Metric, margin: float) -> list[Step]:
+def _steps(mine: Sequence[tuple[Run, CellSummary]], by: Metric, margin: float) -> list[SpeedChange]:
     told = [(run, row, median(of.values())) for run, row in mine if (of := speeds(row, by))]
     return [
-        Step(told[at][1], by, told[at - 1][0], told[at][0], beside, verdict)
+        SpeedChange(told[at][1], by, told[at - 1][0], told[at][0], beside, verdict)
         for at, beside, verdict in judged([value for _, _, value in told], margin)
     ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import literal, shown, unknown
+from dyno.contracts.settings import format_value, literal, unknown
 from dyno.text.safe_read import MIB, text
 
 if sys.version_info >= (3, 11):
@@ -73,7 +73,7 @@ def read(path: Path) -> Prices:
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
     except ValueError as error:
-        raise UsageError(f"{path} is not TOML: {shown(error)}") from None
+        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
     _known(f"{path}:", data, GIVEN)
     currency = data.get(CURRENCY, "")
     if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:

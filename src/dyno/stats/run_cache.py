@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def kept(make: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+def cached(make: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
     """Calls it once for each run and further arguments. What it returns may hold no reference to the run, and nobody
     may change it."""
     known: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()

@@ -13,7 +13,7 @@ from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 
 NOT_YET = "not measured yet"
 # In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
@@ -123,7 +123,7 @@ def summarize(run: Run) -> list[CellSummary]:
     return list(_summaries(run))
 
 
-@kept
+@cached
 def _summaries(run: Run) -> tuple[CellSummary, ...]:
     absent = {(id(found.cell), found.phase) for found in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)

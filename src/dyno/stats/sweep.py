@@ -20,7 +20,7 @@ from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.metric import Metric
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN
 
@@ -144,7 +144,7 @@ def _without(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
                 yield row
 
 
-@kept
+@cached
 def _failed(run: Run) -> tuple[CellSummary, ...]:
     """As a rule few: a large run has hundreds of sweeps."""
     return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)

@@ -11,7 +11,7 @@ from functools import cache
 MOST_BYTES = 16 << 10
 
 
-def given(text: str) -> str:
+def resolve_address(text: str) -> str:
     """The address that `env:NAME` or `file:PATH` names; any other text is one itself. Raises ValueError, which does
     not tell it."""
     if text.startswith("env:"):

@@ -66,7 +66,7 @@ def _stars(secret: str) -> str:
     return HIDDEN
 
 
-def concealed(text: str, mark: Mark = _stars) -> str:
+def mask_password(text: str, mark: Mark = _stars) -> str:
     """Any text in which what is secret in an address, or in a pair such as password=..., is hidden:
     postgresql://user:***@host.
 
@@ -77,13 +77,13 @@ def concealed(text: str, mark: Mark = _stars) -> str:
     return _marked(text, [*pairs, *(span for word in words for span in _secret(text, *word))], mark)
 
 
-def concealed_argument(text: str, mark: Mark = _stars) -> str:
+def mask_argument(text: str, mark: Mark = _stars) -> str:
     """The same of an address by itself, or of an argument with addresses in it, where a blank is part of them."""
     return _marked(text, _of_argument(text), mark)
 
 
 def secrets(text: str) -> tuple[str, ...]:
-    """What `concealed_argument` hides, in each way in which a program may write it when it tells of it: as it stands
+    """What `mask_argument` hides, in each way in which a program may write it when it tells of it: as it stands
     there, decoded, encoded again, in quotes, and in pieces."""
     whole = [text[start:end] for start, end in _of_argument(text)]
     parts = (part for secret in whole for meant in (secret, unquote(secret)) for part in _PARTING.split(meant))
@@ -92,7 +92,7 @@ def secrets(text: str) -> tuple[str, ...]:
     return tuple(form for form in written if len(form) >= LEAST and form.lower() not in _PLAIN)
 
 
-def without(text: str, hidden: tuple[str, ...]) -> str:
+def mask_secrets(text: str, hidden: tuple[str, ...]) -> str:
     """The text with each of these secrets hidden. A short plain word is looked for as a word: as a part of others it
     is no secret."""
     return _searched(hidden).sub(HIDDEN, text) if hidden else text

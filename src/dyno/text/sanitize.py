@@ -15,7 +15,7 @@ MOST = 4_000
 """Characters of one text that are kept."""
 
 
-def harmless(text: str, most: int = MOST, keep: str = "\n\t") -> str:
+def sanitize(text: str, most: int = MOST, keep: str = "\n\t") -> str:
     """The text with each harmful character shown as its escape; those of `keep` stay."""
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most:,} characters more)"
@@ -34,21 +34,21 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def harmful(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
+def is_unsafe(found: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Every text of a declaration that is not one harmless line: where it is, and as it may be shown."""
     if isinstance(found, str):
-        if (shown := harmless(found, keep="")) != found:
+        if (shown := sanitize(found, keep="")) != found:
             yield where, shown
     elif isinstance(found, Mapping):
         for name, value in found.items():
-            yield from harmful(name, where)
-            yield from harmful(value, f"{where}: {harmless(str(name), keep='')}")
+            yield from is_unsafe(name, where)
+            yield from is_unsafe(value, f"{where}: {sanitize(str(name), keep='')}")
     elif names := _fields(found):
         for name in names:
-            yield from harmful(getattr(found, name), f"{where}: {name}" if where else name)
+            yield from is_unsafe(getattr(found, name), f"{where}: {name}" if where else name)
     elif isinstance(found, (tuple, list)):
         for value in found:
-            yield from harmful(value, where)
+            yield from is_unsafe(value, where)
 
 
 def _fields(found: Any) -> Iterable[str]:

@@ -24,7 +24,7 @@ from dyno.engines.mysql import innodb, server_mariadb
 from dyno.engines.mysql.client import CLIENTS, address_of, connect
 from dyno.engines.mysql.records import SCAN
 from dyno.servers import namespace
-from dyno.servers.user_server import Foreign
+from dyno.servers.user_server import UserServer
 from dyno.suites.records.port import Key, Record
 
 SPEC = registry.engine("mariadb")
@@ -240,7 +240,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Pa
     with asked(own) as execute:
         execute(f"CREATE DATABASE {left}")
     one = record("n")
-    with opened(job(tmp_path / "store", Foreign(url), url=url, client=client)) as port:
+    with opened(job(tmp_path / "store", UserServer(url), url=url, client=client)) as port:
         assert left not in databases(own)
         assert len(databases(own) - before) == 1
         assert port.replace([one]) == [None]
@@ -262,10 +262,10 @@ def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
     own, url = server
     before = databases(own)
     with changed(own, name, value), pytest.raises(Refused) as refused:
-        job(tmp_path, Foreign(url), tier, url=url).open(tmp_path)
+        job(tmp_path, UserServer(url), tier, url=url).open(tmp_path)
     assert str(refused.value) == f"the server has {name}={value}, so that it can't give tier {tier.value}"
     assert databases(own) == before
-    with changed(own, name, value), opened(job(tmp_path, Foreign(url), Tier.VOLATILE, url=url)):
+    with changed(own, name, value), opened(job(tmp_path, UserServer(url), Tier.VOLATILE, url=url)):
         pass
 
 
@@ -274,7 +274,7 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(
     server: Any, tmp_path: Path, value: int, tier: Tier
 ) -> None:
     own, url = server
-    asked_for = job(tmp_path, Foreign(url), Tier.VOLATILE, url=url)
+    asked_for = job(tmp_path, UserServer(url), Tier.VOLATILE, url=url)
     assert asked_for.spec.gives is not None
     with changed(own, "innodb_flush_log_at_trx_commit", value), closing(asked_for.open(tmp_path)) as engine:
         assert asked_for.spec.gives(engine) is tier
@@ -328,7 +328,7 @@ def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
     _, url = server
     wrong = url.replace(*change)
     with pytest.raises(Refused) as refused:
-        job(tmp_path, Foreign(wrong), url=wrong, client=client).open(tmp_path)
+        job(tmp_path, UserServer(wrong), url=wrong, client=client).open(tmp_path)
     told = str(refused.value)
     assert said in told
     assert "\n" not in told

@@ -17,7 +17,7 @@ from dyno.contracts.model import Refused, Value, Wrong
 from dyno.contracts.suite import Job
 from dyno.suites.http.asked import digest_of, every
 from dyno.suites.http.conformance import CHECKS
-from dyno.suites.http.port import How, Requests
+from dyno.suites.http.port import RequestOptions, Requests
 
 SUITE = registry.suite("http")
 NGINX = [
@@ -29,7 +29,7 @@ NGINX = [
 
 
 @contextmanager
-def opened(name: str, home: Path, given: Mapping[str, Value], how: How) -> Iterator[Callable[[str], Any]]:
+def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOptions) -> Iterator[Callable[[str], Any]]:
     """What opens the port on one server."""
     spec = registry.through(SUITE, registry.engine(name))
     assert spec is not None
@@ -63,17 +63,17 @@ def home(work: Path) -> Path:
 
 @pytest.mark.parametrize(("options", "version"), NGINX, ids=str)
 def test_nginx_gives_what_was_published(home: Path, options: dict[str, Value], version: str) -> None:
-    with opened("nginx", home, options, How(version)) as port:
+    with opened("nginx", home, options, RequestOptions(version)) as port:
         for check in CHECKS.values():
             check(port, None)
-    with opened("nginx", home, options, How(version, large=True)) as port:
+    with opened("nginx", home, options, RequestOptions(version, large=True)) as port:
         for check in CHECKS.values():
             check(port, None)
 
 
 def test_nginx_without_tls_speaks_one_version(home: Path) -> None:
     with (
-        opened("nginx", home, {}, How("2")) as port,
+        opened("nginx", home, {}, RequestOptions("2")) as port,
         pytest.raises(Refused, match="h2c and protocol=2 go together"),
         port("store"),
     ):
@@ -81,7 +81,7 @@ def test_nginx_without_tls_speaks_one_version(home: Path) -> None:
 
 
 def test_on_connections_that_are_kept_none_is_made_anew(home: Path) -> None:
-    with opened("nginx", home, {}, How()) as port, port("store") as asked:
+    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
         (target,) = asked.publish([b"body"])
         with closing(asked.asking(4, False)) as asking:
             answers = every(asking, 4, [target.url] * 100)
@@ -91,7 +91,7 @@ def test_on_connections_that_are_kept_none_is_made_anew(home: Path) -> None:
 
 def test_many_are_under_way_at_once(home: Path) -> None:
     """Ten times as many as a select(2) could wait for."""
-    with opened("nginx", home, {}, How()) as port, port("store") as asked:
+    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
         (target,) = asked.publish([b"body"])
         with closing(asked.asking(3_000, False)) as asking:
             answers = every(asking, 3_000, [target.url] * 3_000)
@@ -121,7 +121,7 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_addresses_of_ones_own_are_asked(home: Path, server: Scripted) -> None:
     urls = f"{server.url}/page {server.url}/other"
-    with opened("website", home, {"url": urls}, How()) as port:
+    with opened("website", home, {"url": urls}, RequestOptions()) as port:
         for check in CHECKS.values():
             check(port, None)
         with port("store") as asked:
@@ -130,7 +130,7 @@ def test_addresses_of_ones_own_are_asked(home: Path, server: Scripted) -> None:
 
 @pytest.mark.parametrize(("path", "said"), [("busy", "HTTP 503"), ("cut", "curl 18"), ("stalled", "curl 28")])
 def test_what_fails_is_an_error_and_no_response(home: Path, server: Scripted, path: str, said: str) -> None:
-    how = How(max_time=0.5 if path == "stalled" else 60)
+    how = RequestOptions(max_time=0.5 if path == "stalled" else 60)
     with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as asked:
         (target,) = asked.publish([])
         with closing(asked.asking(2, True)) as asking:
@@ -154,7 +154,7 @@ def test_a_body_that_is_another_does_not_conform(home: Path) -> None:
         def publish(self, bodies: Any) -> Any:
             return [target._replace(digest=b"x" * 32) for target in self._inner.publish(bodies)]
 
-    with opened("nginx", home, {}, How()) as port:
+    with opened("nginx", home, {}, RequestOptions()) as port:
 
         @contextmanager
         def forged(store: str) -> Iterator[Any]:

@@ -27,7 +27,7 @@ from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.overlay import Pending
-from dyno.contracts.settings import Setting, choice, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines import lmdb, memory
 
 LEAK = 2 << 20
@@ -308,7 +308,7 @@ def declare(
     common = (
         Setting("after", integer(0), after, "reads of a store before the fault sets in"),
         Setting("every", integer(1), every, "how many reads there are for each that goes wrong"),
-        Setting("early", yes_no, False, "whether the fault spares no conformance check"),
+        Setting("early", boolean, False, "whether the fault spares no conformance check"),
     )
     return replace(
         memory.ENGINE,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores import layouts
 from dyno.engines.arraystores.flushing import flush, replace
@@ -138,6 +138,6 @@ ENGINE = EngineSpec(
     modules=("pandas",),
     requires=("pandas>=2.0",),
     options=(LAYOUT,),
-    seldom=Seldom("every commit stores its rows and the file of their number, and nothing else is ever done"),
+    seldom=Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
     in_place="updates in place: a crash in the middle of an update leaves a part of it",
 )

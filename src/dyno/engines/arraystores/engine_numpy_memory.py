@@ -14,7 +14,7 @@ from dyno.engines.arraystores.layouts import LAYOUT, Held
 from dyno.host.versions import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
 from dyno.suites.series import samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 
 class Memory:
@@ -25,7 +25,7 @@ class Memory:
 
         self.layout = str(options["layout"])
         self.arrays: dict[str, Any] = {name: np.empty(0, of) for name, of in layouts.dtypes(self.layout).items()}
-        self.batches: list[Batch] = []
+        self.batches: list[SampleBatch] = []
         """Of the port `series`: what is sorted, and what came since, as it came."""
 
     def close(self) -> None:
@@ -86,18 +86,18 @@ class Series:
         if not engine.batches:
             engine.batches.append(samples.batch([()] * 5))
 
-    def insert(self, batch: Batch) -> None:
-        self._engine.batches.append(Batch(*(values.copy() for values in batch)))
+    def insert(self, batch: SampleBatch) -> None:
+        self._engine.batches.append(SampleBatch(*(values.copy() for values in batch)))
 
     def settle(self) -> None:
         pass
 
-    def _sorted(self) -> Batch:
+    def _sorted(self) -> SampleBatch:
         import numpy as np
 
         if len(batches := self._engine.batches) > 1:
             columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-            batches[:] = [Batch(*samples.last(columns))]
+            batches[:] = [SampleBatch(*samples.last(columns))]
         return batches[0]
 
     def _of(self, pv: int) -> Samples:
@@ -120,18 +120,18 @@ class Series:
         first, last = np.searchsorted(found.ts, [start, end])
         return Samples(*(values[first:last].copy() for values in found))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         found = self._sorted()
         for at in range(0, len(found.ts), CHUNK_ROWS):
-            yield Batch(*(values[at : at + CHUNK_ROWS].copy() for values in found))
+            yield SampleBatch(*(values[at : at + CHUNK_ROWS].copy() for values in found))
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         import numpy as np
 
         found = self._sorted()
         last = np.searchsorted(found.pv, np.arange(1, self._count + 1)) - 1
         there = last[np.diff(np.r_[-1, last]) > 0]
-        return Batch(*(values[there] for values in found))
+        return SampleBatch(*(values[there] for values in found))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.reduced(self.window(pv, start, end), bucket)

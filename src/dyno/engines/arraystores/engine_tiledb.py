@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.chunked_reads import Pieces
@@ -142,7 +142,7 @@ ENGINE = EngineSpec(
     # A fragment counts when a file of its own says so, which is written last.
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
-    seldom=Seldom("every commit is a fragment of its own, and nothing else is ever done"),
+    seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),
     modules=("tiledb", "pandas"),
     requires=("tiledb>=0.33", "pandas>=2.0"),
     options=(

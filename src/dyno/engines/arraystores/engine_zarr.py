@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.chunked_reads import Pieces
@@ -131,7 +131,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.PROCESS,
     modules=("zarr", "pandas"),
     requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
-    seldom=Seldom("every commit replaces files, and nothing else is ever done"),
+    seldom=Maintenance("every commit replaces files, and nothing else is ever done"),
     in_place="has no transactions: a crash in the middle of an update leaves a part of it",
     options=(
         Setting("chunk_rows", integer(1), CHUNK_ROWS, "rows of a chunk: 512 KiB of a column of numbers"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.settings import Setting, choice, yes_no
+from dyno.contracts.settings import Setting, boolean, choice
 from dyno.engines.blockio import volumes
 
 ENGINE = EngineSpec(
@@ -15,7 +15,7 @@ ENGINE = EngineSpec(
     packages=("fio",),
     options=(
         Setting("ioengine", choice("libaio", "io_uring", *volumes.WAITING), "libaio", "how fio asks the kernel"),
-        Setting("direct", yes_no, True, "past the page cache (O_DIRECT)"),
+        Setting("direct", boolean, True, "past the page cache (O_DIRECT)"),
         Setting(
             "destroy",
             str,

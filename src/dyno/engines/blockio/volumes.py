@@ -39,7 +39,7 @@ def hold(device: str) -> Iterator[str]:
     try:
         with blockdevice.held(device) as found:
             yield f"/proc/{os.getpid()}/fd/{found.descriptor}"
-    except blockdevice.Taken as taken:
+    except blockdevice.DeviceBusy as taken:
         raise UsageError(f"engine fio: {device} {taken}; nothing was written to it") from None
 
 
@@ -64,7 +64,7 @@ class Opened:
                 # Nobody holds it, so that it has yet to be judged.
                 return self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except blockdevice.Taken as taken:
+        except blockdevice.DeviceBusy as taken:
             raise Refused(f"{path} {taken}") from None
         self._stack.callback(os.close, descriptor)
         return descriptor

@@ -15,7 +15,7 @@ from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.cluster import KEEPS
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 
 SYNC = "commitlog_sync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -34,7 +34,7 @@ PORT, MOST_NODES = 9_042, 9
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     nodes = int(options["nodes"])
     heap = int(options["heap_mib"]) or (1_024 if nodes == 1 else 512)
     settings = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from dyno.engines.cassandra.opener import Cass
 from dyno.suites.series import samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 UNDER_WAY = 64
 """Requests at once: the driver waits for none of them."""
@@ -73,7 +73,7 @@ class Series:
 
     # -- writes ---------------------------------------------------------------------------------------------
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         """A request for each partition, of up to so many rows; all are acknowledged when it returns."""
         requests = _Requests(self._writer)
         for pv, day, rows in _partitions(batch):
@@ -157,18 +157,18 @@ class Series:
         for pv, future in waiting:
             yield pv, _columns(future.result())
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """Partition by partition."""
         every = ((self._one, pv, day, ()) for pv, days in self._days.items() for day in sorted(days))
         for pv, columns in self._asked(every):
             yield self._batch([pv], columns)
 
-    def _batch(self, pvs: Sequence[int], columns: Sequence[Any]) -> Batch:
+    def _batch(self, pvs: Sequence[int], columns: Sequence[Any]) -> SampleBatch:
         import numpy as np
 
         return samples.batch([np.repeat(pvs, len(columns[0]) // len(pvs)), *columns])
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """The first row of each variable's last day."""
         import numpy as np
 
@@ -215,7 +215,7 @@ class _Requests:
             raise self._errors[0]
 
 
-def _partitions(batch: Batch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
+def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
     """Variable, day and rows of each partition that the batch has samples of."""
     import numpy as np
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.chdb.opener import TIERS, ChDB
@@ -25,5 +25,5 @@ ENGINE = EngineSpec(
     modules=("chdb", "pandas", "pyarrow"),
     requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15"),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
-    seldom=Seldom("merge of all parts", ChDB.merge),
+    seldom=Maintenance("merge of all parts", ChDB.merge),
 )

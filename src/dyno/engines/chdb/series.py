@@ -9,7 +9,7 @@ from typing import Any
 
 from dyno.engines.chdb.opener import ChDB
 from dyno.suites.series import named_samples, samples
-from dyno.suites.series.port import FIELDS, Batch, Buckets, Samples
+from dyno.suites.series.port import FIELDS, Buckets, SampleBatch, Samples
 
 TABLE, WHOLE = "samples", "samples FINAL"
 # "Codecs for time series" of its documentation: differences of differences of times, and XOR of values.
@@ -39,7 +39,7 @@ class Series:
         self._at = {name: number for number, name in enumerate(names)}
         self._insert = f"INSERT INTO {TABLE} SELECT {', '.join(FIELDS)} FROM Python(chunk)"
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         import pyarrow
 
         # It looks for the name that the statement has among the variables here.
@@ -70,16 +70,16 @@ class Series:
     def window(self, pv: int, start: int, end: int) -> Samples:
         return self._samples(f"{self._of(pv)} AND ts >= {start} AND ts < {end}")
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         with self._streamed(f"SELECT {', '.join(FIELDS)} FROM {WHOLE}", "Arrow") as found:
             for piece in found.record_batch(PIECE):
                 yield self._batch(piece)
 
-    def _batch(self, piece: Any) -> Batch:
+    def _batch(self, piece: Any) -> SampleBatch:
         names, *rest = piece.schema.names
         return named_samples.batch(piece, names, rest, self._at)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         table = self._ask(LATEST, "ArrowTable")
         return self._batch(table) if table.num_rows else samples.batch([()] * 5)
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom, Server
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.clickhouse.server import KIND, PROFILE, ClickHouse, missing
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -41,7 +41,7 @@ CREATE_NAMES = f"CREATE TABLE IF NOT EXISTS {DIRECTORY} (id UInt32, name String)
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     return ClickHouse(home, set_option.given(options), int(options["cache_mib"]) << 20, program_option.given(options))
 
 
@@ -140,7 +140,7 @@ class Series:
             self._ask(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
         self._numbers = samples.Numbers(names, [*known.items(), *new])
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
         self._ask(f"INSERT INTO {TABLE} (pv, {FIELDS}) VALUES", columns, columnar=True)
 
@@ -163,7 +163,7 @@ class Series:
         asked = f"SELECT {FIELDS} FROM {TABLE} FINAL WHERE pv = %(pv)s AND ts >= %(a)s AND ts < %(b)s ORDER BY ts"
         return samples.samples(self._found(asked, 4, pv=self._numbers.one(pv), a=start, b=end))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """Block by block, as the server sends them: those that came since it last told how far it is."""
         found = self._client.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
         whole = False
@@ -177,11 +177,11 @@ class Series:
                 # The rest is still coming.
                 self._client.disconnect()
 
-    def _batch(self, columns: Sequence[Any]) -> Batch:
+    def _batch(self, columns: Sequence[Any]) -> SampleBatch:
         pv, *rest = columns
         return samples.batch([self._numbers.from_store(pv), *rest])
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         last = ", ".join(f"argMax({name}, ts)" for name in ("val", "stat", "sevr"))
         return self._batch(self._found(f"SELECT pv, max(ts), {last} FROM {TABLE} FINAL GROUP BY pv", 5))
 
@@ -238,7 +238,7 @@ ENGINE = EngineSpec(
     remove=remove,
     removal=removal,
     missing_right=missing_right,
-    seldom=Seldom("merge of all parts", Click.merge),
+    seldom=Maintenance("merge of all parts", Click.merge),
     needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="one",
     by_default=False,

@@ -65,8 +65,8 @@ def missing(path: str = "") -> str | None:
 
 
 class ClickHouse(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of a user's profile; `cache_bytes` is the size of the cache of
-    marks, which tell where in a column's file its rows begin; `path` is that of another program."""
+    """See `dyno.contracts.engine.Server`. `settings` are those of a user's profile; `cache_bytes` is the size of the
+    cache of marks, which tell where in a column's file its rows begin; `path` is that of another program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
         words = _words(path)

@@ -14,7 +14,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import THREADS, Functions, Library, declare, of, shaped
 from dyno.engines.compute.server_dask import Cluster
 from dyno.servers import user_server
-from dyno.servers.user_server import URL, Foreign, unreachable
+from dyno.servers.user_server import URL, UserServer, unreachable
 
 MOST = 1 << 24
 """Numbers of a chunk: 64 MiB of 32 bits. Dask advises chunks of that order."""
@@ -104,7 +104,7 @@ def _client(server: Any) -> Any:
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server | None:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     workers = int(str(options["workers"]))
     return Cluster(home, workers, int(str(options["threads"])) or 1) if workers else None
 

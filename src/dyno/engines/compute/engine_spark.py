@@ -16,7 +16,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import THREADS, Functions, Library, declare, of
 from dyno.engines.compute.server_spark import Local
 from dyno.servers import user_server
-from dyno.servers.user_server import URL, Foreign, unreachable
+from dyno.servers.user_server import URL, UserServer, unreachable
 from dyno.suites.compute.port import columns, sums_of
 
 HERE = "{}.{}".format(*sys.version_info)
@@ -96,7 +96,7 @@ def _session(master: str, engine: Library, server: Any) -> Any:
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server | None:
-    return Foreign(str(options[URL])) if options[URL] else Local()
+    return UserServer(str(options[URL])) if options[URL] else Local()
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

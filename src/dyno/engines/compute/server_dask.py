@@ -18,7 +18,8 @@ QUIET = ("--no-dashboard", "--host", HOST)
 
 
 class Cluster:
-    """See `dyno.contracts.engine.Server`. A worker that dies is not replaced: what it held is gone, and the trial with it."""
+    """See `dyno.contracts.engine.Server`. A worker that dies is not replaced: what it held is gone, and the trial
+    with it."""
 
     own = True
 

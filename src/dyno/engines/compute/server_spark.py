@@ -8,8 +8,8 @@ from contextlib import suppress
 
 
 class Local:
-    """See `dyno.contracts.engine.Server`. Its start is part of what is measured: what opens the engine calls the library, and
-    tells by `launched` which process it is."""
+    """See `dyno.contracts.engine.Server`. Its start is part of what is measured: what opens the engine calls the
+    library, and tells by `launched` which process it is."""
 
     own = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.duckdb.opener import TIERS, DuckDB
@@ -48,7 +48,7 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Seldom("checkpoint", DuckDB.checkpoint),
+    seldom=Maintenance("checkpoint", DuckDB.checkpoint),
     modules=("duckdb",),
     requires=("duckdb>=1.2",),
     options=(

@@ -14,7 +14,7 @@ from dyno.contracts.cleanup import finally_
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import FIELDS, Batch
+from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="VARCHAR", id="INTEGER", ts="BIGINT", val="DOUBLE", small="SMALLINT")
@@ -43,7 +43,7 @@ class Series(Reading):
                 self._cursor.executemany(sql.add_name("?"), new)
         super().__init__(samples.Numbers(names, [*known.items(), *new]))
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         import pyarrow
 
         self._cursor.register(BATCH, pyarrow.table(self.stored(batch)._asdict()))
@@ -55,7 +55,7 @@ class Series(Reading):
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return list(self._execute(statement, values).fetchnumpy().values())
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         for piece in self._cursor.sql(sql.ALL).to_arrow_reader(sql.ROWS):
             yield self.batch([column.to_numpy() for column in piece.columns])
 

@@ -13,7 +13,7 @@ from dyno.engines.hbase.server import PROGRAM, HBase, connected
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 
 SYNC = "hbase.wal.hsync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -26,7 +26,7 @@ PORT, MOST_NODES = 9_090, 9
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     nodes = int(options["nodes"])
     heap = int(options["heap_mib"]) or (1_024 if nodes == 1 else 512)
     return HBase(home, {SYNC: str(TIERS[tier][SYNC]), **set_option.given(options)}, nodes, heap)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.engines.hbase.opener import Base
 from dyno.suites.series import samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 PAGE = 10_000
 """Rows of an answer."""
@@ -40,7 +40,7 @@ class Series:
         # Of one that has just been started: returns when the region is there.
         self._table.row(END)
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         """One request; a sample is a row with one cell, as each cell is stored with its key."""
         prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
         self._engine.waiting += len(batch.ts)
@@ -70,7 +70,7 @@ class Series:
         found = list(self._table.scan(batch_size=PAGE, **rows))
         return samples.samples([values[::-1] for values in _columns(found)])
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """In the order of the keys."""
         page: list[Any] = []
         for row in self._table.scan(batch_size=PAGE):
@@ -81,12 +81,12 @@ class Series:
         if page:
             yield self._batch(page)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """The first row of each variable."""
         found = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
         return self._batch(found)
 
-    def _batch(self, rows: Sequence[Any]) -> Batch:
+    def _batch(self, rows: Sequence[Any]) -> SampleBatch:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:

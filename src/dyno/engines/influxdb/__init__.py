@@ -15,16 +15,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom, Server
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.influxdb.server import KIND, OURS, InfluxDB, missing
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import named_samples, samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a
@@ -48,7 +48,7 @@ INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     settings = {name: f'"{value}"' for name, value in TIERS[tier].items()}
     settings["data.index-version"] = INDEXES[str(options["index"])]
     return InfluxDB(home, {**settings, **set_option.given(options)}, program_option.given(options))
@@ -162,7 +162,7 @@ class Series:
         self._writing = {"db": engine.database, "precision": "ns"}
         self._reading = {"db": engine.database, "epoch": "ns"}
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         heads = self._heads
         lines = [
             f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.tuples(batch)
@@ -198,7 +198,7 @@ class Series:
         within = f" AND time >= {start} AND time < {end}"
         return _samples(self._table(f"SELECT {FIELDS} {self._where(pv, within)}"))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """By one query, whose answer is read as it comes."""
         from pyarrow import ArrowInvalid, PythonFile, csv
 
@@ -212,10 +212,10 @@ class Series:
                 return
             yield from map(self._batch, reader)
 
-    def _batch(self, found: Any) -> Batch:
+    def _batch(self, found: Any) -> SampleBatch:
         return named_samples.batch(found, "tags", OF_ONE, self._numbers)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         found = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
         return samples.batch([()] * 5) if found is None else self._batch(found.unify_dictionaries())
 
@@ -296,7 +296,7 @@ ENGINE = EngineSpec(
     missing_right=missing_right,
     upkeep=Influx.upkeep,
     # Some seconds each.
-    seldom=Seldom("its log written to its files", Influx.upkeep, every=30),
+    seldom=Maintenance("its log written to its files", Influx.upkeep, every=30),
     needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="one",
     by_default=False,

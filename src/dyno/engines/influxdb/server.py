@@ -55,8 +55,8 @@ def missing(path: str = "") -> str | None:
 
 
 class InfluxDB(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values of TOML;
-    `path` is that of another program."""
+    """See `dyno.contracts.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values of
+    TOML; `path` is that of another program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         found = path or program("influxd")

@@ -7,13 +7,13 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Seldom, Server
+from dyno.contracts.engine import EngineSpec, Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.mongo import server_mongo
 from dyno.engines.mongo.server_ferretdb import KIND, PROGRAM, FerretDB, missing
 from dyno.servers import namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.records.port import FIELDS
 
 # A commit hands its pages to the kernel in any case. Cheaper would be a rollback journal in memory, but with any of
@@ -31,7 +31,7 @@ REPLACED = 1
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     return FerretDB(home, _pragmas(tier, options), program_option.given(options))
 
 
@@ -116,7 +116,7 @@ ENGINE = EngineSpec(
     ),
     refuse=set_option.refused,
     server=serve,
-    seldom=Seldom("checkpoint of the log", Ferret.checkpoint),
+    seldom=Maintenance("checkpoint of the log", Ferret.checkpoint),
     remove=lambda home, options, server: server_mongo.remove(home, server),
     removal=server_mongo.removal,
     missing_right=server_mongo.missing_right,

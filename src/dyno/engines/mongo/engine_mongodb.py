@@ -9,12 +9,12 @@ from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo import server_mongo
 from dyno.engines.mongo.server_mongodb import KIND, MongoDB, missing
 from dyno.host import tree
 from dyno.servers import namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.records.port import FIELDS
 
 # A write's log waits in the server's own memory, and reaches the device each 100 ms. More than volatile is only a
@@ -31,7 +31,7 @@ eviction_dirty_trigger of WiredTiger. So the bulk phases need far more than othe
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     return MongoDB(home, int(options["cache_mib"]), program_option.given(options))
 
 
@@ -137,7 +137,7 @@ ENGINE = EngineSpec(
     requires=("pymongo>=4.6",),
     options=(
         user_server.setting("mongodb", "mongodb+srv"),
-        Setting("transactions", yes_no, True, "write several records in one transaction; no: message by message"),
+        Setting("transactions", boolean, True, "write several records in one transaction; no: message by message"),
         Setting("cache_mib", integer(256), CACHE_MIB, "cache of a server of Dyno's own, in MiB"),
         KIND.setting,
     ),

@@ -50,7 +50,8 @@ def missing(path: str = "") -> str | None:
 
 
 class FerretDB(Served):
-    """See `dyno.contracts.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is that of another program."""
+    """See `dyno.contracts.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is that of another
+    program."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
         found = path or program_option.verified(PROGRAM)

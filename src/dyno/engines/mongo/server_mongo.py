@@ -15,7 +15,7 @@ from urllib.parse import quote
 from dyno.contracts.model import Value
 from dyno.servers import namespace, user_server
 from dyno.servers.user_server import URL
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 UNAUTHORIZED = 13
 PATIENCE_MS = 5_000
@@ -62,7 +62,9 @@ def encrypted(client: Any) -> bool | None:
 
 def said(error: Exception) -> str:
     """What pymongo says of an error, in one line and without its description of the topology."""
-    return concealed(" ".join(str(error).split()).partition(" (configured timeouts")[0].partition(", Timeout:")[0])
+    return mask_password(
+        " ".join(str(error).split()).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
+    )
 
 
 def version(client: Any) -> str:

@@ -16,7 +16,7 @@ from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
 from dyno.host.versions import version
 from dyno.servers import user_server
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 CLIENTS = ("pymysql", "c")
 PORT = 3306
@@ -209,7 +209,7 @@ def address_of(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     given = dict(parse_qsl(parts.query))
     if wrong := [name for name in given if name not in ARGUMENTS]:
-        raise Refused(f"{concealed(url)}: {wrong[0]} is not known; there are: {', '.join(ARGUMENTS)}")
+        raise Refused(f"{mask_password(url)}: {wrong[0]} is not known; there are: {', '.join(ARGUMENTS)}")
     named: Iterable[tuple[str, Any]] = (
         ("user", unquote(parts.username or "")),
         ("password", unquote(parts.password or "")),

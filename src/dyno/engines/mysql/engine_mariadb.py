@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier
 from dyno.engines.mysql import client, innodb, oltp
 from dyno.engines.mysql.server_galera import NODE_SECONDS
@@ -30,7 +30,7 @@ ENGINE = EngineSpec(
     removal=innodb.removal,
     missing_right=innodb.missing_right,
     upkeep=innodb.InnoDB.upkeep,
-    seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
+    seldom=Maintenance("checkpoint", innodb.InnoDB.checkpoint),
     starting=lambda options: NODE_SECONDS * (int(str(options["nodes"])) - 1),
     needs=innodb.needs(MARIADB),
     clients="processes",

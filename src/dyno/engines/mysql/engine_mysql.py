@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance
 from dyno.contracts.model import Tier
 from dyno.engines.mysql import client, innodb
 from dyno.engines.mysql.server_mariadb import MYSQL
@@ -26,7 +26,7 @@ ENGINE = EngineSpec(
     removal=innodb.removal,
     missing_right=innodb.missing_right,
     upkeep=innodb.InnoDB.upkeep,
-    seldom=Seldom("checkpoint", innodb.InnoDB.checkpoint),
+    seldom=Maintenance("checkpoint", innodb.InnoDB.checkpoint),
     needs=innodb.needs(MYSQL),
     clients="processes",
     by_default=False,

@@ -20,7 +20,7 @@ from dyno.engines.mysql.server_galera import Galera
 from dyno.engines.mysql.server_mariadb import INSTALL, KINDS, MARIADB, MYSQL, OURS, MariaDB, missing
 from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
@@ -226,7 +226,7 @@ def server(wanted: str) -> Callable[[Path, Tier, Mapping[str, Value], int], Serv
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         if options[URL]:
-            return Foreign(str(options[URL]))
+            return UserServer(str(options[URL]))
         settings = {name: str(value) for name, value in TIERS[tier].items()}
         settings["innodb_buffer_pool_size"] = f"{options['cache_mib']}M"
         settings |= set_option.given(options)
@@ -253,7 +253,8 @@ def _cluster(options: Mapping[str, Value]) -> str | None:
 
 
 def missing_right(error: Exception) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.missing_right`. Both libraries have the server's number, each in its own place."""
+    """See `dyno.contracts.engine.EngineSpec.missing_right`. Both libraries have the server's number, each in its own
+    place."""
     number = getattr(error, "errno", error.args[0] if error.args else None)
     if number == DATABASE_DENIED:
         return f"on databases called dyno_% ({said(error)})"

@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import FIELDS, Batch
+from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="VARCHAR(60)", id="INT", ts="BIGINT", val="DOUBLE", small="SMALLINT")
@@ -41,7 +41,7 @@ class Series(Reading):
                 self._execute(sql.add_name("%s"), pair)
         super().__init__(samples.Numbers(names, [*known.items(), *new]))
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
         with os.fdopen(os.memfd_create("batch"), "wb") as file:
             file.write(memoryview(samples.csv(self.stored(batch))))
@@ -57,7 +57,7 @@ class Series(Reading):
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.of_rows(self._execute(statement, values).fetchall(), count)
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         for rows in self._connection.streamed(sql.ALL, sql.ROWS):
             yield self.batch(samples.of_rows(rows))
 

@@ -98,8 +98,8 @@ def missing(wanted: str, path: str = "") -> str | None:
 
 
 class MariaDB(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is that of another program; `environment`:
-    variables of its process, beside those that are here."""
+    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is that of another program;
+    `environment`: variables of its process, beside those that are here."""
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier
-from dyno.contracts.settings import Setting, choice, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines.parquet.opener import GAP, TIERS, Parquet
 from dyno.suites.arrays.port import CHUNK_ROWS
 
@@ -21,7 +21,7 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Seldom("every commit is a file of its own, and nothing else is ever done"),
+    seldom=Maintenance("every commit is a file of its own, and nothing else is ever done"),
     modules=("pyarrow", "pandas"),
     requires=("pyarrow>=15", "pandas>=2.0"),
     options=(
@@ -32,6 +32,6 @@ ENGINE = EngineSpec(
             "snappy",
             "of columns (pyarrow's default: snappy)",
         ),
-        Setting("mmap", yes_no, False, "whether files are mapped (pyarrow's default: no)"),
+        Setting("mmap", boolean, False, "whether files are mapped (pyarrow's default: no)"),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any
 from dyno.engines.arraystores.flushing import replace
 from dyno.engines.parquet.opener import DIRECTORY, SUFFIX, Parquet
 from dyno.suites.series import samples
-from dyno.suites.series.port import FIELDS, Array, Batch, Buckets, Samples
+from dyno.suites.series.port import FIELDS, Array, Buckets, SampleBatch, Samples
 
 PIECE = 1_000_000
 """Samples of all, about, that are read together."""
@@ -38,7 +38,7 @@ class Series:
         self._next = max((int(path.name[:8]) for path in self._paths), default=-1) + 1
         self._made: Any = None
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         import numpy as np
 
         stored = batch._replace(pv=self._numbers.to_store(batch.pv))
@@ -101,7 +101,7 @@ class Series:
         ts = field("ts")
         return self._samples((field("pv") == self._numbers.one(pv)) & (ts >= start) & (ts < end))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """By variables: a sample may be in several files."""
         import numpy as np
         from pyarrow.compute import field
@@ -113,7 +113,7 @@ class Series:
             pv, *rest = samples.last([column.to_numpy() for column in found.columns])
             yield samples.batch([self._numbers.from_store(pv), *rest])
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """Of each piece of a file, which is sorted, the last sample of each variable; and of these again."""
         import numpy as np
 

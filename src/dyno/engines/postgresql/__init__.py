@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.postgresql.oltp import Transactions
@@ -66,7 +66,7 @@ ENGINE = EngineSpec(
     removal=removal,
     missing_right=missing_right,
     upkeep=Postgres.upkeep,
-    seldom=Seldom("checkpoint", Postgres.checkpoint),
+    seldom=Maintenance("checkpoint", Postgres.checkpoint),
     needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="processes",
     by_default=False,

@@ -16,8 +16,8 @@ from dyno.engines.postgresql.standbys import Replicated
 from dyno.host.versions import version
 from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
-from dyno.servers.user_server import URL, Foreign
-from dyno.text.passwords import concealed
+from dyno.servers.user_server import URL, UserServer
+from dyno.text.passwords import mask_password
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -43,7 +43,7 @@ INSUFFICIENT_PRIVILEGE = "42501"
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     settings = {name: str(value) for name, value in TIERS[tier].items()}
     settings["shared_buffers"] = f"{options['cache_mib']}MB"
     settings |= set_option.given(options)
@@ -220,7 +220,9 @@ def _verified(url: str) -> str:
     set_option = conninfo_to_dict(url)
     mode = str(set_option.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
     if set_option.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
-        raise Refused(f"{concealed(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca")
+        raise Refused(
+            f"{mask_password(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca"
+        )
     return url
 
 

@@ -14,7 +14,7 @@ from dyno.contracts.model import Refused
 from dyno.engines.postgresql.opener import Postgres
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import FIELDS, Array, Batch
+from dyno.suites.series.port import FIELDS, Array, SampleBatch
 from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="text", id="integer", ts="bigint", val="double precision", small="smallint")
@@ -66,7 +66,7 @@ class Series(Reading):
             self._execute(f"CREATE INDEX IF NOT EXISTS by_time ON {sql.TABLE} USING brin (ts)")
         self._execute(f"CREATE TEMPORARY TABLE {BATCH} (LIKE {sql.TABLE}) ON COMMIT DELETE ROWS")
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute):
             self._make_parts(batch.ts)
             with self._cursor.copy(COPY_IN) as copy:
@@ -94,7 +94,7 @@ class Series(Reading):
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.of_rows(self._execute(statement, values).fetchall(), count)
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         with self._cursor.copy(COPY_OUT) as copy:
             waiting = [bytes(next(iter(copy))).removeprefix(HEADER)]
             for piece in copy:
@@ -122,7 +122,7 @@ def _row() -> Any:
     )
 
 
-def _packed(batch: Batch) -> bytes:
+def _packed(batch: SampleBatch) -> bytes:
     import numpy as np
 
     rows = np.empty(len(batch.ts), _row())

@@ -59,7 +59,8 @@ def missing(path: str = "") -> str | None:
 
 
 class PostgreSQL(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of postgresql.conf; `path` is that of another program."""
+    """See `dyno.contracts.engine.Server`. `settings` are those of postgresql.conf; `path` is that of another
+    program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
         self._path = path

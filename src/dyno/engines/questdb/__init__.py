@@ -17,16 +17,16 @@ from time import sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom, Server
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.questdb.server import OURS, PACKAGES, PROGRAM, QuestDB, missing
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.loopback import Address
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import named_samples, samples
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 MODE = "cairo.commit.mode"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -46,7 +46,7 @@ FIELDS = "val, stat, sevr"
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     return QuestDB(home, {MODE: str(TIERS[tier][MODE]), **set_option.given(options)})
 
 
@@ -177,7 +177,7 @@ class Series:
         made.establish()
         return made
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         from pandas import Categorical, DataFrame
 
         rows = {
@@ -214,7 +214,7 @@ class Series:
         rows = self._ask(f"SELECT ts::long, {FIELDS} FROM {self._table} WHERE {where}").fetchall()
         return samples.samples(samples.of_rows(rows, 4))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """By one query, whose answer is read as it comes."""
         from pyarrow import PythonFile, csv
 
@@ -225,10 +225,10 @@ class Series:
             types = named_samples.types("pv", ("ts", "stat", "sevr"), ("val",))
             yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=types))
 
-    def _batch(self, found: Any) -> Batch:
+    def _batch(self, found: Any) -> SampleBatch:
         return named_samples.batch(found, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         asked = f"SELECT pv, ts::long, {FIELDS} FROM {self._table} LATEST ON ts PARTITION BY pv"
         pv, *rest = samples.of_rows(self._ask(asked).fetchall())
         return samples.batch([[self._numbers[name] for name in pv], *rest])
@@ -287,7 +287,7 @@ ENGINE = EngineSpec(
     remove=remove,
     removal=removal,
     missing_right=missing_right,
-    seldom=Seldom("partitions squashed, and old files removed", Quest.squash),
+    seldom=Maintenance("partitions squashed, and old files removed", Quest.squash),
     # Meanwhile what was in the log before is merged into the table, whose files are written and flushed, too.
     log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
     needs=lambda options: None if options[URL] else missing(),

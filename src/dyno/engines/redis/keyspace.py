@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom, Server
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.engines.redis.server_redis import OURS, Program, Redis
 from dyno.host.versions import version
 from dyno.servers import namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"appendonly": "no"},
@@ -187,7 +187,8 @@ def _unlink(client: Any, prefix: bytes) -> None:
 
 
 def missing_right(error: Exception) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.missing_right`. redis-py has a class for it, hiredis the server's word."""
+    """See `dyno.contracts.engine.EngineSpec.missing_right`. redis-py has a class for it, hiredis the server's
+    word."""
     denied = type(error).__name__ == "NoPermissionError" or str(error).startswith("NOPERM")
     return str(error).removeprefix("NOPERM ") if denied else None
 
@@ -241,7 +242,7 @@ def declared(
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         if options[URL]:
-            return Foreign(str(options[URL]))
+            return UserServer(str(options[URL]))
         settings = {setting: str(value) for setting, value in TIERS[tier].items()}
         return Redis(program, home, {**settings, **set_option.given(options)}, program_option.given(options))
 
@@ -252,7 +253,7 @@ def declared(
         ports=ports,
         tiers=TIERS,
         default_tier=Tier.PROCESS,
-        seldom=Seldom("log written anew", Keyspace.rewrite),
+        seldom=Maintenance("log written anew", Keyspace.rewrite),
         modules=("redis", "hiredis"),
         requires=("redis[hiredis]>=6", "hiredis>=3", *requires),
         packages=packages,

@@ -84,7 +84,8 @@ class Relational:
             del address["ssl_disabled"]
         return mended.adapter(wanted, {**address, "database": name})
 
-    # -- see `dyno.contracts.engine.Engine` -----------------------------------------------------------------------------
+    # -- see `dyno.contracts.engine.Engine`
+    # -----------------------------------------------------------------------------
 
     def close(self) -> None:
         self.database.close()

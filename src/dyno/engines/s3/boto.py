@@ -10,7 +10,7 @@ from dyno.engines.s3.http_requests import SPARE, may_open
 from dyno.engines.s3.pool import Pool
 from dyno.engines.s3.thin import Thin, error_of
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Answer, Ask, Asking
+from dyno.suites.objectstore.port import Requester, StoreRequest, StoreResponse
 
 PIECE_BYTES = 1 << 20
 
@@ -22,7 +22,7 @@ class Objects:
         self._store: buckets.Store = engine
         self._large, self._patience = large, patience
 
-    def asking(self, places: int, fresh: bool) -> Asking:
+    def asking(self, places: int, fresh: bool) -> Requester:
         may_open(places + SPARE)
         if self._store.options["client"] == "thin":
             return Thin(self._store.at, places, fresh, not self._large, self._patience)
@@ -40,7 +40,7 @@ class _Boto(Pool):
         )
         super().__init__(self._made, places)
 
-    def _made(self, ask: Ask) -> Answer:
+    def _made(self, ask: StoreRequest) -> StoreResponse:
         from botocore.exceptions import ClientError
 
         try:
@@ -49,16 +49,16 @@ class _Boto(Pool):
             told = error.response
             raise error_of(told["ResponseMetadata"]["HTTPStatusCode"], str(told["Error"].get("Code", ""))) from None
 
-    def _ask(self, ask: Ask) -> Answer:
+    def _ask(self, ask: StoreRequest) -> StoreResponse:
         client, start = self._client, now()
         where = {"Bucket": self._at.bucket, "Key": self._at.prefix + ask.key}
         if ask.verb == "get":
             return self._get(ask, where, start)
-        answer = Answer()
+        answer = StoreResponse()
         if ask.verb == "put":
             client.put_object(**where, Body=bytes(ask.body))
         elif ask.verb == "head":
-            answer = Answer(client.head_object(**where)["ContentLength"])
+            answer = StoreResponse(client.head_object(**where)["ContentLength"])
         elif ask.verb == "list":
             answer = self._list(ask)
         elif ask.verb == "copy":
@@ -67,32 +67,32 @@ class _Boto(Pool):
         elif ask.verb == "delete":
             client.delete_object(**where)
         else:
-            answer = Answer(tag=self._of_parts(ask, where))
+            answer = StoreResponse(tag=self._of_parts(ask, where))
         return answer._replace(total_ns=now() - start)
 
-    def _get(self, ask: Ask, where: dict[str, str], start: int) -> Answer:
+    def _get(self, ask: StoreRequest, where: dict[str, str], start: int) -> StoreResponse:
         if ask.start is not None:
             where["Range"] = f"bytes={ask.start}-{ask.end - 1}"
         told = self._client.get_object(**where)["Body"]
         first = now() - start
         if not self._large:
             body = told.read()
-            return Answer(len(body), None, body, first, now() - start)
+            return StoreResponse(len(body), None, body, first, now() - start)
         digest, size = DIGEST(), 0
         while piece := told.read(PIECE_BYTES):
             digest.update(piece)
             size += len(piece)
-        return Answer(size, digest.digest(), None, first, now() - start)
+        return StoreResponse(size, digest.digest(), None, first, now() - start)
 
-    def _list(self, ask: Ask) -> Answer:
+    def _list(self, ask: StoreRequest) -> StoreResponse:
         prefix = self._at.prefix
         after = {"StartAfter": prefix + ask.other} if ask.other else {}
         told = self._client.list_objects_v2(
             Bucket=self._at.bucket, Prefix=prefix + ask.key, MaxKeys=ask.number, **after
         )
-        return Answer(names=lambda: [each["Key"][len(prefix) :] for each in told.get("Contents", ())])
+        return StoreResponse(names=lambda: [each["Key"][len(prefix) :] for each in told.get("Contents", ())])
 
-    def _of_parts(self, ask: Ask, where: dict[str, str]) -> str:
+    def _of_parts(self, ask: StoreRequest, where: dict[str, str]) -> str:
         client, upload = self._client, ask.upload
         if ask.verb == "open":
             return str(client.create_multipart_upload(**where)["UploadId"])

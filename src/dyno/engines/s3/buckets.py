@@ -17,7 +17,7 @@ from dyno.contracts.model import Refused, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host.versions import version
 from dyno.servers import namespace
-from dyno.text.passwords import concealed
+from dyno.text.passwords import mask_password
 
 CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs by itself")
@@ -65,8 +65,8 @@ class Access:
 
 
 class Store:
-    """See `dyno.contracts.engine.Engine`, but for its version, settings, files and caveats: a bucket of its own, or a prefix in
-    one that a user named. Opened again, it is the same."""
+    """See `dyno.contracts.engine.Engine`, but for its version, settings, files and caveats: a bucket of its own, or
+    a prefix in one that a user named. Opened again, it is the same."""
 
     def __init__(self, home: Path, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
@@ -160,7 +160,7 @@ class Store:
         except ResponseParserError:
             raise self._no_s3("nothing of S3's") from None
         except (known.HTTPClientError, known.ConnectionError) as error:
-            raise Refused(f"can't connect to {concealed(self.at.endpoint)}: {type(error).__name__}") from None
+            raise Refused(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
 
     def _of_its_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
         """See botocore's event `needs-retry`: of an answer, its parsed form is the second."""
@@ -187,7 +187,7 @@ class Store:
         return Refused(f"it answered {code} (HTTP {status})")
 
     def _no_s3(self, said: str) -> Refused:
-        return Refused(f"{concealed(self.at.endpoint)} is no S3: it answered {said}")
+        return Refused(f"{mask_password(self.at.endpoint)} is no S3: it answered {said}")
 
     def close(self) -> None:
         self.client.close()

@@ -17,7 +17,7 @@ from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.s3.pool import Pool
 from dyno.host import tree
-from dyno.suites.objectstore.port import Answer, Ask, NoObject
+from dyno.suites.objectstore.port import NoObject, StoreRequest, StoreResponse
 
 FOLDER, FILE = "%d", "%f"
 """Which end the name of a directory and of a file, and no quoted one."""
@@ -67,7 +67,7 @@ class Objects:
         self._verbs = {
             "put": self._put,
             "get": self._get,
-            "head": lambda ask: Answer(self._path(ask.key).stat().st_size),
+            "head": lambda ask: StoreResponse(self._path(ask.key).stat().st_size),
             "list": self._list,
             "copy": self._copy,
             "delete": self._delete,
@@ -80,7 +80,7 @@ class Objects:
     def asking(self, places: int, fresh: bool) -> Pool:
         return Pool(self._do, places)
 
-    def _do(self, ask: Ask) -> Answer:
+    def _do(self, ask: StoreRequest) -> StoreResponse:
         try:
             return self._verbs[ask.verb](ask)
         except FileNotFoundError:
@@ -109,13 +109,13 @@ class Objects:
         if self._engine.fsync:
             _flush(path.parent)
 
-    def _put(self, ask: Ask) -> Answer:
+    def _put(self, ask: StoreRequest) -> StoreResponse:
         made = self._new()
         made.write_bytes(ask.body)
         self._place(made, ask.key)
-        return Answer()
+        return StoreResponse()
 
-    def _get(self, ask: Ask) -> Answer:
+    def _get(self, ask: StoreRequest) -> StoreResponse:
         start = now()
         with self._path(ask.key).open("rb", buffering=0) as file:
             left = ask.end - ask.start if ask.start is not None else os.fstat(file.fileno()).st_size
@@ -123,19 +123,19 @@ class Objects:
             if not self._large:
                 body = file.read(left)
                 end = now() - start
-                return Answer(len(body), None, body, end, end)
+                return StoreResponse(len(body), None, body, end, end)
             digest, size, first = self._digest(), 0, 0
             while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
                 first = first or now() - start
                 digest.update(piece)
                 size, left = size + len(piece), left - len(piece)
         total = now() - start
-        return Answer(size, digest.digest(), None, first or total, total)
+        return StoreResponse(size, digest.digest(), None, first or total, total)
 
-    def _list(self, ask: Ask) -> Answer:
+    def _list(self, ask: StoreRequest) -> StoreResponse:
         found = sorted(self._below(ask.key), key=str.encode)
         names = [key for key in found if key > ask.other][: ask.number]
-        return Answer(names=lambda: names)
+        return StoreResponse(names=lambda: names)
 
     def _below(self, prefix: str) -> Iterator[str]:
         folder = prefix.rpartition("/")[0]
@@ -146,29 +146,29 @@ class Objects:
                 if key.startswith(prefix):
                     yield key
 
-    def _copy(self, ask: Ask) -> Answer:
+    def _copy(self, ask: StoreRequest) -> StoreResponse:
         made = self._new()
         shutil.copyfile(self._path(ask.other), made)
         self._place(made, ask.key)
-        return Answer()
+        return StoreResponse()
 
-    def _delete(self, ask: Ask) -> Answer:
+    def _delete(self, ask: StoreRequest) -> StoreResponse:
         path = self._path(ask.key)
         path.unlink(missing_ok=True)
         if self._engine.fsync and path.parent.exists():
             _flush(path.parent)
-        return Answer()
+        return StoreResponse()
 
-    def _open(self, ask: Ask) -> Answer:
+    def _open(self, ask: StoreRequest) -> StoreResponse:
         made = self._new()
         made.mkdir()
-        return Answer(tag=made.name)
+        return StoreResponse(tag=made.name)
 
-    def _part(self, ask: Ask) -> Answer:
+    def _part(self, ask: StoreRequest) -> StoreResponse:
         (self._engine.beside / ask.upload / str(ask.number)).write_bytes(ask.body)
-        return Answer(tag=str(ask.number))
+        return StoreResponse(tag=str(ask.number))
 
-    def _join(self, ask: Ask) -> Answer:
+    def _join(self, ask: StoreRequest) -> StoreResponse:
         made, parts = self._new(), self._engine.beside / ask.upload
         with made.open("wb") as whole:
             for tag in ask.tags:
@@ -176,11 +176,11 @@ class Objects:
                     shutil.copyfileobj(part, whole, PIECE_BYTES)
         self._place(made, ask.key)
         shutil.rmtree(parts)
-        return Answer()
+        return StoreResponse()
 
-    def _drop(self, ask: Ask) -> Answer:
+    def _drop(self, ask: StoreRequest) -> StoreResponse:
         shutil.rmtree(self._engine.beside / ask.upload)
-        return Answer()
+        return StoreResponse()
 
     def close(self) -> None:
         pass

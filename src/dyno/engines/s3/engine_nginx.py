@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.contracts.settings import Setting, integer, yes_no
+from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
 from dyno.servers import program_option
-from dyno.suites.http.port import How, Target
+from dyno.suites.http.port import RequestOptions, Target
 
 if TYPE_CHECKING:
     from dyno.http.options import Options
@@ -38,7 +38,7 @@ class Files:
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
 
-    def options(self, how: How) -> Options:
+    def options(self, how: RequestOptions) -> Options:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
             raise Refused("without TLS, option h2c and protocol=2 go together: it speaks one version alone")
@@ -93,8 +93,8 @@ ENGINE = EngineSpec(
     requires=("pycurl>=7.45.7",),
     packages=("nginx-light", "openssl"),
     options=(
-        Setting("tls", yes_no, False, "by TLS, with a certificate of its own"),
-        Setting("h2c", yes_no, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
+        Setting("tls", boolean, False, "by TLS, with a certificate of its own"),
+        Setting("h2c", boolean, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
         Setting("workers", integer(1, 1_024), 1, "processes that answer"),
         KIND.setting,
     ),

@@ -20,13 +20,13 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting
 from dyno.engines.s3 import buckets
 from dyno.servers import user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return Foreign(str(options[URL]))
+    return UserServer(str(options[URL]))
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

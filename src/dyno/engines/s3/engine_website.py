@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
-from dyno.contracts.settings import Setting, yes_no
-from dyno.servers.user_server import URL, Foreign
-from dyno.suites.http.port import How, Target
+from dyno.contracts.settings import Setting, boolean
+from dyno.servers.user_server import URL, UserServer
+from dyno.suites.http.port import RequestOptions, Target
 
 if TYPE_CHECKING:
     from dyno.http.options import Options
@@ -34,7 +34,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return Foreign(str(options[URL]))
+    return UserServer(str(options[URL]))
 
 
 class Site:
@@ -46,7 +46,7 @@ class Site:
         self._options = options
         self._urls = [checked(url) for url in str(options[URL]).split()]
 
-    def options(self, how: How) -> Options:
+    def options(self, how: RequestOptions) -> Options:
         from dyno.engines.s3 import http_requests
 
         secure = all(url.lower().startswith("https:") for url in self._urls)
@@ -89,7 +89,7 @@ ENGINE = EngineSpec(
         Setting(
             URL, addresses, "", "what is asked for: addresses, blanks between them; or env:NAME, file:PATH", True
         ),
-        Setting("insecure", yes_no, False, "take any certificate"),
+        Setting("insecure", boolean, False, "take any certificate"),
     ),
     server=serve,
     needs=needs,

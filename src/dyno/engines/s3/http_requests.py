@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from dyno.contracts.model import Refused
 from dyno.http.options import Options
-from dyno.suites.http.port import Asking, How, Target
+from dyno.suites.http.port import Requester, RequestOptions, Target
 
 SPARE = 200
 """Files that are open beside connections."""
@@ -18,7 +18,7 @@ SPARE = 200
 class Web(Protocol):
     """An engine that is asked."""
 
-    def options(self, how: How) -> Options:
+    def options(self, how: RequestOptions) -> Options:
         """How requests are made of it."""
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]: ...
@@ -27,7 +27,7 @@ class Web(Protocol):
 class Requests:
     """See `dyno.suites.http.port.Requests`."""
 
-    def __init__(self, engine: Any, how: How) -> None:
+    def __init__(self, engine: Any, how: RequestOptions) -> None:
         self._engine: Web = engine
         self._how = how
         self._options = replace(engine.options(how), max_time=how.max_time)
@@ -35,7 +35,7 @@ class Requests:
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return self._engine.publish(bodies)
 
-    def asking(self, places: int, fresh: bool) -> Asking:
+    def asking(self, places: int, fresh: bool) -> Requester:
         from dyno.http.multi import Way
 
         may_open(places + SPARE)

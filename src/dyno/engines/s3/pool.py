@@ -12,7 +12,8 @@ LONGEST_SECONDS = 1e6
 
 
 class Pool:
-    """See `dyno.contracts.suite.UnderWay`. `do` makes a request and returns its answer; what it raises is the answer, too."""
+    """See `dyno.contracts.suite.InFlight`. `do` makes a request and returns its answer; what it raises is the
+    answer, too."""
 
     def __init__(self, do: Callable[[Any], Any], places: int) -> None:
         self._do = do

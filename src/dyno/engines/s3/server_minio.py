@@ -46,8 +46,8 @@ def missing(path: str = "") -> str | None:
 
 
 class Minio(Served):
-    """See `dyno.contracts.engine.Server`. Who asks has the keys of its address: they are in the environment of its process,
-    where no other user sees them."""
+    """See `dyno.contracts.engine.Server`. Who asks has the keys of its address: they are in the environment of its
+    process, where no other user sees them."""
 
     region = REGION
 

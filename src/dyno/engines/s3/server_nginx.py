@@ -70,8 +70,8 @@ def version(path: str) -> str:
 
 
 class Nginx(Served):
-    """See `dyno.contracts.engine.Server`. `tls`: with a certificate of its own; by HTTP/2 too, which without it has to be asked
-    for: then it speaks nothing else (`plain2`). `path` is that of another program."""
+    """See `dyno.contracts.engine.Server`. `tls`: with a certificate of its own; by HTTP/2 too, which without it has
+    to be asked for: then it speaks nothing else (`plain2`). `path` is that of another program."""
 
     def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
         found = path or program("nginx")

@@ -19,7 +19,7 @@ from dyno.engines.s3.buckets import Access
 from dyno.http.multi import Way
 from dyno.http.options import Options
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Answer, Ask, NoObject, StoreError, Throttled
+from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 
 SAFE = "/~-._"
 NAME, CODE, UPLOAD = (re.compile(rf"<{name}>([^<]*)</{name}>".encode()) for name in ("Key", "Code", "UploadId"))
@@ -66,7 +66,7 @@ class Source:
 
 
 class Thin(Way):
-    """See `dyno.suites.objectstore.port.Asking`."""
+    """See `dyno.suites.objectstore.port.Requester`."""
 
     def __init__(self, at: Access, places: int, fresh: bool, keeps: bool, patience: float) -> None:
         noproxy, cacert = "*" if at.own else None, Path(at.authority) if at.authority else None
@@ -91,7 +91,7 @@ class Thin(Way):
     # -- a request ------------------------------------------------------------------------------------------
 
     def _ask(self, handle: Any, argument: Any) -> None:
-        ask: Ask = argument
+        ask: StoreRequest = argument
         c = self._c
         if handle.verb != ask.verb:
             self._turn(handle, ask.verb)
@@ -137,7 +137,7 @@ class Thin(Way):
         if verb != "get" or self._keeps:
             handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
 
-    def _url(self, ask: Ask) -> str:
+    def _url(self, ask: StoreRequest) -> str:
         prefix = self._at.prefix
         if ask.verb == "list":
             query = {
@@ -172,12 +172,12 @@ class Thin(Way):
             return _error(status, code[0])
         first, total = told(c.STARTTRANSFER_TIME_T) * 1_000, told(c.TOTAL_TIME_T) * 1_000
         if sunk is not None:
-            return Answer(int(told(c.SIZE_DOWNLOAD_T)), sunk.digest.digest(), None, first, total)
+            return StoreResponse(int(told(c.SIZE_DOWNLOAD_T)), sunk.digest.digest(), None, first, total)
         if ask.verb == "get":
-            return Answer(len(kept), None, kept, first, total)
+            return StoreResponse(len(kept), None, kept, first, total)
         size = int(told(c.CONTENT_LENGTH_DOWNLOAD_T)) if ask.verb == "head" else 0
         names = partial(_names, kept, len(self._at.prefix)) if ask.verb == "list" else None
-        return Answer(size, None, None, first, total, names, _tag(ask, handle.heads, kept))
+        return StoreResponse(size, None, None, first, total, names, _tag(ask, handle.heads, kept))
 
 
 def _names(body: bytes, cut: int) -> Sequence[str]:
@@ -186,7 +186,7 @@ def _names(body: bytes, cut: int) -> Sequence[str]:
     return [(unquote_plus(name) if ENCODED in body else name)[cut:] for name in names]
 
 
-def _tag(ask: Ask, heads: Sequence[bytes], body: bytes) -> str:
+def _tag(ask: StoreRequest, heads: Sequence[bytes], body: bytes) -> str:
     if ask.verb == "open":
         found = UPLOAD.search(body)
         return unescape(found[1].decode()) if found else ""
@@ -195,7 +195,7 @@ def _tag(ask: Ask, heads: Sequence[bytes], body: bytes) -> str:
     return ""
 
 
-def _joined(ask: Ask) -> bytes:
+def _joined(ask: StoreRequest) -> bytes:
     parts = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>" for number, tag in enumerate(ask.tags, 1)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Seldom
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.sqlite.compute import Compute, gaps
@@ -26,7 +26,7 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,
-    seldom=Seldom("checkpoint of the log", SQLite.checkpoint),
+    seldom=Maintenance("checkpoint of the log", SQLite.checkpoint),
     intact=SQLite.intact,
     modules=("sqlite3",),
     options=(

@@ -8,7 +8,7 @@ from typing import Any
 from dyno.engines.sqlite.opener import SQLite
 from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.table import Reading
 
 TYPES = sql.Types(name="TEXT", id="INTEGER", ts="INTEGER", val="REAL", small="INTEGER")
@@ -29,14 +29,14 @@ class Series(Reading):
         self._insert = f"INSERT OR REPLACE INTO {sql.TABLE} VALUES (?, ?, ?, ?, ?)"
         super().__init__(samples.Numbers(names, [*known.items(), *new]))
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             self._connection.executemany(self._insert, samples.tuples(self.stored(batch)))
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.of_rows(self._execute(statement, values).fetchall(), count)
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         cursor = self._execute(sql.ALL)
         while rows := cursor.fetchmany(sql.ROWS):
             yield self.batch(samples.of_rows(rows))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dyno.contracts.model import Fact, Refused
-from dyno.contracts.settings import shown
+from dyno.contracts.settings import format_value
 from dyno.contracts.suite import Report
 from dyno.engines.sysbench import program as sysbench
 from dyno.engines.sysbench.program import number
@@ -61,7 +61,7 @@ class Sysbench:
 def _counted(output: str, said: str) -> int:
     found = number(output, said)
     if found is None:
-        raise Refused(f"{sysbench.NAME} does not tell {said} {shown(output[-200:].strip())}")
+        raise Refused(f"{sysbench.NAME} does not tell {said} {format_value(output[-200:].strip())}")
     return int(found)
 
 
@@ -83,7 +83,7 @@ def run_pgbench(program: str, environment: Mapping[str, str], script: str, load:
     done, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
     failed = number(output, "number of failed transactions:")
     if done is None or rate is None or not rate:
-        raise Refused(f"pgbench told no transactions: {shown(output[-200:].strip())}")
+        raise Refused(f"pgbench told no transactions: {format_value(output[-200:].strip())}")
     facts: dict[str, Fact] = {
         "latency_avg_ns": _ns(output, "latency average ="),
         "latency_deviation_ns": _ns(output, "latency stddev ="),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dyno.contracts.model import Fact, Refused
-from dyno.contracts.settings import shown
+from dyno.contracts.settings import format_value
 from dyno.contracts.suite import Report
 from dyno.host.process import die_with_parent
 
@@ -57,7 +57,9 @@ def outside(command: Sequence[str], environment: Mapping[str, str] | None = None
     if ended.returncode != 0:
         said = [line.strip() for line in (ended.stderr + "\n" + ended.stdout).splitlines() if line.strip()]
         told = [line for line in said if re.search(r"\b(fatal|error|failed)\b", line, re.IGNORECASE)]
-        raise Refused(f"{command[0]} ended with status {ended.returncode}: {shown((told or said or ['silent'])[0])}")
+        raise Refused(
+            f"{command[0]} ended with status {ended.returncode}: {format_value((told or said or ['silent'])[0])}"
+        )
     return ended.stdout
 
 
@@ -75,7 +77,7 @@ class Result(NamedTuple):
         """Raises Refused for what is no report."""
         events, seconds = number(output, "total number of events:"), number(output, "total time:")
         if events is None or seconds is None:
-            raise Refused(f"{NAME} told no events and no time: {shown(output[-200:].strip())}")
+            raise Refused(f"{NAME} told no events and no time: {format_value(output[-200:].strip())}")
         fairness = re.search(r"events \(avg/stddev\):\s*([\d.]+)/([\d.]+)", output)
         facts: dict[str, Fact] = {
             f"latency_{name}_ns": None if (ms := number(output, f"{said}:")) is None else round(ms * 1e6)

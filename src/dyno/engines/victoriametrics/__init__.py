@@ -26,9 +26,9 @@ from dyno.engines.victoriametrics.server import KIND, OURS, VictoriaMetrics, mis
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, Foreign
+from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples
-from dyno.suites.series.port import Array, Batch, Buckets, Samples
+from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # What was taken in waits in memory for up to some seconds, and there is no log of it.
@@ -52,7 +52,7 @@ DEFAULT = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}', 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     if options[URL]:
-        return Foreign(str(options[URL]))
+        return UserServer(str(options[URL]))
     settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB"}
     return VictoriaMetrics(home, {**settings, **set_option.given(options)}, program_option.given(options))
 
@@ -143,10 +143,10 @@ class Series:
         self._numbers = {name: number for number, name in enumerate(names)}
         self._dumps, self._loads = orjson.dumps, orjson.loads
 
-    def insert(self, batch: Batch) -> None:
+    def insert(self, batch: SampleBatch) -> None:
         self._api.ask("/api/v1/import", b"\n".join(self._lines(batch)))
 
-    def _lines(self, batch: Batch) -> Iterator[bytes]:
+    def _lines(self, batch: SampleBatch) -> Iterator[bytes]:
         """A line for each series of each variable."""
         import numpy as np
 
@@ -196,16 +196,16 @@ class Series:
             return samples.samples([()] * 4)
         return self._one(pv, _seconds(start), _seconds(end - MS))
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         import numpy as np
 
         for first in range(0, len(self._names), TOGETHER):
             some = range(first, min(first + TOGETHER, len(self._names)))
             if found := self._exported(some):
                 pv = np.repeat(np.array(list(found), "i4"), [len(each.ts) for each in found.values()])
-                yield Batch(pv, *(np.concatenate(columns) for columns in zip(*found.values(), strict=True)))
+                yield SampleBatch(pv, *(np.concatenate(columns) for columns in zip(*found.values(), strict=True)))
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         now = int(time.time())
         labels = f'{{{STORE}="{self._store}"}}[{now - FIRST}s]'
         last = self._vector(f"last_over_time({labels})", now)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Seldom
+from dyno.contracts.engine import Maintenance
 from dyno.contracts.model import Caveat, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host import tree
@@ -33,10 +33,10 @@ def sharing(options: Mapping[str, Value]) -> str:
     return str(options[SHARING.name])
 
 
-APPENDED = Seldom(
+APPENDED = Maintenance(
     "every commit is added at the end of its file; a pack, which writes it anew, is its administrator's to begin"
 )
-PACK = Seldom("pack", lambda engine: engine.database.pack(), every=30)
+PACK = Maintenance("pack", lambda engine: engine.database.pack(), every=30)
 """Old states of objects are thrown away: the file is written anew and takes the old one's place."""
 
 

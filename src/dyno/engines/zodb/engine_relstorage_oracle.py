@@ -12,8 +12,8 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.zodb import databases
 from dyno.servers import user_server
-from dyno.servers.user_server import URL, Foreign
-from dyno.text.passwords import concealed
+from dyno.servers.user_server import URL, UserServer
+from dyno.text.passwords import mask_password
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Its default: a commit waits until the log is written.
@@ -22,7 +22,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return Foreign(str(options[URL]))
+    return UserServer(str(options[URL]))
 
 
 class Oracle:
@@ -40,7 +40,7 @@ class Oracle:
             )
         if parts.query:
             unknown = parts.query.partition("=")[0]
-            raise Refused(f"{concealed(server.url)}: unknown argument {unknown!r}; none is known")
+            raise Refused(f"{mask_password(server.url)}: unknown argument {unknown!r}; none is known")
         wanted = Options(
             name="dyno",
             driver="cx_Oracle",

@@ -15,7 +15,8 @@ ANSWER_SECONDS = 30
 
 
 def storage(server: Any, home: Path, cache_mib: int) -> Any:
-    """The storage in `home` of a `dyno.engines.zodb.server_zeo.ZEO`, which runs. Each client has a cache of its own."""
+    """The storage in `home` of a `dyno.engines.zodb.server_zeo.ZEO`, which runs. Each client has a cache of its
+    own."""
     from ZEO import ClientStorage
 
     name = server.storage(home)

@@ -11,10 +11,10 @@ from dyno.report.charts.chart import Chart, Record
 from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 
 
-@kept
+@cached
 def rows(run: Run) -> tuple[tuple[Row, Record], ...]:
     """Every row, the best of its group first, with what all its records have."""
     changing = varying(run)

@@ -16,7 +16,7 @@ from dyno.report.tables import display_limits, heading, row_titles, wording
 from dyno.report.tables.table import Row, caveats
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Sizes of letters in pixels."""
@@ -104,7 +104,7 @@ def _about(run: Run, panels: Sequence[Panel]) -> list[str]:
     return _made(run, any("ratio" in record for panel in panels for record in panel.records))
 
 
-@kept
+@cached
 def _made(run: Run, ratios: bool) -> list[str]:
     interval = f", of ratios {wording.LEVEL}" if ratios else ""
     trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"

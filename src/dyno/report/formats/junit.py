@@ -11,7 +11,7 @@ from dyno.report.tables import units
 from dyno.report.tables.table import absent
 from dyno.results import Run
 from dyno.stats.summary import CellSummary
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 Case = tuple[str, str, float, str | None, str | None, str]
 """Class and name, seconds, why it fails, why it is skipped, what it says."""
@@ -66,12 +66,12 @@ def _document(name: str, cases: Iterable[Case]) -> str:
     suite = ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
     for kind, title, seconds, fails, skipped, said in listed:
         about = {"classname": kind, "name": title, "time": f"{seconds:.3f}"}
-        case = ElementTree.SubElement(suite, "testcase", {key: harmless(value) for key, value in about.items()})
+        case = ElementTree.SubElement(suite, "testcase", {key: sanitize(value) for key, value in about.items()})
         if fails is not None:
-            ElementTree.SubElement(case, "failure", {"message": harmless(fails)})
+            ElementTree.SubElement(case, "failure", {"message": sanitize(fails)})
         elif skipped is not None:
-            ElementTree.SubElement(case, "skipped", {"message": harmless(skipped)})
+            ElementTree.SubElement(case, "skipped", {"message": sanitize(skipped)})
         if said:
-            ElementTree.SubElement(case, "system-out").text = harmless(said)
+            ElementTree.SubElement(case, "system-out").text = sanitize(said)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'

@@ -24,7 +24,7 @@ from dyno.results import Run
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
 from dyno.stats.prices import Prices
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def build(
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     alike = len({run.path.name for run in runs}) < len(runs)
     shown = [
-        _shown(at, run, harmless(str(run.path) if alike else run.path.name, keep=""), charts)
+        _shown(at, run, sanitize(str(run.path) if alike else run.path.name, keep=""), charts)
         for at, (run, charts) in enumerate(zip(runs, every.of_runs(runs), strict=True))
     ]
     pairs = together.together(runs, [one["name"] for one in shown])

@@ -11,7 +11,7 @@ from itertools import chain
 from dyno.report.export import documents
 from dyno.report.export.json_stream import compact
 from dyno.results import Run, lines, parsed
-from dyno.text.sanitize import harmless
+from dyno.text.sanitize import sanitize
 
 MOST_BYTES = 2_000_000
 """Of a page, if that can be."""
@@ -94,4 +94,4 @@ def part(run: Run, at: int) -> Download:
 
 def _named(name: str) -> str:
     """A file's name need not be text."""
-    return harmless(name, keep="")
+    return sanitize(name, keep="")

@@ -17,7 +17,7 @@ from dyno.report.tables.display_limits import listed
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import findings
-from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, Found
+from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, FindingResult
 
 STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
 INDENT = max(map(len, STYLES)) + 2
@@ -47,13 +47,13 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
     console.print(Text(LEGEND, "dim"))
 
 
-def summary(found: list[Found]) -> str:
+def summary(found: list[FindingResult]) -> str:
     """'2 confirmed, 1 contradicted, 3 can't tell'."""
     kinds = [each.kind for each in found]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
 
-def _said(found: Found, names: Names) -> Iterator[str]:
+def _said(found: FindingResult, names: Names) -> Iterator[str]:
     finding = found.finding
     if finding.unchecked:
         yield finding.unchecked
@@ -71,7 +71,7 @@ def _said(found: Found, names: Names) -> Iterator[str]:
         yield f"of {len(found.checks)} ratios: {', '.join(told)}"
 
 
-def _table(found: Found, run: Run, names: Names, console: Console) -> None:
+def _table(found: FindingResult, run: Run, names: Names, console: Console) -> None:
     changing = _changing(run)
 
     def key(check: Check) -> tuple[object, ...]:

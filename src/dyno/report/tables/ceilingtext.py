@@ -10,7 +10,7 @@ from rich.text import Text
 from dyno.report.tables import row_titles, units
 from dyno.report.tables.table import varying
 from dyno.results import Run
-from dyno.stats.ceilings import Share, probed, shares
+from dyno.stats.ceilings import CeilingShare, probed, shares
 
 MOST_LINES = 40
 MEANING = (
@@ -44,7 +44,7 @@ def lines(run: Run) -> Iterator[str]:
             yield f"{row_titles.named(cell.label, share.row.phase, row_titles.tier(cell.tier), params)}: {told}"
 
 
-def _told(share: Share) -> Iterator[str]:
+def _told(share: CeilingShare) -> Iterator[str]:
     for value, of in ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core")):
         if value is not None:
             yield f"{value:.0%} of {of}"

@@ -19,7 +19,7 @@ from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
 from dyno.stats import gate
 from dyno.stats.compare import Comparison, Table, against
-from dyno.stats.gate import Judged
+from dyno.stats.gate import GateResult
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary
 from dyno.stats.two_runs import Between, Change, Difference
@@ -123,7 +123,7 @@ def between(found: Between, changing: Sequence[str]) -> list[Section]:
     return _by_phase([(change, [wording.verdict(change.verdict)]) for change in found.changes], ["verdict"], changing)
 
 
-def gated(found: Sequence[Judged], changing: Sequence[str]) -> list[Section]:
+def gated(found: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
     """The same for a gate, with what came of each row."""
     rows = [
         (replace(judged.change, verdict=judged.verdict), [wording.gated(judged.verdict), STATES[judged.state]])
@@ -278,7 +278,7 @@ def _verdict(found: Comparison | Change) -> dict[str, Any]:
 
 
 def between_data(
-    before: Run, after: Run, found: Between, margin: float, judged: Sequence[Judged] = ()
+    before: Run, after: Run, found: Between, margin: float, judged: Sequence[GateResult] = ()
 ) -> dict[str, Any]:
     """`judged`: of a gate, for each change."""
     rows = [_change(change) for change in found.changes]

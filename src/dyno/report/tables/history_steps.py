@@ -8,7 +8,7 @@ from itertools import groupby
 from dyno.report.tables import row_titles, units, wording
 from dyno.report.tables.comparison import Section
 from dyno.results import Run
-from dyno.stats.history import CHANCE, Step
+from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.two_runs import differences
 
@@ -16,7 +16,7 @@ MOST = 12
 """Of what else differed at a change."""
 
 
-def sections(found: Sequence[Step]) -> list[Section]:
+def sections(found: Sequence[SpeedChange]) -> list[Section]:
     """One for each run at which a row changed, and after it what else did."""
     made = []
     for _, group in groupby(found, key=lambda step: str(step.at.path)):
@@ -31,20 +31,20 @@ def sections(found: Sequence[Step]) -> list[Section]:
     return made
 
 
-def lines(found: Sequence[Step], runs: int) -> list[str]:
+def lines(found: Sequence[SpeedChange], runs: int) -> list[str]:
     """What may be thought of it."""
     share = f"Of {round(1 / CHANCE)} rows without a change, one is named by chance."
     said = [] if found else [f"No row changed in {runs} runs."]
     return [*said, f"Each run's median is one value; a change has three runs on each side. {share}"]
 
 
-def _row(step: Step) -> str:
+def _row(step: SpeedChange) -> str:
     cell = step.row.cell
     by = "" if step.metric is THROUGHPUT else step.metric.title
     return row_titles.named(step.row.phase, row_titles.engine(cell.label, cell.tier), units.params(cell.params), by)
 
 
-def _figures(step: Step) -> tuple[str, str, str, str]:
+def _figures(step: SpeedChange) -> tuple[str, str, str, str]:
     before, after = step.runs
     return f"{before} runs", f"{after} runs", wording.point(step.verdict), wording.interval(step.verdict)
 

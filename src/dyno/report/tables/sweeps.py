@@ -10,12 +10,12 @@ from dyno.report.tables import row_titles, units
 from dyno.report.tables.table import figure, varying
 from dyno.results import Run
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 from dyno.stats.sweep import Crossing, End, Sweep, crossings, ends, logarithmic, sweeps, swept, values
 
 
 @dataclass(frozen=True)
-class Told:
+class SweepText:
     """A sweep as text: a line for each engine, a column for each value."""
 
     sweep: Sweep
@@ -32,25 +32,25 @@ def number(value: float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
-@kept
+@cached
 def every(run: Run) -> tuple[Sweep, ...]:
     """Of every parameter that has several values, in the order of the run."""
     return tuple(sweep for name in swept(run) for sweep in sweeps(run, name))
 
 
-@kept
+@cached
 def crossed(run: Run) -> tuple[Crossing, ...]:
     logs = {name: logarithmic(values(run, name)) for name in swept(run)}
     return tuple(crossing for sweep in every(run) for crossing in crossings(sweep, logs[sweep.parameter]))
 
 
-@kept
+@cached
 def ended(run: Run) -> tuple[End, ...]:
     """Of all sweeps, where an engine goes no further."""
     return tuple(end for sweep in every(run) for end in ends(run, sweep))
 
 
-def told(run: Run, sweep: Sweep) -> Told:
+def told(run: Run, sweep: Sweep) -> SweepText:
     changing, log = varying(run), logarithmic(values(run, sweep.parameter))
     names = list(dict.fromkeys(row.cell.label for _, table in sweep.points for row, _ in table.rows))
     figures: dict[tuple[str, float], str] = {}
@@ -62,7 +62,7 @@ def told(run: Run, sweep: Sweep) -> Told:
     lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
     heads = (sweep.parameter, *(number(value) for value, _ in sweep.points))
     title = row_titles.named(where(sweep, changing), f"{what} by {sweep.parameter}")
-    return Told(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
+    return SweepText(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
 
 
 def where(sweep: Sweep, changing: list[str]) -> str:

@@ -16,7 +16,7 @@ from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
 from dyno.stats.estimate import Estimate
 from dyno.stats.metric import BANDWIDTH, Metric, estimated, rank
-from dyno.stats.run_cache import kept
+from dyno.stats.run_cache import cached
 from dyno.stats.summary import NOT_YET, CellSummary, absences, summarize
 
 BY = ", by "
@@ -159,7 +159,7 @@ def groups(run: Run) -> list[Group]:
     return list(_groups(run))
 
 
-@kept
+@cached
 def _groups(run: Run) -> tuple[Group, ...]:
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     found = summarize(run)
@@ -233,7 +233,7 @@ def varying(run: Run) -> list[str]:
     return list(_varying(run))
 
 
-@kept
+@cached
 def _varying(run: Run) -> tuple[str, ...]:
     first = run.cells[0].params
     return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))

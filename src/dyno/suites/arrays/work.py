@@ -118,7 +118,7 @@ class Work:
         return self.table.judged
 
 
-class Share:
+class ClientWork:
     """The slices of one phase. There is one client."""
 
     def __init__(self, work: Work, phase: str, port: Arrays, round: int) -> None:

@@ -17,7 +17,7 @@ from dyno.suites.arrays import conformance
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.params import APPENDED
 from dyno.suites.arrays.port import NUMERIC, Arrays
-from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, Share, Table, Work, bytes_of
+from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Table, Work, bytes_of
 
 
 class ArraysWorkload(OnStore):
@@ -87,7 +87,7 @@ class ArraysWorkload(OnStore):
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        share, cold = Share(self._work, phase.name, port, round), phase.temperature == "cold"
+        share, cold = ClientWork(self._work, phase.name, port, round), phase.temperature == "cold"
         slices: dict[str, Callable[[], Iterator[Slice]]] = {
             "write": lambda: share.adding(range(self._table.rows, self._rows)),
             "read-sum-cold": lambda: share.sums(cold),

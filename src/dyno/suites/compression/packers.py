@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from dyno.contracts.model import Value
-from dyno.contracts.settings import nearest
+from dyno.contracts.settings import closest_match
 from dyno.host import installation
 from dyno.host.versions import version
 
@@ -99,7 +99,7 @@ def parse(text: str) -> Value:
     """A packer's name, with a level where one is wanted: 'zlib', 'zlib:9'. Raises ValueError."""
     name, colon, level = text.partition(":")
     if name not in KINDS:
-        raise ValueError(f"is not known; {nearest(name, KINDS)}")
+        raise ValueError(f"is not known; {closest_match(name, KINDS)}")
     kind = KINDS[name]
     if colon and not kind.levels:
         raise ValueError(f"{name} has no levels")

@@ -36,7 +36,8 @@ SHARED = 1_000_000
 
 
 class ComputeWorkload(Workload):
-    """See `dyno.contracts.suite.Workload`. The engine is opened once, in the time of `first-result` where that is measured."""
+    """See `dyno.contracts.suite.Workload`. The engine is opened once, in the time of `first-result` where that is
+    measured."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._params = job, job.params

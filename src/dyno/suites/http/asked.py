@@ -8,8 +8,8 @@ from typing import Any
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Refused, Wrong
 from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
-from dyno.suites.http.port import Asking, Target
-from dyno.text.passwords import concealed
+from dyno.suites.http.port import Requester, Target
+from dyno.text.passwords import mask_password
 
 PATIENCE_NS = 120_000_000_000
 REMEDIES = {
@@ -23,7 +23,7 @@ REMEDIES = {
 """What to do when there is no connection, by libcurl's error number."""
 
 
-def every(asking: Asking, places: int, urls: Sequence[str]) -> list[Any]:
+def every(asking: Requester, places: int, urls: Sequence[str]) -> list[Any]:
     """All of them, with up to so many under way at once; the answers, in their order. Raises Wrong where one does not
     come."""
     free, answers, held, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
@@ -44,7 +44,7 @@ def every(asking: Asking, places: int, urls: Sequence[str]) -> list[Any]:
 def connected(target: Target, answer: Any) -> None:
     """Raises Refused, with the remedy, if the request had no connection to the server."""
     if type(answer) is RequestFailed and answer.number in REMEDIES:
-        raise Refused(f"{concealed(target.url)}: {answer}: {REMEDIES[answer.number]}")
+        raise Refused(f"{mask_password(target.url)}: {answer}: {REMEDIES[answer.number]}")
 
 
 def digest_of(target: Target, answer: Any) -> bytes:
@@ -52,9 +52,9 @@ def digest_of(target: Target, answer: Any) -> bytes:
     status, and Wrong if it failed in another way."""
     connected(target, answer)
     if type(answer) is StatusError:
-        raise Refused(f"{concealed(target.url)}: {answer}: only responses with a status under 400 are measured")
+        raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
     if type(answer) is not Response:
-        raise Wrong(f"{concealed(target.url)}: a request failed: {shorten(answer)}")
+        raise Wrong(f"{mask_password(target.url)}: a request failed: {shorten(answer)}")
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 
@@ -63,7 +63,7 @@ def judge(target: Target, answer: Any) -> int:
     `digest_of` does."""
     digest = digest_of(target, answer)
     if target.size is not None and not same(answer.size, target.size):
-        raise Wrong(f"{concealed(target.url)}: {answer.size} bytes came, of {target.size}")
+        raise Wrong(f"{mask_password(target.url)}: {answer.size} bytes came, of {target.size}")
     if target.digest is not None and not same(digest, target.digest):
-        raise Wrong(f"{concealed(target.url)}: a body that is another")
+        raise Wrong(f"{mask_password(target.url)}: a body that is another")
     return int(target.digest is not None)

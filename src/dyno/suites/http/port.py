@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from dyno.contracts.suite import UnderWay
+from dyno.contracts.suite import InFlight
 
 
-class How(NamedTuple):
+class RequestOptions(NamedTuple):
     """How it is asked."""
 
     version: str = "1.1"
@@ -27,7 +27,7 @@ class Target(NamedTuple):
     digest: bytes | None
 
 
-class Asking(UnderWay, Protocol):
+class Requester(InFlight, Protocol):
     """Requests under way at once. An argument is the address of a target, the very same object."""
 
     @property
@@ -43,7 +43,7 @@ class Requests(Protocol):
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         """Has the server give these, and says where; or, where a server has what it has, what to ask of it."""
 
-    def asking(self, places: int, fresh: bool) -> Asking:
+    def asking(self, places: int, fresh: bool) -> Requester:
         """Requests of which so many are under way at once; each on a connection of its own where they are `fresh`."""
 
     def close(self) -> None: ...

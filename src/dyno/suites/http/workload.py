@@ -18,7 +18,7 @@ from dyno.suites.http import dataset
 from dyno.suites.http.asked import connected, digest_of, every, judge
 from dyno.suites.http.conformance import CHECKS, Check
 from dyno.suites.http.params import FRESH, KEPT
-from dyno.suites.http.port import Asking, How, Requests, Target
+from dyno.suites.http.port import Requester, RequestOptions, Requests, Target
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05
@@ -36,7 +36,7 @@ class HttpWorkload(OnStore):
         self._bodies: list[bytes] = []
         self._targets: Sequence[Target] = ()
         self._secure = False
-        self._asking: Asking | None = None
+        self._asking: Requester | None = None
         self._fresh = False
         self._codes, self._connections, self._responses = Counter[int](), 0, 0
 
@@ -50,7 +50,7 @@ class HttpWorkload(OnStore):
 
     def port(self, engine: Engine, *how: Any) -> Requests:
         params = self._job.params
-        asked = How(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
+        asked = RequestOptions(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
         port: Requests = self._job.port(engine, asked)
         return port
 
@@ -62,7 +62,7 @@ class HttpWorkload(OnStore):
         self._codes, self._connections, self._responses = Counter(), 0, 0
 
     @contextmanager
-    def connect(self) -> Iterator[Asking]:
+    def connect(self) -> Iterator[Requester]:
         with closing(self.port(self.engine())) as port:
             self._targets = port.publish(self._bodies)
             self._secure = any(target.url.startswith("https:") for target in self._targets)

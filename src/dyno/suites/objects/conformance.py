@@ -14,12 +14,12 @@ from typing import Any
 
 from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites.objects.transactions import Place, Task, Transactions
+from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]
 Check = Callable[[Opened, Tier | None], None]
 LATE_SECONDS = 10
-BRANCH, HERE = "branch", Place("branch", 0)
+BRANCH, HERE = "branch", ObjectPosition("branch", 0)
 
 
 def contents(count: int, version: int = 0) -> list[bytes]:
@@ -43,7 +43,7 @@ def reads(opened: Opened, tier: Tier | None) -> None:
         expect(port.keys(BRANCH), [], "containers of a new branch")
         for key, count in enumerate((0, 1, 50)):
             port.write(task(contents(count), key))
-            place = Place(BRANCH, key)
+            place = ObjectPosition(BRANCH, key)
             for read in (port.read, port.read_again, port.prefetch):
                 expect(read(place), contents(count), f"{read.__name__} of {count} objects")
             port.forget()
@@ -123,8 +123,8 @@ def packing(opened: Opened, tier: Tier | None) -> None:
         port.pack(None)
         port.forget()
         expect(port.keys(BRANCH), [1, 2], "containers after a pack")
-        expect(port.read(Place(BRANCH, 1)), contents(30, 1), "what was updated before a pack")
-        expect(port.read(Place(BRANCH, 2)), contents(30), "what was not")
+        expect(port.read(ObjectPosition(BRANCH, 1)), contents(30, 1), "what was updated before a pack")
+        expect(port.read(ObjectPosition(BRANCH, 2)), contents(30), "what was not")
 
 
 def blobs(opened: Opened, tier: Tier | None) -> None:

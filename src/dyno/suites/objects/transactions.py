@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
-from dyno.contracts.cleanup import finally_, unless_done
+from dyno.contracts.cleanup import finally_, undo_on_error
 from dyno.suites.objects.port import Objects
 
 MOST_ATTEMPTS = 10_000
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     contents: Sequence[bytes]
 
 
-class Place(NamedTuple):
+class ObjectPosition(NamedTuple):
     """Where a container is: a branch of the root, and its key there."""
 
     branch: str
@@ -56,7 +56,7 @@ class Connection:
     def writing(self) -> Iterator[Any]:
         """A transaction on the root, committed at the end of the block; nothing of it is left if it raises."""
         manager = self.manager
-        with unless_done(manager.abort):
+        with undo_on_error(manager.abort):
             # In here: the storage is asked what is new, and where that fails the manager has a transaction all the
             # same.
             manager.begin()
@@ -113,17 +113,17 @@ class Transactions:
                 item.content = content
         return before
 
-    def read(self, place: Place) -> list[bytes]:
+    def read(self, place: ObjectPosition) -> list[bytes]:
         """The contents of a container, by a connection which has none of its objects in memory."""
         self._reader.connection.cacheMinimize()
         return self.read_again(place)
 
-    def read_again(self, place: Place) -> list[bytes]:
+    def read_again(self, place: ObjectPosition) -> list[bytes]:
         """The same, by a connection that has what it has."""
         with self._reader.reading() as root:
             return [item.content for item in root[place.branch][place.key].values()]
 
-    def prefetch(self, place: Place) -> list[bytes]:
+    def prefetch(self, place: ObjectPosition) -> list[bytes]:
         """As `read`; the storage is asked for all objects at once, before the first is looked at."""
         connection = self._reader.connection
         connection.cacheMinimize()
@@ -132,7 +132,7 @@ class Transactions:
             connection.prefetch(container.values())
             return [item.content for item in container.values()]
 
-    def count(self, place: Place) -> Attempts:
+    def count(self, place: ObjectPosition) -> Attempts:
         """Each object of a container is changed; again from the start, as an application does it, where another
         client was faster."""
         lost, begun = 0, now()
@@ -159,7 +159,7 @@ class Transactions:
                     file.write(content)
             root[task.branch][task.key] = container
 
-    def read_blobs(self, place: Place) -> list[bytes]:
+    def read_blobs(self, place: ObjectPosition) -> list[bytes]:
         self._reader.connection.cacheMinimize()
         found = []
         with self._reader.reading() as root:
@@ -198,12 +198,12 @@ class Transactions:
 
         return isinstance(error, ConflictError)
 
-    def counted(self, place: Place) -> list[int]:
+    def counted(self, place: ObjectPosition) -> list[int]:
         """How often each object of a container was changed."""
         with self._reader.reading() as root:
             return [item.count for item in root[place.branch][place.key].values()]
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: ObjectPosition) -> None:
         with self._writer.writing() as root:
             del root[place.branch][place.key]
 
@@ -212,7 +212,7 @@ class Transactions:
         with self._reader.reading() as root:
             return list(root[branch].keys()) if branch in root else []
 
-    def identities(self, place: Place) -> list[tuple[int, bytes]]:
+    def identities(self, place: ObjectPosition) -> list[tuple[int, bytes]]:
         """Which objects a container has: the number of each, and by what the database knows it."""
         with self._reader.reading() as root:
             return [(number, item._p_oid) for number, item in root[place.branch][place.key].items()]
@@ -234,7 +234,7 @@ class Transactions:
         self._port.close()
 
 
-class Nothing:
+class NullTransactions:
     """In the place of `Transactions` over a null engine, which has no database."""
 
     def __init__(self, port: Objects) -> None:

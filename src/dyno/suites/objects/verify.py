@@ -13,7 +13,7 @@ import numpy as np
 from dyno.contracts.model import Wrong
 from dyno.host.process import die_with_parent
 from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
-from dyno.suites.objects.transactions import Place, Transactions
+from dyno.suites.objects.transactions import ObjectPosition, Transactions
 from dyno.suites.objects.work import Work, compare
 
 MOST_READ = 20
@@ -66,7 +66,7 @@ class Look:
             return self._own() + self._kept()
         return sum(self._written(client) for client in range(self._clients))
 
-    def _read(self, place: Place) -> list[bytes]:
+    def _read(self, place: ObjectPosition) -> list[bytes]:
         """Asked for all at once: 16 clients' 10,000 objects one by one take minutes, where each is a request."""
         return self._port.prefetch(place)
 
@@ -87,14 +87,14 @@ class Look:
         compared = 0
         for key in some:
             if self._phase == "blob-write":
-                wanted, found = work.blob_contents(branch, key), self._port.read_blobs(Place(branch, key))
+                wanted, found = work.blob_contents(branch, key), self._port.read_blobs(ObjectPosition(branch, key))
             else:
-                wanted, found = work.contents(branch, key), self._read(Place(branch, key))
+                wanted, found = work.contents(branch, key), self._read(ObjectPosition(branch, key))
             compare(found, wanted, f"after {self._phase}, container {key} of client {client}")
-            compared += len(wanted) + self._identities(Place(branch, key), len(wanted))
+            compared += len(wanted) + self._identities(ObjectPosition(branch, key), len(wanted))
         return compared
 
-    def _identities(self, place: Place, count: int) -> int:
+    def _identities(self, place: ObjectPosition, count: int) -> int:
         """Each object has its own number in its container, and is an object of its own in the database."""
         found = self._port.identities(place)
         numbers, oids = [number for number, _ in found], {oid for _, oid in found}
@@ -109,14 +109,14 @@ class Look:
             if model.unsure[client] or client not in self._port.keys(OWN):
                 continue
             wanted = self._work.contents(OWN, client, int(model.versions[client]))
-            found = self._read(Place(OWN, client))
+            found = self._read(ObjectPosition(OWN, client))
             compare(found, wanted, f"after {self._phase}, container of client {client}")
-            compared += len(wanted) + self._identities(Place(OWN, client), len(wanted))
+            compared += len(wanted) + self._identities(ObjectPosition(OWN, client), len(wanted))
         return compared
 
     def _counts(self) -> int:
         acknowledged, raised = self._work.model.counted.sum(axis=0).tolist()
-        found = self._port.counted(Place(SHARED, 0))
+        found = self._port.counted(ObjectPosition(SHARED, 0))
         if len(found) != self._work.objects:
             raise Wrong(f"after {self._phase}: {len(found)} objects, expected {self._work.objects}")
         for number, count in enumerate(found):
@@ -134,6 +134,6 @@ class Look:
         compare(self._port.keys(SETS), keys, f"after {self._phase}, containers")
         for key in keys[:MOST_READ]:
             wanted = work.contents(SETS, key)
-            compare(self._read(Place(SETS, key)), wanted, f"after {self._phase}, container {key}")
+            compare(self._read(ObjectPosition(SETS, key)), wanted, f"after {self._phase}, container {key}")
             compared += len(wanted)
         return compared

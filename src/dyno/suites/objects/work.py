@@ -18,7 +18,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
 from dyno.suites.objects.dataset import Dataset
 from dyno.suites.objects.model import BLOBS, MOST_WRITTEN, OWN, SETS, SHARED, Model, written_by
-from dyno.suites.objects.transactions import Place, Task
+from dyno.suites.objects.transactions import ObjectPosition, Task
 
 SLICE_OBJECTS, MOST_SLICE = 20_000, 500
 """Objects and operations of a slice: inputs and answers wait in memory."""
@@ -50,7 +50,7 @@ class Work:
         return self.blobs.contents(self.model.first(branch, key), self.blobs_each, 0)
 
 
-class Share:
+class ClientWork:
     """One client's part of a round of a phase."""
 
     def __init__(self, work: Work, phase: str, port: Any, client: int, round: int) -> None:
@@ -173,7 +173,7 @@ class Share:
         for part in self._parts(range(self._work.transactions)):
             yield Operations(
                 calls=lambda _: (self._port.count,),
-                arguments=[Place(SHARED, 0)] * len(part),
+                arguments=[ObjectPosition(SHARED, 0)] * len(part),
                 check=acknowledged,
                 weights=[self._work.objects] * len(part),
                 parts=parts if self._work.judged else None,
@@ -194,7 +194,7 @@ class Share:
                 self._port.write(Task(branch, key, self._work.contents(branch, key)))
             yield from self._reads(self._port.read, branch, part)
 
-    def _read_once(self, call: Callable[[Place], Any], forget: bool = False) -> Slices:
+    def _read_once(self, call: Callable[[ObjectPosition], Any], forget: bool = False) -> Slices:
         """Each of the containers that all clients read, in an order of the client's own; not again, as it would then
         be in a cache."""
         if self._round:
@@ -203,14 +203,14 @@ class Share:
             self._port.forget()
         yield from self._read(call)
 
-    def _read(self, call: Callable[[Place], Any], containers: int | None = None) -> Slices:
+    def _read(self, call: Callable[[ObjectPosition], Any], containers: int | None = None) -> Slices:
         """The same, or so many of them, as often as it takes."""
         # Neither the engine nor the trial: the inputs are the same for all of them.
         rng = np.random.default_rng([self._work.seed, 3, self._client, crc32(self._phase.encode()), self._round])
         keys = rng.permutation(self._work.transactions) if containers is None else np.arange(containers)
         return self._reads(call, SETS, np.resize(keys, self._work.transactions).tolist())
 
-    def _reads(self, call: Callable[[Place], Any], branch: str, keys: Sequence[int]) -> Slices:
+    def _reads(self, call: Callable[[ObjectPosition], Any], branch: str, keys: Sequence[int]) -> Slices:
         work = self._work
 
         def check(part: Sequence[int], answers: Sequence[Any]) -> int:
@@ -223,7 +223,7 @@ class Share:
         for part in self._parts(keys):
             yield Operations(
                 calls=lambda _: (call,),
-                arguments=[Place(branch, key) for key in part],
+                arguments=[ObjectPosition(branch, key) for key in part],
                 check=partial(check, part),
                 weights=[work.objects] * len(part),
                 sizes=[work.objects * work.dataset.size] * len(part),
@@ -243,7 +243,7 @@ class Share:
         for part in self._parts(range(work.transactions if self._round == 0 else 0), each):
             yield Operations(
                 calls=lambda _: (self._port.read_blobs,),
-                arguments=[Place(BLOBS, key) for key in part],
+                arguments=[ObjectPosition(BLOBS, key) for key in part],
                 check=partial(check, part),
                 weights=[work.blobs_each] * len(part),
                 sizes=[each] * len(part),

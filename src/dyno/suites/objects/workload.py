@@ -16,9 +16,9 @@ from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
 from dyno.suites.objects.dataset import Dataset
 from dyno.suites.objects.model import BLOBS, OTHERS, OWN, SETS, SHARED, Model
-from dyno.suites.objects.transactions import Nothing, Place, Task, Transactions
+from dyno.suites.objects.transactions import NullTransactions, ObjectPosition, Task, Transactions
 from dyno.suites.objects.verify import Look, apart
-from dyno.suites.objects.work import Share, Work
+from dyno.suites.objects.work import ClientWork, Work
 
 WRITING = ("write", "read", "blob-write")
 """Phases in which each client writes containers of its own."""
@@ -65,7 +65,7 @@ class ObjectsWorkload(OnStore):
 
     def port(self, engine: Engine, *how: Any) -> Any:
         port = self._job.port(engine)
-        return Nothing(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
+        return NullTransactions(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
@@ -129,13 +129,13 @@ class ObjectsWorkload(OnStore):
             port.update(Task(OWN, client, work.contents(OWN, client, version)))
             model.versions[client], model.unsure[client] = version, 0
         for key in range(model.removed, work.transactions // 2):
-            port.remove(Place(SETS, key))
+            port.remove(ObjectPosition(SETS, key))
             model.removed = key + 1
 
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        return Share(self._work, phase.name, port, client, round).slices()
+        return ClientWork(self._work, phase.name, port, client, round).slices()
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         if phase.unit == "pack" or phase.name == "conflicts" or not phase.writes:

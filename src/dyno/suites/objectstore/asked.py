@@ -9,21 +9,21 @@ from typing import Any
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import Wrong
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Answer, Ask, Asking, Throttled
+from dyno.suites.objectstore.port import Requester, StoreRequest, StoreResponse, Throttled
 
 PATIENCE_NS = 600_000_000_000
 AGAIN_SECONDS, AGAIN = 0.05, 1_200
 """How soon, and how often, a request is made again that was throttled."""
-Script = Generator[Ask, Any, Any]
+Script = Generator[StoreRequest, Any, Any]
 """Requests that are one operation: it is sent the answer of each, an exception too, and returns what the operation
 comes to."""
 
 
 class Chain:
-    """See `dyno.contracts.suite.UnderWay`: an argument is a callable that begins a script, and its requests follow each other
-    at one place."""
+    """See `dyno.contracts.suite.InFlight`: an argument is a callable that begins a script, and its requests follow
+    each other at one place."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Requester) -> None:
         self._asking = asking
         self._scripts: dict[int, Script] = {}
 
@@ -43,11 +43,13 @@ class Chain:
         return done
 
 
-def every(asking: Asking, places: int, asks: Iterable[Ask]) -> Iterator[tuple[Ask, Answer]]:
+def every(
+    asking: Requester, places: int, asks: Iterable[StoreRequest]
+) -> Iterator[tuple[StoreRequest, StoreResponse]]:
     """Makes all of them, and again those that are throttled. Raises Wrong for one that fails otherwise."""
-    free, held, tries = list(range(places)), dict[int, Ask](), 0
+    free, held, tries = list(range(places)), dict[int, StoreRequest](), 0
     waiting = iter(asks)
-    again: list[Ask] = []
+    again: list[StoreRequest] = []
     while True:
         while free and (ask := again.pop() if again else next(waiting, None)) is not None:
             place = free.pop()
@@ -65,28 +67,28 @@ def every(asking: Asking, places: int, asks: Iterable[Ask]) -> Iterator[tuple[As
                 tries += 1
                 again.append(ask)
                 time.sleep(AGAIN_SECONDS)
-            elif type(came) is Answer:
+            elif type(came) is StoreResponse:
                 yield ask, came
             else:
                 raise Wrong(f"{ask.verb} {ask.key}: {shorten(came)}")
 
 
-def digest_of(answer: Answer) -> bytes:
+def digest_of(answer: StoreResponse) -> bytes:
     """Of the body that came."""
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 
 def in_parts(key: str, parts: Sequence[Any]) -> Script:
     """An object of these parts; where one fails, what is there of it is dropped."""
-    opened = yield Ask("open", key)
+    opened = yield StoreRequest("open", key)
     if isinstance(opened, Exception):
         return opened
     tags = []
     for number, body in enumerate(parts, start=1):
-        part = yield Ask("part", key, body, upload=opened.tag, number=number)
+        part = yield StoreRequest("part", key, body, upload=opened.tag, number=number)
         if isinstance(part, Exception):
-            yield Ask("drop", key, upload=opened.tag)
+            yield StoreRequest("drop", key, upload=opened.tag)
             return part
         tags.append(part.tag)
-    joined = yield Ask("join", key, upload=opened.tag, tags=tuple(tags))
+    joined = yield StoreRequest("join", key, upload=opened.tag, tags=tuple(tags))
     return joined

@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any
 
 from dyno.suites.objectstore.params import TENTH, TENTHS
-from dyno.suites.objectstore.port import Answer, Ask, Asking, Bucket
+from dyno.suites.objectstore.port import Bucket, Requester, StoreRequest, StoreResponse
 
 STEADY = 10
 """Probes that are served one after the other before a store is said to have recovered: with the first of them."""
@@ -17,9 +17,9 @@ BETWEEN_SECONDS = 0.01
 
 
 class Begun:
-    """See `Asking`: notes when the first request of it began."""
+    """See `Requester`: notes when the first request of it began."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Requester) -> None:
         self._asking = asking
         self.at: int | None = None
         self.ended, self.close = asking.ended, asking.close
@@ -30,7 +30,7 @@ class Begun:
         self._asking.begin(place, argument)
 
 
-def recovery(port: Bucket, ask: Ask, begun_ns: int, patience: float) -> float | None:
+def recovery(port: Bucket, ask: StoreRequest, begun_ns: int, patience: float) -> float | None:
     """Seconds from the start of a burst to the first of some probes in a row that are served, made one by one, each
     on a connection of its own; None where they were not within the time."""
     served, first = 0, 0
@@ -41,7 +41,7 @@ def recovery(port: Bucket, ask: Ask, begun_ns: int, patience: float) -> float | 
             done = asking.ended(round(patience * 1e9))
             if not done:
                 return None
-            if type(done[0][1]) is not Answer:
+            if type(done[0][1]) is not StoreResponse:
                 served = 0
             else:
                 first, served = (asked, 1) if not served else (first, served + 1)
@@ -55,6 +55,6 @@ def by_tenth(answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
     """The latencies in ns of those that were served, by the tenth of the burst in which they were sent."""
     found: dict[str, list[int]] = {}
     for place, answer in enumerate(answers):
-        if type(answer) is Answer:
+        if type(answer) is StoreResponse:
             found.setdefault(TENTH[place * TENTHS // len(answers)], []).append(answer.total_ns)
     return found

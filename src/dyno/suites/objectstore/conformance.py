@@ -10,7 +10,7 @@ from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.objectstore.asked import Chain, digest_of, every, in_parts
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Answer, Ask, Asking, Bucket, NoObject
+from dyno.suites.objectstore.port import Bucket, NoObject, Requester, StoreRequest, StoreResponse
 
 Opened = Callable[[str], AbstractContextManager[Bucket]]
 Check = Callable[[Opened, Tier | None], None]
@@ -38,14 +38,14 @@ def _is(name: str, got: Any, right: Any) -> None:
         raise Wrong(f"{name}: {difference(got, right)}")
 
 
-def _filled(asking: Asking) -> None:
-    for _ in every(asking, 2, [Ask("put", key, body) for key, body in BODIES.items()]):
+def _filled(asking: Requester) -> None:
+    for _ in every(asking, 2, [StoreRequest("put", key, body) for key, body in BODIES.items()]):
         pass
 
 
-def _gets(name: str, asking: Asking, key: str, right: bytes, **how: int) -> None:
-    answer = one(asking, Ask("get", key, **how))  # type: ignore[arg-type]
-    if type(answer) is not Answer:
+def _gets(name: str, asking: Requester, key: str, right: bytes, **how: int) -> None:
+    answer = one(asking, StoreRequest("get", key, **how))  # type: ignore[arg-type]
+    if type(answer) is not StoreResponse:
         raise Wrong(f"{name}: {key}: {answer!r:.200}")
     _is(f"{name}: bytes of {key}", answer.size, len(right))
     _is(f"{name}: digest of {key}", digest_of(answer), DIGEST(right).digest())
@@ -57,11 +57,11 @@ def objects(opened: Opened, tier: Tier | None) -> None:
         _filled(asking)
         for key, body in BODIES.items():
             _gets("get", asking, key, body)
-            _is(f"head of {key}", one(asking, Ask("head", key)).size, len(body))
+            _is(f"head of {key}", one(asking, StoreRequest("head", key)).size, len(body))
         key, body = "a/c/longer", BODIES["a/c/longer"]
         _gets("range", asking, key, body[7:4_007], start=7, end=4_007)
         for again in (b"shorter", b"", body):
-            one(asking, Ask("put", key, again))
+            one(asking, StoreRequest("put", key, again))
             _gets("overwritten", asking, key, again)
 
 
@@ -70,11 +70,11 @@ def gone(opened: Opened, tier: Tier | None) -> None:
     with opened("gone") as port, closing(port.asking(2, False)) as asking:
         _filled(asking)
         for key in ("plain", "plain", "never"):
-            if type(one(asking, Ask("delete", key))) is not Answer:
+            if type(one(asking, StoreRequest("delete", key))) is not StoreResponse:
                 raise Wrong(f"to delete {key} is an error")
         for verb in ("get", "head"):
             for key in ("plain", "never"):
-                if type(answer := one(asking, Ask(verb, key))) is not NoObject:
+                if type(answer := one(asking, StoreRequest(verb, key))) is not NoObject:
                     raise Wrong(f"{verb} of {key}, which is not there: {answer!r:.200}")
 
 
@@ -85,17 +85,17 @@ def listed(opened: Opened, tier: Tier | None) -> None:
         every_key = sorted(BODIES, key=str.encode)
         below = [key for key in every_key if key.startswith("a/b/")]
         for ask, right in (
-            (Ask("list", "", number=1_000), every_key),
-            (Ask("list", "a/b/", number=1_000), below),
-            (Ask("list", "a/b/", other=below[0], number=1_000), below[1:]),
-            (Ask("list", "", number=2), every_key[:2]),
-            (Ask("list", "none/", number=1_000), []),
+            (StoreRequest("list", "", number=1_000), every_key),
+            (StoreRequest("list", "a/b/", number=1_000), below),
+            (StoreRequest("list", "a/b/", other=below[0], number=1_000), below[1:]),
+            (StoreRequest("list", "", number=2), every_key[:2]),
+            (StoreRequest("list", "none/", number=1_000), []),
         ):
             _is(f"list of {ask.key!r} after {ask.other!r}", _names(one(asking, ask)), right)
 
 
 def _names(answer: Any) -> Sequence[str]:
-    if type(answer) is not Answer or answer.names is None:
+    if type(answer) is not StoreResponse or answer.names is None:
         raise Wrong(f"a list: {answer!r:.200}")
     return list(answer.names())
 
@@ -105,10 +105,10 @@ def copied(opened: Opened, tier: Tier | None) -> None:
     with opened("copied") as port, closing(port.asking(2, False)) as asking:
         _filled(asking)
         for at, (key, body) in enumerate(BODIES.items()):
-            answer = one(asking, Ask("copy", f"copy/{at}", other=key))
-            if type(answer) is not Answer:
+            answer = one(asking, StoreRequest("copy", f"copy/{at}", other=key))
+            if type(answer) is not StoreResponse:
                 raise Wrong(f"copy of {key}: {answer!r:.200}")
-            one(asking, Ask("put", key, b"other"))
+            one(asking, StoreRequest("put", key, b"other"))
             _gets("copy", asking, f"copy/{at}", body)
 
 
@@ -117,13 +117,13 @@ def parts(opened: Opened, tier: Tier | None) -> None:
     first, last = bytes(PART_BYTES - 1) + b"1", b"the last part"
     with opened("parts") as port, closing(port.asking(2, False)) as asking:
         answer = one(Chain(asking), lambda: in_parts("a/joined", [first, last]))
-        if type(answer) is not Answer:
+        if type(answer) is not StoreResponse:
             raise Wrong(f"an upload in parts: {answer!r:.200}")
         _gets("parts", asking, "a/joined", first + last)
-        opened_tag = one(asking, Ask("open", "a/dropped")).tag
-        one(asking, Ask("part", "a/dropped", last, upload=opened_tag, number=1))
-        one(asking, Ask("drop", "a/dropped", upload=opened_tag))
-        _is("list after a dropped upload", _names(one(asking, Ask("list", "a/", number=9))), ["a/joined"])
+        opened_tag = one(asking, StoreRequest("open", "a/dropped")).tag
+        one(asking, StoreRequest("part", "a/dropped", last, upload=opened_tag, number=1))
+        one(asking, StoreRequest("drop", "a/dropped", upload=opened_tag))
+        _is("list after a dropped upload", _names(one(asking, StoreRequest("list", "a/", number=9))), ["a/joined"])
 
 
 CHECKS: dict[str, Check] = {

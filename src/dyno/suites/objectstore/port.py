@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from dyno.contracts.suite import UnderWay
+from dyno.contracts.suite import InFlight
 
 Body = bytes | memoryview
 
 
-class Ask(NamedTuple):
+class StoreRequest(NamedTuple):
     """One request of a bucket."""
 
     verb: str
@@ -32,7 +32,7 @@ class Ask(NamedTuple):
     """Of 'join': what each part was answered, in their order."""
 
 
-class Answer(NamedTuple):
+class StoreResponse(NamedTuple):
     """What a request was answered."""
 
     size: int = 0
@@ -62,8 +62,8 @@ class StoreError(Exception):
     """Any other status of 300 or more, with its code."""
 
 
-class Asking(UnderWay, Protocol):
-    """Requests under way at once; an argument is an `Ask`."""
+class Requester(InFlight, Protocol):
+    """Requests under way at once; an argument is an `StoreRequest`."""
 
     def close(self) -> None: ...
 
@@ -73,7 +73,7 @@ class Bucket(Protocol):
     kept until the clock stands still, and after how many seconds a request is an error. Of one store on a server it
     has the names of its own, and no others."""
 
-    def asking(self, places: int, fresh: bool) -> Asking:
+    def asking(self, places: int, fresh: bool) -> Requester:
         """Of which so many are under way at once; each on a connection of its own where they are `fresh`, and where
         the client can."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dyno.contracts.equality import same
 from dyno.suites.objectstore.asked import Script, digest_of
-from dyno.suites.objectstore.port import Ask, Body, NoObject
+from dyno.suites.objectstore.port import Body, NoObject, StoreRequest
 
 LOOKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
 
@@ -21,15 +21,15 @@ class Seen(NamedTuple):
 def visible(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
     """Returns Seen; or the exception of the first request that failed."""
     stale = []
-    looks: tuple[tuple[str, Ask, Any], ...] = (
-        ("", Ask("put", key, bodies[0]), None),
-        ("stale_reads", Ask("get", key), digests[0]),
-        ("stale_lists", Ask("list", key, number=2), [key]),
-        ("", Ask("put", key, bodies[1]), None),
-        ("stale_overwrites", Ask("get", key), digests[1]),
-        ("", Ask("delete", key), None),
-        ("stale_deletes", Ask("get", key), None),
-        ("stale_delete_lists", Ask("list", key, number=2), []),
+    looks: tuple[tuple[str, StoreRequest, Any], ...] = (
+        ("", StoreRequest("put", key, bodies[0]), None),
+        ("stale_reads", StoreRequest("get", key), digests[0]),
+        ("stale_lists", StoreRequest("list", key, number=2), [key]),
+        ("", StoreRequest("put", key, bodies[1]), None),
+        ("stale_overwrites", StoreRequest("get", key), digests[1]),
+        ("", StoreRequest("delete", key), None),
+        ("stale_deletes", StoreRequest("get", key), None),
+        ("stale_delete_lists", StoreRequest("list", key, number=2), []),
     )
     for look, ask, right in looks:
         came = yield ask
@@ -40,7 +40,7 @@ def visible(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -
     return Seen(tuple(stale))
 
 
-def _seen(ask: Ask, came: Any) -> Any:
+def _seen(ask: StoreRequest, came: Any) -> Any:
     if isinstance(came, NoObject):
         return None
     return list(came.names()) if ask.verb == "list" else digest_of(came)

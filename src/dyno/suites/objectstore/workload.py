@@ -20,7 +20,7 @@ from dyno.suites.objectstore.billed import KEPT, billed
 from dyno.suites.objectstore.burst import Begun, by_tenth, recovery
 from dyno.suites.objectstore.conformance import CHECKS, Check
 from dyno.suites.objectstore.dataset import DIGEST, FILLER_BYTES, Bodies, Names
-from dyno.suites.objectstore.port import Answer, Ask, Asking, Bucket, Throttled
+from dyno.suites.objectstore.port import Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.visible import LOOKS, visible
 
 SLICE = 250
@@ -71,16 +71,18 @@ class ObjectStoreWorkload(OnStore):
             return
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as asking:
             if not self._loaded:
-                self._ask(asking, (Ask("put", key, self._body(at)) for at, key in enumerate(self._names.every)))
+                self._ask(
+                    asking, (StoreRequest("put", key, self._body(at)) for at, key in enumerate(self._names.every))
+                )
                 self._loaded = True
             if phase.name == p.DELETE:
                 keys = self._keys(phase.name, 0)
-                self._ask(asking, (Ask("put", key, self._bodies.body(at)) for at, key in enumerate(keys)))
+                self._ask(asking, (StoreRequest("put", key, self._bodies.body(at)) for at, key in enumerate(keys)))
         if phase.name == p.BURST:
             time.sleep(self._given["silence"])
 
     @staticmethod
-    def _ask(asking: Asking, asks: Iterator[Ask]) -> None:
+    def _ask(asking: Requester, asks: Iterator[StoreRequest]) -> None:
         for _ in every(asking, LOADING, asks):
             pass
 
@@ -94,13 +96,13 @@ class ObjectStoreWorkload(OnStore):
                     return
                 if not burst and self._phase != p.COLD:
                     # As many connections as there will be are there when the clock starts.
-                    warm = [Ask("head", self._names.every[0])] * self._places
+                    warm = [StoreRequest("head", self._names.every[0])] * self._places
                     for _ in every(asking, self._places, warm):
                         pass
                 begun = Begun(asking)
                 yield begun if burst else Chain(asking) if self._phase in (p.MULTIPART, p.VISIBLE) else asking
             if burst and self._told["throttled"] + self._told["failed"] and begun.at is not None:
-                ask, patience = Ask("get", self._names.every[0]), float(self._given["patience"])
+                ask, patience = StoreRequest("get", self._names.every[0]), float(self._given["patience"])
                 self._recovered = recovery(port, ask, begun.at, patience)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
@@ -148,12 +150,14 @@ class ObjectStoreWorkload(OnStore):
 
     def _slice(self, name: str, rng: random.Random, round: int, numbers: range) -> tuple[list[Any], Checked]:
         if self._job.spec.floor:
-            return [Ask("head", "")] * len(numbers), len
+            return [StoreRequest("head", "")] * len(numbers), len
         if name in (p.PUT, p.DELETE):
             keys = self._keys(name, round, numbers)
-            put = [Ask("put", key, self._bodies.body(at)) for at, key in zip(numbers, keys, strict=True)]
+            put = [StoreRequest("put", key, self._bodies.body(at)) for at, key in zip(numbers, keys, strict=True)]
             rights = [self._bodies.right(at) for at in numbers]
-            return [Ask("delete", key) for key in keys] if name == p.DELETE else put, self._noted(keys, rights)
+            return [StoreRequest("delete", key) for key in keys] if name == p.DELETE else put, self._noted(
+                keys, rights
+            )
         if name == p.MULTIPART:
             return self._in_parts(round, numbers)
         if name == p.VISIBLE:
@@ -167,27 +171,32 @@ class ObjectStoreWorkload(OnStore):
     ) -> tuple[list[Any], Checked]:
         names = [self._names.every[target * self._stride] for target in targets]
         if name == p.HEAD:
-            return [Ask("head", key) for key in names], self._heads
+            return [StoreRequest("head", key) for key in names], self._heads
         if name == p.COPY:
             keys, rights = self._keys(name, round, numbers), [self._bodies.right(target) for target in targets]
-            return [Ask("copy", key, other=of) for key, of in zip(keys, names, strict=True)], self._noted(
+            return [StoreRequest("copy", key, other=of) for key, of in zip(keys, names, strict=True)], self._noted(
                 keys, rights
             )
         if name == p.LIST:
             after = [rng.randrange(self._given["objects"]) for _ in numbers]
-            asks = [Ask("list", self._names.prefix(at), other=self._names.every[at], number=LISTED) for at in after]
+            asks = [
+                StoreRequest("list", self._names.prefix(at), other=self._names.every[at], number=LISTED)
+                for at in after
+            ]
             return asks, self._lists(after)
         if name == p.RANGE:
             # Of a few places, so that there is time to digest what is right.
             length = self._piece
             starts = [(self._size - length) * rng.randrange(5) // 4 for _ in numbers]
-            asks = [Ask("get", key, start=at, end=at + length) for key, at in zip(names, starts, strict=True)]
+            asks = [
+                StoreRequest("get", key, start=at, end=at + length) for key, at in zip(names, starts, strict=True)
+            ]
             return asks, self._bodies_are(
                 [self._bodies.right(t, at, at + length) for t, at in zip(targets, starts, strict=True)]
             )
         end = self._share if name == p.BURST else self._size
         start = 0 if end < self._size else None
-        return [Ask("get", key, start=start, end=end) for key in names], self._bodies_are(
+        return [StoreRequest("get", key, start=start, end=end) for key in names], self._bodies_are(
             [self._bodies.right(t, 0, end) for t in targets]
         )
 
@@ -244,7 +253,7 @@ class ObjectStoreWorkload(OnStore):
         )
 
     def _lists(self, after: Sequence[int]) -> Checked:
-        def listed(at: int, answer: Answer) -> bool:
+        def listed(at: int, answer: StoreResponse) -> bool:
             assert answer.names is not None
             return same(list(answer.names()), self._names.after(after[at], LISTED))
 
@@ -300,16 +309,16 @@ class ObjectStoreWorkload(OnStore):
                 raise Wrong(f"{lost[0]} was written, and is not listed")
             digested = [key for key, digest in self._stored.items() if digest]
             some = random.Random(self._job.seed).sample(digested, min(SAMPLE, len(digested)))
-            for ask, answer in every(asking, LOADING, [Ask("get", key) for key in some]):
+            for ask, answer in every(asking, LOADING, [StoreRequest("get", key) for key in some]):
                 if not same(digest_of(answer), self._stored[ask.key]):
                     raise Wrong(f"{ask.key} is not what was written")
         return len(self._stored) + len(some)
 
     @staticmethod
-    def _everything(asking: Asking, prefix: str) -> Iterator[str]:
+    def _everything(asking: Requester, prefix: str) -> Iterator[str]:
         after = ""
         while True:
-            ((_, answer),) = every(asking, 1, [Ask("list", prefix, other=after, number=LISTED)])
+            ((_, answer),) = every(asking, 1, [StoreRequest("list", prefix, other=after, number=LISTED)])
             names = list(answer.names()) if answer.names is not None else []
             yield from names
             if not names:

@@ -14,7 +14,7 @@ from dyno.suites.records.dataset import ABSENT, draw, following, zipf_ranks
 from dyno.suites.records.marks import strings_of
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import VERSION_DIGITS, Record
-from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, NextVersion, Share, Slices
+from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, NextVersion, Slices
 
 
 class Step(NamedTuple):
@@ -25,7 +25,7 @@ class Step(NamedTuple):
     version: int
 
 
-def mixed(share: Share) -> Slices:
+def mixed(share: ClientWork) -> Slices:
     """This client's operations: kinds drawn by the mix, keys by the distribution."""
     mix, count = share.work.mix, share.share_of(share.work.operations)
     if not count or (share.again and mix.write == "insert"):
@@ -49,7 +49,7 @@ def mixed(share: Share) -> Slices:
 class _Planner:
     """Draws the next operation."""
 
-    def __init__(self, share: Share, count: int) -> None:
+    def __init__(self, share: ClientWork, count: int) -> None:
         self._share = share
         self._versions = NextVersion(share.model)
         self._inserted = share.own_count()
@@ -78,7 +78,7 @@ class _Planner:
         return Step(kind, number, ABSENT if reads else self._versions.of(number))
 
 
-def _calls(share: Share) -> dict[str, Callable[[Any], Any]]:
+def _calls(share: ClientWork) -> dict[str, Callable[[Any], Any]]:
     reader, replace = share.port.reader(), share.port.replace
     get = reader.get
 
@@ -95,7 +95,7 @@ def _calls(share: Share) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def _argument(share: Share, step: Step) -> Any:
+def _argument(share: ClientWork, step: Step) -> Any:
     if step.kind in ("get", "scan"):
         return share.dataset.key(step.number)
     return [share.dataset.record(step.number, step.version)]
@@ -104,7 +104,7 @@ def _argument(share: Share, step: Step) -> Any:
 class _Replay:
     """Goes through the answers in the order in which they were given, writing the model as it goes."""
 
-    def __init__(self, share: Share, steps: Sequence[Step]) -> None:
+    def __init__(self, share: ClientWork, steps: Sequence[Step]) -> None:
         self._share, self._steps = share, steps
         # With other clients at work, their records may be newer than this, and never older.
         self._known = share.known() if share.clients > 1 else None

@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 from dyno.suites.records.mixed import mixed
 from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCANS
-from dyno.suites.records.work import Share, Slices
+from dyno.suites.records.work import ClientWork, Slices
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Of one phase."""
 
-    build: Callable[[Share], Slices]
+    build: Callable[[ClientWork], Slices]
     """A client's operations, in the order in which they are done."""
     empty: bool = False
     """Whether it wants a store of its own with nothing in it; else it has one with every record."""
@@ -33,7 +33,9 @@ class Recipe:
 
 def _insert(name: str, blind: bool, indexed: bool) -> Recipe:
     keys = KEYS_PER_RECORD[name]
-    return Recipe(partial(Share.insert, blind=blind, keys=keys), empty=True, indexed=indexed, once=True, stored=keys)
+    return Recipe(
+        partial(ClientWork.insert, blind=blind, keys=keys), empty=True, indexed=indexed, once=True, stored=keys
+    )
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -42,13 +44,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "insert-blind-indices": _insert("insert-blind-indices", blind=True, indexed=True),
         "insert-noblind-noindices": _insert("insert-noblind-noindices", blind=False, indexed=False),
         "insert-noblind-indices": _insert("insert-noblind-indices", blind=False, indexed=True),
-        "rand-key": Recipe(Share.rand_key),
-        "rand-index": Recipe(Share.rand_index),
-        "scan": Recipe(partial(Share.scan, part=SCANS)),
-        "rand-key-cold": Recipe(partial(Share.rand_key, part=COLD_KEYS)),
-        "scan-cold": Recipe(partial(Share.scan, part=COLD_SCANS)),
-        "update": Recipe(Share.update, stored=1),
+        "rand-key": Recipe(ClientWork.rand_key),
+        "rand-index": Recipe(ClientWork.rand_index),
+        "scan": Recipe(partial(ClientWork.scan, part=SCANS)),
+        "rand-key-cold": Recipe(partial(ClientWork.rand_key, part=COLD_KEYS)),
+        "scan-cold": Recipe(partial(ClientWork.scan, part=COLD_SCANS)),
+        "update": Recipe(ClientWork.update, stored=1),
         "mixed": Recipe(mixed),
-        "delete": Recipe(Share.delete, once=True),
+        "delete": Recipe(ClientWork.delete, once=True),
     }
 )

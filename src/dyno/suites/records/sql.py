@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from dyno.contracts.cleanup import unless_done
+from dyno.contracts.cleanup import undo_on_error
 from dyno.suites.records.port import Key, Reader, Record
 
 FIELDS = "name, location, stub"
@@ -82,6 +82,6 @@ class SqlReader(Reader):
 def transaction(execute: Callable[..., Any], begin: str = "BEGIN") -> Iterator[None]:
     """Committed at the end of the block, rolled back if it raises."""
     execute(begin)
-    with unless_done(lambda: execute("ROLLBACK")):
+    with undo_on_error(lambda: execute("ROLLBACK")):
         yield
     execute("COMMIT")

@@ -78,7 +78,7 @@ class Work:
         return right
 
 
-class Share:
+class ClientWork:
     """One client's part of one phase. Which of its builders makes the phase's operations is said in `recipes`."""
 
     def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:

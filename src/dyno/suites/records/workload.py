@@ -23,7 +23,7 @@ from dyno.suites.records.params import mix_of
 from dyno.suites.records.port import PORT, Records
 from dyno.suites.records.recipes import RECIPES
 from dyno.suites.records.verify import verify
-from dyno.suites.records.work import Share, Work
+from dyno.suites.records.work import ClientWork, Work
 
 LOAD_BATCH = 50_000
 BRIEF = ("overwrite", "delete", "persistence")
@@ -113,7 +113,7 @@ class RecordsWorkload(OnStore):
         recipe = RECIPES[phase.name]
         if recipe.once and round > 0:
             return iter(())
-        return recipe.build(Share(self._work, phase.name, port, client, clients, round))
+        return recipe.build(ClientWork(self._work, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """The characters of the records' strings, which are ASCII; of a mix it is not known which were written."""

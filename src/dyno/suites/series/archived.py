@@ -20,7 +20,7 @@ from dyno.host import installation
 from dyno.suites.series.dataset import Arrival
 from dyno.suites.series.machine import SECOND
 from dyno.suites.series.params import PB
-from dyno.suites.series.port import Batch, Samples
+from dyno.suites.series.port import SampleBatch, Samples
 
 MINUTE = 60 * SECOND
 ROW = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "i2")])
@@ -47,15 +47,15 @@ class Archived:
         """Stretches of time of one length, which have about so many samples as a batch has; some have none."""
         for start in range(self.start, self.end, self._step):
             parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
-            batch = Batch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
             if len(batch.ts):
                 order = np.argsort(batch.ts, kind="stable")
-                yield Arrival(Batch(*(values[order] for values in batch)), len(order), None)
+                yield Arrival(SampleBatch(*(values[order] for values in batch)), len(order), None)
 
     def further(self, batches: int) -> Iterator[Arrival]:
         """The last sample of each variable again, at later times."""
         lasts = [self._rows(pv, array[-1:]) for pv, array in enumerate(self._arrays)]
-        batch = Batch(*(np.concatenate(columns) for columns in zip(*lasts, strict=True)))
+        batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*lasts, strict=True)))
         for number in range(batches):
             ts = np.arange(len(self.names), dtype="i8") + self.end + number * SECOND
             yield Arrival(batch._replace(ts=ts), len(ts), None)
@@ -63,14 +63,14 @@ class Archived:
     def one(self, pv: int) -> Samples:
         return Samples(*self._rows(pv, self._arrays[pv])[1:])
 
-    def _between(self, pv: int, start: int, end: int) -> Batch:
+    def _between(self, pv: int, start: int, end: int) -> SampleBatch:
         array = self._arrays[pv]
         first, last = np.searchsorted(array["ts"], [start, end])
         return self._rows(pv, array[first:last])
 
-    def _rows(self, pv: int, rows: NDArray[Any]) -> Batch:
+    def _rows(self, pv: int, rows: NDArray[Any]) -> SampleBatch:
         columns = (np.ascontiguousarray(rows[name]) for name in ROW.names or ())
-        return Batch(np.full(len(rows), pv, "i4"), *columns)
+        return SampleBatch(np.full(len(rows), pv, "i4"), *columns)
 
 
 def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:

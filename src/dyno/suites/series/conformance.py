@@ -16,7 +16,7 @@ import numpy as np
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.machine import SECOND, START
-from dyno.suites.series.port import Batch, Samples, Series
+from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest, batch, of_rows, samples
 
 Opened = Callable[[str, Sequence[str]], AbstractContextManager[Series]]
@@ -57,7 +57,7 @@ class Model:
         judge.judge_digest(found, kept)
         judge.judge_latest(port.latest(), self.latest())
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         last = {row[0]: row for row in sorted(self.kept.values())}
         return batch(of_rows([last[pv] for pv in sorted(last)]))
 

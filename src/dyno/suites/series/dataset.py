@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.suites.series.machine import HALF_HOUR, START, Machine
-from dyno.suites.series.port import Batch, Samples
+from dyno.suites.series.port import SampleBatch, Samples
 
 CORRECTION = 1.0
 """By how much a sample that comes again with another value is higher."""
@@ -24,10 +24,10 @@ MOST_LATE = 20
 class Arrival(NamedTuple):
     """A batch as it comes in."""
 
-    batch: Batch
+    batch: SampleBatch
     new: int
     """How many of its samples are not there yet: these are what is counted."""
-    replaced: Batch | None
+    replaced: SampleBatch | None
     """What those take the place of that are there already."""
 
 
@@ -65,7 +65,7 @@ class Way:
     """Of a million, those that arrive twice, and have another value the second time."""
 
 
-class MadeUp:
+class SyntheticHalfHours:
     """So many half-hours of a machine that is made up. See `Dataset`."""
 
     def __init__(self, machine: Machine, half_hours: int, way: Way) -> None:
@@ -138,7 +138,7 @@ class MadeUp:
         batch = self._machine.samples(pv, tick)
         if not again.any():
             return Arrival(batch, len(pv), None)
-        replaced = Batch(*(values[again] for values in batch))
+        replaced = SampleBatch(*(values[again] for values in batch))
         batch.val[again & self._corrected(pv, tick)] += CORRECTION
         return Arrival(batch, int((~again).sum()), replaced)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.suite import Job
-from dyno.suites.series.port import DTYPES, FIELDS, Batch, Series
+from dyno.suites.series.port import DTYPES, FIELDS, SampleBatch, Series
 
 VARIABLES, MOST_WRITES, MOST_SAMPLES = 40, 4, 250
 NAMES = [f"crash:{number:02}" for number in range(VARIABLES)]
@@ -23,7 +23,8 @@ START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_
 
 
 class SeriesHistory:
-    """See `dyno.contracts.suite.History`. Of each variable there is the digest of its samples in the order of their times."""
+    """See `dyno.contracts.suite.History`. Of each variable there is the digest of its samples in the order of their
+    times."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -55,15 +56,15 @@ class SeriesHistory:
         pieces = list(port.all())
         if not pieces:
             return {}
-        every = Batch(*map(np.concatenate, zip(*pieces, strict=True)))
+        every = SampleBatch(*map(np.concatenate, zip(*pieces, strict=True)))
         order = np.lexsort((every.ts, every.pv))
-        every = Batch(*(values[order] for values in every))
+        every = SampleBatch(*(values[order] for values in every))
         return {
             NAMES[variable]: blake2b(_bytes(every, every.pv == variable), digest_size=16).digest()
             for variable in np.unique(every.pv).tolist()
         }
 
-    def _batch(self, number: int) -> Batch:
+    def _batch(self, number: int) -> SampleBatch:
         rng = random.Random(f"{self._job.seed} {number}")
         counts = {COUNTER: 1}
         for variable in rng.sample(range(1, VARIABLES), rng.randint(1, MOST_WRITES)):
@@ -72,10 +73,10 @@ class SeriesHistory:
         at = np.concatenate([np.arange(count) for count in counts.values()])
         val = np.where(pv == COUNTER, number + 1, [round(rng.uniform(-1e6, 1e6), 3) for _ in pv])
         columns = (pv, START_NS + number * STEP_NS + at * APART_NS, val, pv % 20, pv % 4)
-        return Batch(*(np.asarray(values, DTYPES[name]) for name, values in zip(FIELDS, columns, strict=True)))
+        return SampleBatch(*(np.asarray(values, DTYPES[name]) for name, values in zip(FIELDS, columns, strict=True)))
 
 
-def _bytes(batch: Batch, those: Any) -> bytes:
+def _bytes(batch: SampleBatch, those: Any) -> bytes:
     """Of some samples, one after the other: so that more of them only add at the end."""
     rows = np.empty(int(those.sum()), [(name, DTYPES[name]) for name in FIELDS[1:]])
     for name, values in zip(FIELDS[1:], batch[1:], strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 
 from dyno.contracts.equality import array_difference, difference, same
 from dyno.contracts.model import Wrong
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.samples import Digest, reduced, typed
 
 MEAN_ERROR = 1e-12
@@ -27,14 +27,14 @@ def judge_samples(what: str, got: Any, right: Samples) -> int:
     return len(right.ts)
 
 
-def judge_latest(got: Any, right: Batch) -> int:
+def judge_latest(got: Any, right: SampleBatch) -> int:
     """`right` is in the order of the variables."""
     if not typed(got):
         raise Wrong(f"the latest samples: {_kind(got)}")
     order = np.argsort(got.pv, kind="stable")
     if not same(got.pv[order], right.pv):
         raise Wrong(f"the latest samples are of {len(got.pv):,} variables, expected {len(right.pv):,}, each once")
-    for name, values, wanted in zip(Batch._fields, got, right, strict=True):
+    for name, values, wanted in zip(SampleBatch._fields, got, right, strict=True):
         if not same(values[order], wanted):
             raise Wrong(f"the latest samples: {name}: {array_difference(values[order], wanted)}")
     return len(right.pv)
@@ -74,7 +74,7 @@ def added(digest: Digest, got: Any) -> None:
 
 
 def _kind(got: Any) -> str:
-    if type(got) is not Batch:
+    if type(got) is not SampleBatch:
         return f"got {type(got).__name__}, expected a Batch"
     kinds = ", ".join(
         f"{values.dtype} of {len(values)}" if type(values) is np.ndarray and values.ndim else type(values).__name__

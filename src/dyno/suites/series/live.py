@@ -27,7 +27,7 @@ from dyno.servers.process import Process
 from dyno.suites.series import ioc, judge, samples
 from dyno.suites.series.ioc import database, names
 from dyno.suites.series.machine import SECOND
-from dyno.suites.series.port import Batch, Series
+from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest
 
 MODULES = ("softioc", "p4p")
@@ -46,7 +46,7 @@ def missing() -> str | None:
     return f"needs {', '.join(lacking)}: {installation.extra('epics')}" if lacking else None
 
 
-class Asked(NamedTuple):
+class LiveLoad(NamedTuple):
     variables: int
     hz: int
     seconds: int
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def _serving(home: Path, asked: Asked) -> Iterator[dict[str, str]]:
+def _serving(home: Path, asked: LiveLoad) -> Iterator[dict[str, str]]:
     """The IOC, at ports of this machine's own; what a client has to know."""
     home.mkdir(parents=True, exist_ok=True)
     _, (ca, repeater, tcp, udp) = loopback.cluster(home, 1, ports=4)
@@ -155,12 +155,12 @@ class Received:
 class Live:
     """One run of it."""
 
-    def __init__(self, home: Path, asked: Asked) -> None:
+    def __init__(self, home: Path, asked: LiveLoad) -> None:
         if why := missing():
             raise Absent(why)
         self._home, self._asked = home, asked
         self.digest = Digest()
-        self._kept = list[Batch]()
+        self._kept = list[SampleBatch]()
         self._acknowledged = list[int]()
         self._before, self._after = dict[int, float](), dict[int, float]()
         """Of each variable the last number before the time that counts, and the first after it."""

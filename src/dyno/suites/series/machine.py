@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import SampleBatch
 
 Longs = NDArray[np.int64]
 Bits = NDArray[np.uint64]
@@ -46,7 +46,7 @@ class Machine:
         self._seed = np.uint64(seed)
         self._about = _About.of(self._drawn(np.arange(variables), np.zeros(variables, np.int64), _ABOUT))
 
-    def samples(self, pv: Longs, tick: Longs) -> Batch:
+    def samples(self, pv: Longs, tick: Longs) -> SampleBatch:
         """Those of these variables and numbers, which are counted from 0 for each variable."""
         about = self._about
         noise = _noise(self._drawn(pv, tick, _VALUE))
@@ -56,7 +56,7 @@ class Machine:
         count = np.rint(at * about.counts[pv])
         value = about.offset[pv] + count * about.resolution[pv]
         stat, sevr = self._alarms(pv, tick, at)
-        return Batch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
+        return SampleBatch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
 
     def _alarms(self, pv: Longs, tick: Longs, at: NDArray[np.float64]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
         lost = self._drawn(pv, tick // _LOST_SAMPLES, _LOST) % np.uint64(_LOST_SHARE) == 0

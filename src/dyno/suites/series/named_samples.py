@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dyno.suites.series import samples
-from dyno.suites.series.port import Batch
+from dyno.suites.series.port import SampleBatch
 
 
-def batch(found: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> Batch:
+def batch(found: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
     """Of a table or a part of one: `name` is its column of names, which are numbered by `numbers`, and `rest` are
     those of time, value, status and severity."""
     import numpy as np

@@ -23,7 +23,7 @@ MODULES, REQUIRES = ("pyarrow",), ("pyarrow>=15",)
 """What an engine wants through this port that is handed tables of Arrow's."""
 
 
-class Batch(NamedTuple):
+class SampleBatch(NamedTuple):
     """Samples of many variables: an array of each field, all of one length."""
 
     pv: Array
@@ -66,7 +66,7 @@ class Series(Protocol):
     samples in them are older than what is there.
     """
 
-    def insert(self, batch: Batch) -> object:
+    def insert(self, batch: SampleBatch) -> object:
         """One batch, as one transaction: acknowledged when it returns, with the tier's durability. It need not be
         readable yet."""
 
@@ -82,11 +82,11 @@ class Series(Protocol):
     def window(self, pv: int, start: int, end: int) -> Samples:
         """Those of start <= TS < end, in ns; both are whole seconds."""
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[SampleBatch]:
         """Every sample of every variable in any order, piece by piece: never all in memory that is not there
         already."""
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         """Of each variable that has samples the one with the greatest TS, in any order of the variables."""
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Any
 
 from dyno.suites.series import samples
-from dyno.suites.series.port import Array, Batch, Samples
+from dyno.suites.series.port import Array, SampleBatch, Samples
 
 KEY = Struct(">IQ")
 """The most significant bytes first, so that keys are in the order of variables and times."""
@@ -30,7 +30,7 @@ def _kinds() -> tuple[Any, Any]:
     return np.dtype([("pv", ">u4"), ("ts", ">u8")]), np.dtype([("val", "<f8"), ("stat", "<i2"), ("sevr", "<i2")])
 
 
-def entries(batch: Batch) -> Iterator[Entry]:
+def entries(batch: SampleBatch) -> Iterator[Entry]:
     """Records of samples, whose variables have the store's numbers."""
     import numpy as np
 
@@ -61,13 +61,13 @@ def samples_of(found: Iterable[Entry]) -> Samples:
     return samples.samples(columns(found)[1:])
 
 
-def batches(found: Iterator[Entry], numbers: samples.Numbers) -> Iterator[Batch]:
+def batches(found: Iterator[Entry], numbers: samples.Numbers) -> Iterator[SampleBatch]:
     """Piece by piece."""
     while piece := list(islice(found, PIECE)):
         yield batch(piece, numbers)
 
 
-def batch(found: Iterable[Entry], numbers: samples.Numbers) -> Batch:
+def batch(found: Iterable[Entry], numbers: samples.Numbers) -> SampleBatch:
     pv, *rest = columns(found)
     return samples.batch([numbers.from_store(pv), *rest])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dyno.suites.series.port import DTYPES, FIELDS, Array, Batch, Buckets, Samples
+from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
 MASK = (1 << 64) - 1
 # Odd numbers without a pattern, one for each field (those of xxHash and of SplitMix64).
@@ -22,7 +22,7 @@ class Digest:
     def __init__(self, count: int = 0, total: int = 0) -> None:
         self.count, self.total = count, total
 
-    def add(self, batch: Batch, times: int = 1) -> None:
+    def add(self, batch: SampleBatch, times: int = 1) -> None:
         """Or takes it away: times -1. Arrays must be of the port's types."""
         self.count += times * len(batch.ts)
         self.total = (self.total + times * _hashes(batch)) & MASK
@@ -36,7 +36,7 @@ class Digest:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _hashes(batch: Batch) -> int:
+def _hashes(batch: SampleBatch) -> int:
     import numpy as np
 
     mixed = np.zeros(len(batch.ts), np.uint64)
@@ -55,7 +55,7 @@ def typed(batch: Any) -> bool:
     import numpy as np
 
     return (
-        type(batch) is Batch
+        type(batch) is SampleBatch
         and all(
             type(values) is np.ndarray and values.dtype == DTYPES[name] and values.ndim == 1
             for name, values in zip(FIELDS, batch, strict=True)
@@ -64,9 +64,9 @@ def typed(batch: Any) -> bool:
     )
 
 
-def batch(columns: Sequence[Any]) -> Batch:
+def batch(columns: Sequence[Any]) -> SampleBatch:
     """Of sequences of plain numbers or arrays, in the order of the fields."""
-    return Batch(*_arrays(columns, FIELDS))
+    return SampleBatch(*_arrays(columns, FIELDS))
 
 
 def samples(columns: Sequence[Any]) -> Samples:
@@ -89,12 +89,12 @@ def of_rows(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Seq
     return list(zip(*rows, strict=True)) if rows else [()] * names
 
 
-def tuples(given: Batch) -> Iterable[tuple[Any, ...]]:
+def tuples(given: SampleBatch) -> Iterable[tuple[Any, ...]]:
     """Rows of plain numbers."""
     return zip(*(values.tolist() for values in given), strict=True)
 
 
-def csv(given: Batch) -> Any:
+def csv(given: SampleBatch) -> Any:
     """Rows as CSV without a heading: a buffer of bytes. Floats by the shortest text that is read as the same ones."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv

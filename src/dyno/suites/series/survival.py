@@ -15,7 +15,7 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import Batch, Series
+from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest, last
 
 PATIENCE_SECONDS, AGAIN_SECONDS = 60.0, 0.5
@@ -40,12 +40,12 @@ class Survival:
         self._lost = 0
         self._acknowledged = 0
 
-    def call(self, number: int, insert: Callable[[Batch], object]) -> Callable[[Batch], object]:
+    def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
         """What inserts the batch of this number. With one of them the node dies, while it is on its way."""
         if number != self._at:
             return insert
 
-        def dying(batch: Batch) -> object:
+        def dying(batch: SampleBatch) -> object:
             self.killed = True
             death = Thread(target=self._server.lose, args=(self._server.count - 1,))
             death.start()
@@ -60,7 +60,7 @@ class Survival:
         """The batch was not acknowledged; some of its samples may be there all the same."""
         self._failed.add(number)
 
-    def verify(self, found: Iterable[Batch], batches: int) -> int:
+    def verify(self, found: Iterable[SampleBatch], batches: int) -> int:
         """What is found of the first `batches`, by who asks those that are left. Raises Wrong for what was never
         written, or is there twice; and for what was lost, where what is acknowledged survives a node's death."""
         if not self.killed:
@@ -82,15 +82,15 @@ class Survival:
             raise Wrong(f"{self._lost:,} of {self._acknowledged:,} acknowledged samples are lost with a node")
         return len(there.ts)
 
-    def _given(self, batches: int) -> tuple[Batch, Batch]:
+    def _given(self, batches: int) -> tuple[SampleBatch, SampleBatch]:
         """What was acknowledged, as it was written last; and what may have been written beside."""
-        both: tuple[list[Batch], list[Batch]] = [], []
+        both: tuple[list[SampleBatch], list[SampleBatch]] = [], []
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number < batches:
                 both[number in self._failed].append(arrival.batch)
                 if arrival.replaced is not None:
                     both[1].append(arrival.replaced)
-        return Batch(*last(_whole(both[0]))), _whole(both[1])
+        return SampleBatch(*last(_whole(both[0]))), _whole(both[1])
 
     def facts(self) -> Mapping[str, Fact]:
         return {
@@ -100,7 +100,7 @@ class Survival:
         }
 
 
-def patiently(port: Series) -> list[Batch]:
+def patiently(port: Series) -> list[SampleBatch]:
     """All samples that the port has, asked for again while those that are left still ask the one that is gone."""
     deadline = monotonic() + PATIENCE_SECONDS
     while True:
@@ -113,14 +113,14 @@ def patiently(port: Series) -> list[Batch]:
         sleep(AGAIN_SECONDS)
 
 
-def _whole(pieces: list[Batch]) -> Batch:
-    empty = Batch(*(np.zeros(0, dtype) for dtype in ("i4", "i8", "f8", "i2", "i2")))
-    return Batch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
+def _whole(pieces: list[SampleBatch]) -> SampleBatch:
+    empty = SampleBatch(*(np.zeros(0, dtype) for dtype in ("i4", "i8", "f8", "i2", "i2")))
+    return SampleBatch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
 
 
-def _keys(of: Batch) -> Any:
+def _keys(of: SampleBatch) -> Any:
     return np.rec.fromarrays([of.pv, of.ts]).view(np.dtype((np.void, 12)))
 
 
-def _rows(of: Batch) -> Any:
+def _rows(of: SampleBatch) -> Any:
     return np.rec.fromarrays(list(of)).view(np.dtype((np.void, 24)))

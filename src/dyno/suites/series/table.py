@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dyno.suites.series import samples, sql
-from dyno.suites.series.port import Batch, Buckets, Samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.samples import Numbers
 
 
@@ -38,14 +38,14 @@ class Reading:
     def window(self, pv: int, start: int, end: int) -> Samples:
         return samples.samples(self.columns(self._window, (self.numbers.one(pv), start, end), 4))
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         return self.batch(self.columns(self.last, (), 5))
 
-    def batch(self, columns: Sequence[Any]) -> Batch:
+    def batch(self, columns: Sequence[Any]) -> SampleBatch:
         """Of columns as they are stored."""
         return samples.batch([self.numbers.from_store(columns[0]), *columns[1:]])
 
-    def stored(self, given: Batch) -> Batch:
+    def stored(self, given: SampleBatch) -> SampleBatch:
         """The other way."""
         return given._replace(pv=self.numbers.to_store(given.pv))
 

@@ -18,7 +18,7 @@ from dyno.contracts.suite import Work as Slice
 from dyno.suites.series import judge
 from dyno.suites.series.dataset import Arrival, Dataset
 from dyno.suites.series.machine import SECOND
-from dyno.suites.series.port import Batch, Samples, Series
+from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.survival import Survival
 
@@ -52,7 +52,7 @@ class Archive:
             self.digest.add(arrival.replaced, -1)
         self._remember(batch)
 
-    def _remember(self, batch: Batch) -> None:
+    def _remember(self, batch: SampleBatch) -> None:
         """The last sample of each variable, by its time and not by when it came."""
         kept, count = self._latest, len(self.dataset.names)
         if not kept:
@@ -67,9 +67,9 @@ class Archive:
         for name in ("ts", "val", "stat", "sevr"):
             kept[name][batch.pv[last]] = getattr(batch, name)[last]
 
-    def latest(self) -> Batch:
+    def latest(self) -> SampleBatch:
         pv = np.flatnonzero(self._latest["ts"] >= 0).astype("i4")
-        return Batch(pv, *(self._latest[name][pv] for name in ("ts", "val", "stat", "sevr")))
+        return SampleBatch(pv, *(self._latest[name][pv] for name in ("ts", "val", "stat", "sevr")))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Watched(NamedTuple):
     """From then on."""
 
 
-class Share:
+class ClientWork:
     """The slices of one phase. There is one client."""
 
     def __init__(self, work: Work, phase: str, port: Series, round: int) -> None:
@@ -118,7 +118,7 @@ class Share:
         for arrival in self._dataset.further(self._work.watched):
             yield self._added(self._watched, arrival, counts=False)
 
-    def _watched(self, batch: Batch) -> Watched:
+    def _watched(self, batch: SampleBatch) -> Watched:
         pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
         begin = now()
         self._port.insert(batch)
@@ -129,7 +129,7 @@ class Share:
             sleep(POLL_S)
         return Watched(over - begin, now() - over)
 
-    def _added(self, call: Callable[[Batch], Any], arrival: Arrival, counts: bool = True) -> Operations:
+    def _added(self, call: Callable[[SampleBatch], Any], arrival: Arrival, counts: bool = True) -> Operations:
         return Operations(
             calls=lambda _: (call,),
             arguments=[arrival.batch],
@@ -237,9 +237,9 @@ class _Found:
 
     def __init__(self, judged: bool) -> None:
         self.digest, self.count, self._judged = Digest(), 0, judged
-        self._waiting = list[Batch]()
+        self._waiting = list[SampleBatch]()
 
-    def take(self, all_: Callable[[], Iterator[Batch]], turns: Iterable[Any]) -> bool:
+    def take(self, all_: Callable[[], Iterator[SampleBatch]], turns: Iterable[Any]) -> bool:
         """Whether all of it came: not where the time was over."""
         turn = iter(turns)
         for piece in all_():

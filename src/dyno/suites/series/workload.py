@@ -15,13 +15,13 @@ from dyno.contracts.suite import Work as Slice
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import conformance, judge, survival
-from dyno.suites.series.dataset import Dataset, MadeUp, Way
+from dyno.suites.series.dataset import Dataset, SyntheticHalfHours, Way
 from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.machine import SECOND, Machine
 from dyno.suites.series.port import SAMPLE_BYTES, Series
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.survival import Survival
-from dyno.suites.series.work import Archive, Share, Work
+from dyno.suites.series.work import Archive, ClientWork, Work
 
 
 def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
@@ -33,7 +33,7 @@ def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
         return Archived(Path(str(params["archive"])), place, int(params["batch"]))
     way = Way(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
     machine = Machine(seed, int(params["variables"]), int(params["per_half_hour"]))
-    return MadeUp(machine, int(params["half_hours"]), way)
+    return SyntheticHalfHours(machine, int(params["half_hours"]), way)
 
 
 class SeriesWorkload(OnStore):
@@ -92,10 +92,10 @@ class SeriesWorkload(OnStore):
 
     def _begin_live(self) -> Any:
         """In a store of its own, in the place of the other: it is the last phase."""
-        from dyno.suites.series.live import Asked, Live
+        from dyno.suites.series.live import Live, LiveLoad
 
         given = (int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms"))
-        live = Live(self._job.home / "ioc", Asked(*given))
+        live = Live(self._job.home / "ioc", LiveLoad(*given))
         self.close()
         self.begin("live")
         return live
@@ -131,7 +131,7 @@ class SeriesWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
         if self._live is not None:
             return iter([Reported(partial(self._live.run, port), self._live.check)])
-        share, cold = Share(self._work, phase.name, port, round), phase.temperature == "cold"
+        share, cold = ClientWork(self._work, phase.name, port, round), phase.temperature == "cold"
         slices: dict[str, Callable[[], Iterator[Slice]]] = {
             "insert": share.inserting,
             "visible": share.watching,
