@@ -42,11 +42,16 @@ INFO = (".dist-info", ".egg-info")
 @cache
 def _sources(kind: str) -> dict[str, str]:
     """Name to 'module:attribute', ours first: a plug-in can't take the name of one of ours."""
-    package = dyno.engines if kind == "engine" else dyno.suites
-    found = {name: f"{module}:{kind.upper()}" for name, module in _modules(package)}
+    found = own(kind)
     for name, value in _plugins(GROUPS[kind]):
         found.setdefault(name, value)
     return found
+
+
+def own(kind: str) -> dict[str, str]:
+    """Name to 'module:attribute' of the engines or suites that come with Dyno."""
+    package = dyno.engines if kind == "engine" else dyno.suites
+    return {name: f"{module}:{kind.upper()}" for name, module in _modules(package)}
 
 
 def _modules(package: ModuleType) -> Iterator[tuple[str, str]]:

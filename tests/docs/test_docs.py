@@ -60,8 +60,7 @@ EXAMPLES = ROOT / "examples"
 def ours(kind: str) -> list[str]:
     """The names of the engines or suites that come with Dyno; plug-ins that happen to be installed have their own
     documentation."""
-    folder = ROOT / "src" / "dyno" / f"{kind}s"
-    return sorted(p.stem for p in folder.iterdir() if not p.name.startswith("_"))
+    return sorted(registry.own(kind))
 
 
 def shown(value: Value) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 import re
 from collections.abc import Iterator
 
@@ -12,7 +11,6 @@ import pytest
 from facts import command
 from pages import named, read, rows, sections
 
-import dyno.engines
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
@@ -36,7 +34,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 def ours() -> Iterator[EngineSpec]:
     """Those of the suite that come with Dyno; of plug-ins that happen to be installed nothing is said."""
-    named = {module.name for module in pkgutil.iter_modules(dyno.engines.__path__)}
+    named = registry.own("engine")
     return (spec for spec in registry.engines_for(registry.suite("records")) if not spec.floor and spec.name in named)
 
 
@@ -86,7 +84,7 @@ def test_every_tier_of_every_storage_of_zodb_stands_in_its_table() -> None:
 
 def test_every_tier_of_every_engine_of_arrays_alone_stands_in_its_table() -> None:
     told = [(row["engine"], row["tier"]) for row in table("arrays")]
-    named = {module.name for module in pkgutil.iter_modules(dyno.engines.__path__)}
+    named = registry.own("engine")
     whole = {"arrays"}, {"arrays", "series"}
     alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) in whole]
     wanted = [(spec.name, tier.value) for spec in alone for tier in spec.tiers]

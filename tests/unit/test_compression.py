@@ -112,7 +112,7 @@ def test_a_plan_imports_no_library_of_a_packer() -> None:
 
     libraries = sorted({kind.module for kind in KINDS.values()} - set(sys.stdlib_module_names))
     program = (
-        "import sys; from dyno.run import plan; plan.make(plan.Asked('compression', preset='standard'));"
+        "import sys; from dyno.runner import plan; plan.make(plan.RunRequest('compression', preset='standard'));"
         f"print([name for name in {libraries} if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

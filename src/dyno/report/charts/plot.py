@@ -143,8 +143,8 @@ def _few(chart: Chart, found: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
     if widest > display_limits.ROWS:
         # Where a chart shows all values of a parameter there is no best.
         which = "first" if chart.spans else "best"
-        said = f"{said} The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses "
-        "others.".strip()
+        said = f"{said} The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
+        said = said.strip()
     return cut, [said] if said else []
 
 
