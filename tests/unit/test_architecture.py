@@ -404,8 +404,10 @@ from dyno.report.export.documents import as_data
 from dyno.runner import parent, plan
 from dyno.runner.plan import RunRequest
 
-made = plan.make(RunRequest("records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]))
-run = parent.execute(made, Path("r.json"), Path("work"), NoProgress(), resume=False, overwrite=False)
+request = RunRequest(
+    "records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]
+)
+run = parent.execute(plan.make(request), Path("r.json"), Path("work"), NoProgress(), resume=False, overwrite=False)
 cells = as_data(run)["cells"]
 print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sys.modules)]))
 """
