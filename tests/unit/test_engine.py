@@ -51,10 +51,10 @@ def test_a_right_declaration_is_taken() -> None:
         (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
         (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 to"),
         (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "wants one of wal"),
-        (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "Dyno's own words"),
+        (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "are reserved"),
         (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
         (with_port(tiers={"volatil": {}}), "ports: records: tiers", "did you mean volatile?"),
-        (with_port(options=RIGHT.options), "ports: records: options", "size is there twice"),
+        (with_port(options=RIGHT.options), "ports: records: options", "size is declared twice"),
         (with_port(gaps=(Gap("order", "upstreem", "slow"),)), "ports: records: gaps", "did you mean upstream?"),
         (with_port(caveats=("columns",)), "ports: records: caveats", "is not a Caveat"),
     ],
@@ -139,7 +139,7 @@ def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> N
     sqlite = registry.engine("sqlite")
     marked = replace(sqlite, modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
     assert marked.remedy == ""
-    assert "needs dyno_none: there is none for Python" in str(marked.lacking())
+    assert "needs dyno_none: not available for Python" in str(marked.lacking())
     other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
     assert other.lacking() == "needs dyno_none: dyno install sqlite"
     # plyvel has no wheel for Python 3.13, where it would stop the installation of all the others.

@@ -1,4 +1,4 @@
-"""Cleanup at the end of a block that may have failed. No engine and no suite may be named here."""
+"""Cleanup at the end of a block that may have failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def finally_(do: Callable[[], object]) -> Iterator[None]:
-    """Calls `do` at the end of the block. If the block raised, an error of `do` doesn't mask the first cause."""
+    """Calls `do` at the end of the block. If the block raised, an error from `do` is suppressed."""
     with undo_on_error(do):
         yield
     do()
@@ -16,8 +16,8 @@ def finally_(do: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def undo_on_error(undo: Callable[[], object]) -> Iterator[None]:
-    """Calls `undo` if the block raises. An error of `undo` doesn't mask the first cause: on a lost connection a
-    rollback fails, too."""
+    """Calls `undo` if the block raises. An error from `undo` is suppressed: on a lost connection a rollback fails
+    too, and would mask the cause."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""The contract of an engine: what its file declares, and what its opener returns. No engine may be named here."""
+"""The contract of an engine: the declaration in its file, the opened engine, and its server. Names no engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dyno.text.sanitize import sanitize
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
 TIER, OWN = "tier", ("name", "tier", "label")
-"""Words that stand among an engine's options where it is asked for, and are none of them."""
+"""Reserved keys in an engine spec: `-e lmdb:tier=power+name=a`. No option may have these names."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -34,122 +34,126 @@ class Gap(NamedTuple):
 
 
 class Engine(Protocol):
-    """An opened engine: what its opener returns. Closed by `close`; opened again by a new call.
+    """An opened engine, as its opener returns it. Inherit from it to write only what differs.
 
-    The opener is called as `opener(home, tier, options)`: `home` is a directory of its own that exists,
-    `tier` one of the spec's, `options` holds every option of the spec by name. That of an engine with a server is
-    given the server, too, which runs.
-    """
+    The opener is called as `opener(home, tier, options)`, and `opener(home, tier, options, server)` for an engine
+    with a server. `home` is an existing directory of this store alone, `tier` one of the declared tiers, `options`
+    has every option by name, `server` is running. After `close` the same home may be opened again by a new call."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes files, maps and connections. By default there are none."""
 
     def version(self) -> str:
-        """The engine's own version, and its client's: '0.9.36 (py-lmdb 3.0.0)'."""
+        """Returns the versions of the engine and its client: '0.9.36 (py-lmdb 3.0.0)'."""
 
     def settings(self) -> Mapping[str, Value | None]:
-        """The settings in effect that decide speed or durability, read back from the engine where it tells."""
+        """Returns the effective settings that decide speed or durability, read back from the engine where possible.
+        By default there are none."""
+        return {}
 
     def files(self) -> Iterable[Path]:
-        """The files that hold its data now; nothing for an engine without files."""
+        """Returns the files that hold the data now. By default there are none: everything is in memory."""
+        return ()
 
-    def caveats(self) -> Iterable[Caveat]: ...
+    def caveats(self) -> Iterable[Caveat]:
+        """Returns remarks about fairness, printed beside every number. By default there are none."""
+        return ()
 
 
 class Server(Protocol):
-    """The server of one trial: one of Dyno's own in a directory of its own, or a user's, which is left alone."""
+    """The server of one trial: started by Dyno in a directory of its own, or a user's, which Dyno leaves alone."""
 
     own: bool
-    """Whether it is Dyno's, to be stopped and thrown away."""
+    """True if Dyno started it, and will stop it and delete its data."""
 
     def start(self) -> None:
-        """Returns when it answers; also after `stop` and `kill`. Raises Refused where it does not come up."""
+        """Starts it, also again after `stop` or `kill`; returns when it answers. Raises Refused if it doesn't."""
 
     def stop(self) -> None:
-        """As an administrator stops it, with all its data on disk. Raises Absent for a user's own."""
+        """Shuts it down cleanly, with all data on disk. Raises Absent for a user's server."""
 
     def kill(self) -> None:
-        """As a crash ends it: SIGKILL to all its processes. Raises Absent for a user's own."""
+        """Sends SIGKILL to all its processes. Raises Absent for a user's server."""
 
     def close(self) -> None:
-        """Ends it for good, as fast as it goes without leaving anything behind."""
+        """Ends it for good, as fast as possible; its data is not needed any more."""
 
     def pids(self) -> Iterable[int]:
-        """Its processes, but for their descendants; nothing of a user's own, of one that is not running, and of
-        a node that was lost."""
+        """Returns its processes without their descendants. Empty for a user's server and for a stopped one; without
+        the nodes that were lost."""
 
 
 class Nodes(ABC):
-    """A server of Dyno's own that has several nodes, of which one may be lost: `isinstance` tells it from others."""
+    """A server of several nodes, started by Dyno, that may lose one of them. Recognised by `isinstance`."""
 
     copies = 1
-    """On how many nodes each thing that is stored is kept."""
+    """Number of nodes that keep each item."""
     survives = False
-    """Whether what is acknowledged is found by who asks the others when any one node has died for good."""
+    """True if acknowledged writes can still be read after any one node is lost for good."""
     halts = ""
-    """Why nothing is acknowledged any more when one node is gone; empty where the others go on."""
+    """Why writes stop when one node is lost; empty if the other nodes go on."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
 
     @abstractmethod
     def lose(self, number: int) -> None:
-        """As a crash ends it: SIGKILL to one node, counted from 0. The others go on."""
+        """Sends SIGKILL to one node, counted from 0. The others keep running."""
 
     @abstractmethod
     def restore(self, number: int) -> None:
-        """Starts one that was lost, with what it had on disk."""
+        """Restarts a lost node with the data it had on disk."""
 
 
 class Maintenance(NamedTuple):
-    """What an engine does once in a while: a checkpoint, a new log, a compaction. A crash in the middle of it is
-    another than one between two commits, so that whoever brings about crashes has it done on purpose."""
+    """Work that an engine does only now and then: a checkpoint, a log rotation, a compaction. `dyno crash` triggers
+    it, so that crashes hit it too and not only commits."""
 
     what: str
-    """'checkpoint'; of an engine that does nothing of the kind, what it does instead."""
+    """'checkpoint'; for an engine without maintenance, what it does instead."""
     do: Callable[[Any], object] | None = None
-    """Called with the opened engine between two commits; returns when it is done, or under way. None where there is
-    nothing of the kind: every commit does all that is ever done."""
+    """Called with the opened engine between two commits; returns when the work is done or has begun. None for an
+    engine whose commits leave no work for later."""
     every: int = 10
-    """Commits from one to the next."""
+    """Number of commits between two calls."""
 
 
 @dataclass(frozen=True)
 class PortSpec:
-    """What is true of an engine through one port only. None and nothing: what the engine's own declaration says."""
+    """The part of a declaration that holds for one port only. None and empty fields: as the engine declares."""
 
     implementation: Callable[..., Any] | str
-    """The class that implements the port, or where it is: 'package.module:Class', imported when it is first used, in
-    the worker."""
+    """The class that implements the port, or its place as 'package.module:Class', imported in the worker."""
     modules: tuple[str, ...] = ()
-    """Modules that must be importable, beside those of the engine."""
+    """Modules that must be importable, in addition to the engine's."""
     requires: tuple[str, ...] = ()
-    """Beside those of the engine."""
+    """In addition to the engine's."""
     packages: tuple[str, ...] = ()
-    """Beside those of the engine."""
+    """In addition to the engine's."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """What is missing here for it, beside what the engine itself needs, with what to do about it."""
+    """As `EngineSpec.needs`, and in addition to it."""
     options: tuple[Setting, ...] = ()
-    """Beside those of the engine."""
+    """In addition to the engine's."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
-    """In place of those of the engine; none at all where nothing is stored."""
+    """Replace the engine's; empty if nothing is stored through this port."""
     clients: str | None = None
     gaps: tuple[Gap, ...] = ()
     caveats: tuple[Caveat, ...] = ()
 
     def open(self, *arguments: Any) -> Any:
-        """The port on an opened engine: an instance of the implementation."""
-        made = self.implementation
-        if isinstance(made, str):
-            module, _, attribute = made.partition(":")
-            made = getattr(importlib.import_module(module), attribute)
-        return made(*arguments)
+        """Returns an instance of the implementation, called with these arguments: the opened engine comes first."""
+        implementation = self.implementation
+        if isinstance(implementation, str):
+            module, _, attribute = implementation.partition(":")
+            implementation = getattr(importlib.import_module(module), attribute)
+        return implementation(*arguments)
 
 
 @dataclass(frozen=True)
 class _Either:
-    """What is missing for the one, or else for the other. No lambda: two of the same are equal."""
+    """Calls two `needs` functions; returns the first complaint. A dataclass, so that two equal ones compare equal."""
 
     one: Callable[[Mapping[str, Value]], str | None]
     other: Callable[[Mapping[str, Value]], str | None]
@@ -160,7 +164,7 @@ class _Either:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What an engine's file declares. Importing that file must not import the engine's library."""
+    """The declaration of an engine. The file it is in must not import the engine's library."""
 
     name: str
     title: str
@@ -169,84 +173,81 @@ class EngineSpec:
     ports: Mapping[str, PortSpec]
     """The ports that it implements, by name."""
     tiers: Mapping[Tier, Mapping[str, Value]]
-    """The tiers that it can give, each with the setting that gives it; none where it stores nothing."""
+    """The tiers that it provides, each with the settings that provide it. Empty if it stores nothing."""
     default_tier: Tier | None = None
-    """None where there are no tiers."""
+    """None if there are no tiers."""
     modules: tuple[str, ...] = ()
-    """Modules that must be importable for it to run."""
+    """Modules that must be importable."""
     requires: tuple[str, ...] = ()
-    """What pip installs for it, as requirements of PEP 508: 'lmdb>=1.4'."""
+    """What pip installs, as PEP 508 requirements: 'lmdb>=1.4'."""
     builds: tuple[str, ...] = ()
-    """What pip has to have beforehand to build those, as requirements, where they don't say so themselves: for an
-    engine with an interpreter of its own."""
+    """Build requirements that pip installs first, if `requires` don't declare them. Only with `python`."""
     programs: tuple[Program, ...] = ()
-    """Programs that `dyno install` builds or fetches for it."""
+    """Programs that `dyno install` builds or fetches."""
     packages: tuple[str, ...] = ()
-    """Packages of Debian's that have what `needs` misses."""
+    """Debian packages that contain what `needs` looks for."""
     python: str = ""
-    """The version of an interpreter of its own, '3.10', in which its trials run and its modules are looked for."""
+    """The Python version, '3.10', of an environment of its own in which its trials run."""
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
-    """Why these options can't give that tier; None where they can."""
+    """Returns why the options can't provide the tier, or None."""
     clients: str = "one"
     """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
     sharing: Callable[[Mapping[str, Value]], str] | None = None
-    """How they do with these options, where an option decides it; None: as `clients` says."""
+    """Returns the value of `clients` for these options, if an option decides it."""
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
-    """Its server, not yet started: called with a directory for it, the tier, all options and the number of clients.
-    None for an engine without one, and from the call where these options want none."""
+    """Returns its server, not yet started. Called with the server's directory, the tier, all options and the number
+    of clients. The call returns None if these options need no server."""
     gives: Callable[[Any], Tier] | None = None
-    """Called with an engine opened on a user's own server: the tier that the server's settings give. None if no tier
-    follows from them: nobody can read them, or they can't change it."""
+    """Called with an engine opened on a user's server; returns the tier that the server's settings provide. None if
+    the settings can't be read or don't decide the tier."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
-    """Called with the home of a store, all options and the server: takes the store off the server."""
+    """Called with the home of a store, all options and the server; deletes the store from the server."""
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
-    """Called with the name of a store on a user's own server, and all options: the command with which the user
-    removes a store that Dyno could not remove. It is shown, and not run; the password of `url` is hidden."""
+    """Called with the name of a store on a user's server and all options; returns the shell command that deletes it.
+    It is printed when Dyno could not delete the store. Passwords in `url` are masked."""
     missing_right: Callable[[Exception], str | None] | None = None
-    """Called with an exception that a user's own server caused: which right its user lacks, as the server says it;
-    None if the exception means something else. The trial is refused for it."""
+    """Called with an exception from a user's server; returns the right that the server's user lacks, in the server's
+    words, or None for any other error. The trial is then refused."""
     log: tuple[str, ...] = ()
-    """Patterns of the files that have what a commit wrote when it is acknowledged, in the directory of a proof of its
-    tiers ('*/wal/*'), for an engine that goes on with others in the background: the proof is by these alone."""
+    """Patterns of the files, below the store's directory, that hold a commit when it is acknowledged ('*/wal/*').
+    For engines that write other files in the background: only these prove the tiers."""
     upkeep: Callable[[Any], None] | None = None
-    """Called with the opened engine, untimed, before a phase that finds a store which has been written to since: what
-    its administrator does after a load (statistics for its planner). None where there is nothing of the kind."""
+    """Called with the opened engine, untimed, before a phase that finds a modified store: what an administrator does
+    after a load, such as statistics for a query planner."""
     seldom: Maintenance | None = None
-    """What it does once in a while only; None where nobody has said: what a crash in the middle of it does is not
-    covered."""
+    """Its maintenance. None if unknown: then crashes are not tested in the middle of it."""
     intact: Callable[[Any], str | None] | None = None
-    """Called with the opened engine: what its own check of its files finds wrong, None for nothing. None where it has
-    no such check."""
+    """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
     in_place: str = ""
-    """Why half of a transaction that changes what is there may be left by a crash: it is not judged. Empty where none
-    may."""
+    """Why a crash may leave half of a transaction that overwrites: such changes are not judged. Empty if it may
+    not."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """What is missing here beside modules (a server's program), with what to do about it."""
+    """Called with all options; returns what is missing here besides modules, with the remedy, or None."""
     starting: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
-    """Seconds that its server may take to start, with all options, on two cores with other work: a trial's timeout is
-    so much longer for each time that it does, where nobody said how long."""
+    """Called with all options; returns the seconds that its server may take to start on two busy cores. Added to the
+    default timeout of a trial for each start."""
     in_memory: bool = False
-    """It reads from memory alone, also where it keeps files, so that none of its reads can be cold."""
+    """True if it reads from memory alone, even if it writes files: it has no cold phases."""
     floor: bool = False
-    """A null engine: it does nothing, and its figure prices the harness."""
+    """True for a null engine: it does nothing, and its figure is the harness's own cost."""
     by_default: bool = True
-    """Runs without being named, where it can run."""
+    """True if it runs without being named."""
     untested: str = ""
-    """Why nobody has run it against the real thing; empty for an engine that the tests run."""
+    """Why nobody has run it against the real thing; empty if the tests run it."""
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Those of all its ports."""
+        """The gaps of all ports."""
         return tuple(gap for port in self.ports.values() for gap in port.gaps)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """Those of all its ports."""
+        """The caveats of all ports."""
         return tuple(caveat for port in self.ports.values() for caveat in port.caveats)
 
     def through(self, name: str) -> EngineSpec:
-        """The engine as it is through one of its ports, and with no other."""
+        """Returns the declaration reduced to one port, with that port's additions merged in."""
         port = self.ports[name]
         tiers = self.tiers if port.tiers is None else port.tiers
         return replace(
@@ -263,7 +264,7 @@ class EngineSpec:
         )
 
     def chosen(self, options: Mapping[str, Value]) -> EngineSpec:
-        """The engine as it is with these options. Raises UsageError for a way to share it that there is not."""
+        """Returns the declaration for these options. Raises UsageError if `sharing` returns an unknown word."""
         if self.sharing is None:
             return self
         clients = self.ask("sharing", options)
@@ -271,10 +272,10 @@ class EngineSpec:
         return replace(self, clients=clients)
 
     def check(self, ports: Iterable[str]) -> None:
-        """Whether the declaration can be meant as it stands; `ports`: those that there are. Raises UsageError, which
-        names the field and what would be right."""
+        """Validates the declaration; `ports`: the names of all known ports. Raises UsageError, which names the field
+        and what would be right."""
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"name {self.name!r} is not one: it wants small letters, digits, - and _")
+            raise UsageError(f"name: expected small letters, digits, - and _, got {self.name!r}")
         _check_clients("clients", self.clients)
         _check_tiers("tiers", self.tiers)
         _check_options("options", self.options)
@@ -290,24 +291,25 @@ class EngineSpec:
             _check_gaps(f"ports: {name}: gaps", port.gaps)
             _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
         if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
-            given = ", ".join(tier.value for tier in self.tiers) or "none"
-            raise UsageError(f"default_tier is {_word(self.default_tier)}, which is not among its tiers: {given}")
+            tiers = ", ".join(tier.value for tier in self.tiers) or "none"
+            default = self.default_tier.value if isinstance(self.default_tier, Tier) else repr(self.default_tier)
+            raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
     def missing(self) -> tuple[str, ...]:
-        """The modules that it needs and that are not installed where its trials run, found without importing them;
-        that interpreter, where it is not there."""
+        """Returns the modules that are not installed where its trials run, without importing any; or the interpreter
+        of its own, if that is missing."""
         if not self.python:
             return interpreters.missing(self.modules)
-        own = self.interpreter()
-        return (f"Python {self.python}",) if own is None else interpreters.missing(self.modules, own)
+        python = self.interpreter()
+        return (f"Python {self.python}",) if python is None else interpreters.missing(self.modules, python)
 
     def interpreter(self) -> Path | None:
-        """The Python that its trials run in where that is one of its own; None where it is not, or is not there."""
+        """Returns the Python of its own environment; None if it needs no such environment or lacks it."""
         return interpreters.interpreter(self.name, self.python) if self.python else None
 
     @property
     def remedy(self) -> str:
-        """The one command that gets what it lacks; empty where it names nothing that could be got."""
+        """The command that installs what it lacks; empty if no command can."""
         if self._not_for_this_python():
             return ""
         if self.requires and not (self.programs or self.packages or self.python) and installation.apart():
@@ -315,46 +317,42 @@ class EngineSpec:
         return f"dyno install {self.name}" if self.requires or self.programs or self.packages or self.python else ""
 
     def _not_for_this_python(self) -> str | None:
-        """Why no command can get a missing module, in one clause; None if one can."""
+        """Returns why no command can install a missing module, in one clause; None if one can."""
         if not any(";" in requirement for requirement in self.requires):
             return None
         version = self.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
         excluded = installation.excluded(self.missing(), self.requires, version)
-        return excluded and f"there is none for Python {version} ({excluded})"
+        return excluded and f"not available for Python {version} ({excluded})"
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
-        """Why it can't run here with these options (None: its defaults), in one line with the remedy; None where it
-        can."""
+        """Returns why it can't run here with these options (None: the defaults), in one line with the remedy; None if
+        it can."""
         if missing := self.missing():
             remedy = self._not_for_this_python() or self.remedy
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.needing(options)
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Calls a function of the declaration: 'refuse', 'sharing', 'starting'. Raises UsageError for whatever it
-        raises: it may be a plug-in's."""
+        """Calls a function of the declaration by its field's name: 'refuse', 'sharing', 'starting'. Raises UsageError
+        for any exception: the function may be a plug-in's."""
         try:
             return getattr(self, name)(*arguments)
         except Exception as error:
-            why = sanitize(exception_text(error), keep="")
-            raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {why}") from None
+            reason = sanitize(exception_text(error), keep="")
+            raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {reason}") from None
 
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
-        """What it lacks beside modules, in one line; None where that is nothing."""
+        """Returns what it lacks besides modules, in one line, or None."""
         try:
-            told = self.needs(self.resolve({}) if options is None else options)
-            return None if told is None else sanitize(told, keep="")
+            missing = self.needs(self.resolve({}) if options is None else options)
+            return None if missing is None else sanitize(missing, keep="")
         except Exception as error:
-            # A plug-in's error keeps its own engine from running, and nothing else.
+            # An error in a plug-in disables that engine only.
             return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """Every option by name: `given` where given, defaults elsewhere. Raises UsageError."""
+        """Returns every option by name: the parsed value from `given`, or else the default. Raises UsageError."""
         return resolve(self.options, given, f"engine {self.name}: option")
-
-
-def _word(value: object) -> str:
-    return value.value if isinstance(value, Tier) else repr(value)
 
 
 def _check_kind(field: str, values: Iterable[object], kind: type) -> None:
@@ -371,7 +369,7 @@ def _check_clients(field: str, clients: str | None) -> None:
 def _check_tiers(field: str, tiers: Mapping[Any, object]) -> None:
     for tier in tiers:
         if not isinstance(tier, Tier):
-            raise UsageError(f"{unknown(f'{field}: tier', tier, [known.value for known in Tier])} (a Tier, no text)")
+            raise UsageError(f"{unknown(f'{field}: tier', tier, [one.value for one in Tier])} (a Tier, not text)")
 
 
 def _check_options(field: str, options: Iterable[Setting]) -> None:
@@ -379,15 +377,13 @@ def _check_options(field: str, options: Iterable[Setting]) -> None:
     _check_kind(field, options, Setting)
     for setting in options:
         if not _NAME.fullmatch(setting.name):
-            raise UsageError(f"{field}: {setting.name!r} is no name: it wants small letters, digits, - and _")
+            raise UsageError(f"{field}: name: expected small letters, digits, - and _, got {setting.name!r}")
         if setting.name in OWN:
-            raise UsageError(
-                f"{field}: {setting.name} is no name of an option: {', '.join(OWN)} are Dyno's own words"
-            )
+            raise UsageError(f"{field}: {setting.name}: {', '.join(OWN)} are reserved; give the option another name")
         if setting.name in seen:
-            raise UsageError(f"{field}: {setting.name} is there twice")
+            raise UsageError(f"{field}: {setting.name} is declared twice")
         seen.add(setting.name)
-        # What nobody could ask for is no default.
+        # A default must be a value that a user could give.
         setting.read(setting.default, f"{field}: the default")
 
 

@@ -1,8 +1,5 @@
-"""A program that an engine needs: what it is made of, and where `dyno install` puts it.
-
-How one is got may not be put here: that is `dyno.install`. A program that comes in a wheel is none of these: it is
-one of the engine's requirements.
-"""
+"""Programs that `dyno install` builds or fetches for an engine: their pinned source and where they are installed.
+A program that comes in a wheel is a requirement of the engine."""
 
 from __future__ import annotations
 
@@ -15,44 +12,44 @@ from dyno.host import directories
 
 
 class GoModule(NamedTuple):
-    """The source of a program, which Go builds. What it depends on is verified by the module's own go.sum."""
+    """The source of a Go program. The module's own go.sum verifies its dependencies."""
 
     path: str
     version: str
-    """An exact one, such as 'v1.24.0'."""
+    """An exact version: 'v1.24.0'."""
     sum: str
-    """Go's own hash of what is in the module: 'h1:...'."""
+    """Go's hash of the module's content: 'h1:...'."""
     package: str = "."
-    """The package of the program in it: './cmd/name'."""
+    """The package in it that is the program: './cmd/name'."""
     least: str = ""
-    """The earliest version of Go that builds it, for who has none."""
+    """The earliest version of Go that builds it."""
     files: Mapping[str, str] = {}
-    """Texts by path, which the build needs and the module lacks."""
+    """Files to add before the build, because the module lacks them: text by path."""
 
 
 class Jar(NamedTuple):
-    """A program of one archive for Java, with all that it depends on, which Maven fetches."""
+    """A Java program in one archive that includes its dependencies. Maven fetches it."""
 
     group: str
     artifact: str
     version: str
     sha256: str
-    """Of the archive, in hexadecimal."""
+    """SHA-256 of the archive, in hexadecimal."""
     classifier: str = ""
 
 
 class Jars(NamedTuple):
-    """A program of many archives for Java: these, and all that they depend on, which Maven resolves and fetches."""
+    """A Java program in many archives: these and their dependencies. Maven resolves and fetches them."""
 
     artifacts: tuple[str, ...]
-    """Each as 'group:artifact:version'; one that begins with a minus comes without what it depends on."""
+    """Each as 'group:artifact:version'; a leading minus excludes the dependencies of that archive."""
     sha256: str
-    """Of the list of all archives, in hexadecimal: for each, in the order of their names, a line of its own hash, two
-    blanks and its name, as sha256sum prints it."""
+    """SHA-256, in hexadecimal, of what `sha256sum *` prints for all archives: a line of hash, two blanks and file
+    name for each, sorted by name."""
 
 
 class Program(NamedTuple):
-    """A program, pinned to a version and to the hash of what it is made of."""
+    """A program, pinned to a version and to the hash of its source."""
 
     name: str
     version: str
@@ -60,19 +57,19 @@ class Program(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """Its directory, whether or not it is there."""
+        """Its directory in the cache, whether or not it exists."""
         return directories.cache() / "programs" / f"{self.name}-{self.version}"
 
     @property
     def file(self) -> str:
-        """The name of the file that is run, or of the directory of the archives."""
+        """Name of the file to run, or of the directory with the archives."""
         if isinstance(self.source, Jars):
             return "jars"
         return f"{self.name}.jar" if isinstance(self.source, Jar) else self.name
 
     def path(self) -> Path | None:
-        """Where it is; None where it was not installed, or can't be reached."""
-        found = self.home / self.file
+        """Returns the installed file or directory; None if it is missing or unreadable."""
+        path = self.home / self.file
         with suppress(OSError):
-            return found if found.is_dir() == isinstance(self.source, Jars) and found.exists() else None
+            return path if path.is_dir() == isinstance(self.source, Jars) and path.exists() else None
         return None
