@@ -31,7 +31,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --check; fi
+	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --all --check; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cd rust && cargo clippy --quiet --release --locked -- -D warnings; fi
 
 setup: $(STAMP)
@@ -39,7 +39,7 @@ setup: $(STAMP)
 # Dyno, the engines that the demo runs and the report. The build back end is in the lock file too, so nothing unpinned
 # is installed.
 $(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/Cargo.lock \
-		$(wildcard rust/src/*.rs rust/src/*/*.rs)
+		$(wildcard rust/*/Cargo.toml rust/*/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || PYTHON=$(PYTHON) sh tools/system-packages python3-venv

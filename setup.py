@@ -35,7 +35,7 @@ def _named(text: str, target: str) -> str:
 able = REQUIRED or shutil.which("cargo") is not None
 native = RustExtension(
     "dyno._native",
-    path="rust/Cargo.toml",
+    path="rust/measure/Cargo.toml",
     binding=Binding.PyO3,
     py_limited_api=True,
     # A toolchain that is too old, or can't get the crates, leaves the installation as one without.

@@ -1,4 +1,4 @@
-"""The native measuring loop, in Rust (rust/src): an optional extension of the same contract as `dyno.measure.loop`;
+"""The native measuring loop (rust/measure): an optional extension of the same contract as `dyno.measure.loop`;
 packing of keys and text of records, of that of `dyno.suites.records`; kernels that measure the machine itself; and
 kernels over contiguous arrays of floats, of either width."""
 

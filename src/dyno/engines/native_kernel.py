@@ -1,4 +1,4 @@
-"""Dyno's own kernels for processor and memory, in its native extension: see rust/src/kernels.rs."""
+"""Dyno's own kernels for processor and memory, in its native extension: see rust/measure/src/kernels.rs."""
 
 from __future__ import annotations
 

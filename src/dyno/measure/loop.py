@@ -1,6 +1,6 @@
 """The timed loops in Python: all that stands between two stamps of the clock. Nothing else may be put here.
 
-They measure where the native loops (`rust/src/steps.rs`) were not built, and keep the same contract. Garbage
+They measure where the native loops (`rust/measure/src/steps.rs`) were not built, and keep the same contract. Garbage
 collection is off while they run (see `measure`), inputs are built before, answers are judged after.
 """
 

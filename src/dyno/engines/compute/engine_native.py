@@ -1,4 +1,4 @@
-"""Dyno's own native kernels (rust/src/averages.rs): what compiled code needs that does nothing else."""
+"""Dyno's own native kernels (rust/measure/src/averages.rs): what compiled code needs that does nothing else."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ After the records of acid's benchmark (David Wilson, 2013): `name` a unique pseu
 replaced) stands at the start of its stub, so that a stale answer can be told from a wrong one.
 
 Inputs and checks make hundreds of thousands of records in a trial. `stub` is the native one where it was built
-(rust/src/stubs.rs), and else `stubbed`, which says what is right: the same text.
+(rust/measure/src/stubs.rs), and else `stubbed`, which says what is right: the same text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A record's key, and an indexed value, as one value whose order is that of the tuple: bytes, or a string for engines
 that know strings and look a record up by one column. No engine may be put here.
 
-`pack` is the native one where it was built (rust/src/keys.rs), and else `packed`, which says what is right: the same
+`pack` is the native one where it was built (rust/measure), and else `packed`, which says what is right: the same
 bytes, and the same kinds of errors.
 """
 

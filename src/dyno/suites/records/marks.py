@@ -1,7 +1,7 @@
 """Hashes of records with their versions, by which an answer is known again that was compared whole before. No engine
 may be put here.
 
-`marks` is the native one where it was built (rust/src/marks.rs), and else as `marked`, which says what is right: the
+`marks` is the native one where it was built (rust/measure), and else as `marked`, which says what is right: the
 same hashes.
 """
 

@@ -1,7 +1,7 @@
 //! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
 //! of the record layer; the random text of its records, and hashes of them; a search for a type; kernels that measure the machine itself;
-//! kernels over arrays of floats; an idle loop; and a recorder of what a command does to its files. No engine may be put
-//! here, and nothing that knows one.
+//! kernels over arrays of floats; and an idle loop. No engine may be put here, and nothing that knows one. The module also
+//! exports the system-call recorder of the crate `dyno-crash`.
 
 mod averages;
 mod buffer;
@@ -13,8 +13,6 @@ mod kernels;
 mod keys;
 mod marks;
 mod pacing;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-mod recorder;
 mod stamps;
 mod steps;
 mod stubs;
@@ -130,6 +128,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(averages::float_correlation, module)?)?;
     // Elsewhere strace records.
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-    module.add_function(wrap_pyfunction!(recorder::trace, module)?)?;
+    module.add_function(wrap_pyfunction!(dyno_crash::trace, module)?)?;
     Ok(())
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use libc::c_long;
 
-use super::filter::TMPFILE;
-use super::log::{Log, Part, NEVER};
-use super::tracee::Tracee;
-use super::tree::{split, stat, Mapped, Place, Tree};
+use crate::filter::TMPFILE;
+use crate::log::{Log, Part, NEVER};
+use crate::tracee::Tracee;
+use crate::tree::{split, stat, Mapped, Place, Tree};
 use Part::*;
 
 const MARK: &[u8] = b"/dyno-mark/";

@@ -5,7 +5,7 @@ use std::io::Error;
 
 use libc::{c_long, c_void};
 
-use super::tree::{split, stat};
+use crate::tree::{split, stat};
 
 pub const OPTIONS: c_long = (libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEFORK
