@@ -24,13 +24,13 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
 from dyno.measure.phase import sampled
 from dyno.measure.stopwatch import Stopwatch
-from dyno.suites.records import keys, layer
+from dyno.suites.records import encoding, layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")
 HALF = 0.5
 TURNS, BATCH = 200, 500
 Pack = Callable[[bytes, tuple[str, ...]], bytes]
-WAYS: dict[str, Pack] = {"python": keys.packed, "native": keys.pack}
+WAYS: dict[str, Pack] = {"python": encoding.python_pack, "native": encoding.pack}
 
 
 def packing() -> dict[str, float]:
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
     parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
     asked = parser.parse_args()
-    if not keys.NATIVE:
+    if not encoding.NATIVE:
         print("the native module is not built: install a Rust toolchain and Dyno again")
         return 1
     alone = packing()

@@ -32,15 +32,15 @@ from dyno.engines.hbase import server as hbase
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
 from dyno.servers.user_server import UserServer
-from dyno.suites.series.dataset import SyntheticHalfHours, Way
-from dyno.suites.series.machine import Machine
+from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
+from dyno.suites.series.facility import Facility
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.samples import Digest
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
 SOAKED = ("cassandra", "hbase")
 """Of Java's those take long to start that are several processes, or keep much."""
-DATASET = SyntheticHalfHours(Machine(7, 20, 60), 1, Way(100, 500, 500, 0))
+DATASET = SyntheticDataset(Facility(7, 20, 60), 1, ArrivalPattern(100, 500, 500, 0))
 SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
 

@@ -58,7 +58,7 @@ class Honest:
         self.kept, self.names = kept, names
 
     def insert(self, batch: SampleBatch) -> None:
-        for pv, ts, *rest in samples.tuples(batch):
+        for pv, ts, *rest in samples.rows_of(batch):
             self.put((self.names[pv], ts), tuple(rest))
 
     def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
@@ -79,16 +79,16 @@ class Honest:
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         found = [row for row in self.rows() if row[0] == pv and start <= row[1] < end]
-        return samples.samples(samples.of_rows(found)[1:])
+        return samples.samples(samples.columns_of(found)[1:])
 
     def all(self) -> Iterator[SampleBatch]:
-        yield samples.batch(samples.of_rows(self.rows()))
+        yield samples.batch(samples.columns_of(self.rows()))
 
     def latest(self) -> SampleBatch:
-        return samples.batch(samples.of_rows(list({row[0]: row for row in self.rows()}.values())))
+        return samples.batch(samples.columns_of(list({row[0]: row for row in self.rows()}.values())))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         pass
@@ -118,7 +118,7 @@ class KeepsNoSeverity(Honest):
 class KeepsBoth(Honest):
     def all(self) -> Iterator[SampleBatch]:
         yield from super().all()
-        yield samples.batch(samples.of_rows(self.rows()[:1]))
+        yield samples.batch(samples.columns_of(self.rows()[:1]))
 
 
 class PassesOverTheLate(Honest):
@@ -137,7 +137,7 @@ class LastToCome(Honest):
     def latest(self) -> SampleBatch:
         at = {name: number for number, name in enumerate(self.names)}
         rows = {at[name]: (at[name], ts, *rest) for (name, ts), rest in self.kept.items()}
-        return samples.batch(samples.of_rows(list(rows.values())))
+        return samples.batch(samples.columns_of(list(rows.values())))
 
 
 class FillsGaps(Honest):

@@ -19,11 +19,11 @@ from dyno.contracts.ordered_kv import KVReader
 from dyno.suites._shared.conformance import brief
 from dyno.suites.compression.batches import Batches
 from dyno.suites.compression.conformance import CHECKS, Opened
-from dyno.suites.compression.packers import KINDS, open_packer
+from dyno.suites.compression.packers import PACKER_SPECS, open_packer
 
 ENGINES = [spec for spec in registry.engines() if "ordered-kv" in spec.ports and not spec.floor]
 EVERY = [(spec, tier, "zlib") for spec in ENGINES for tier in spec.tiers]
-PACKED = [(registry.engine("lmdb"), Tier.PROCESS, packer) for packer in KINDS]
+PACKED = [(registry.engine("lmdb"), Tier.PROCESS, packer) for packer in PACKER_SPECS]
 
 
 def opened(spec: EngineSpec, tier: Tier, home: Path, packer: str = "zlib") -> Opened:

@@ -22,8 +22,8 @@ from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Job
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
-from dyno.suites.objects.conformance import BRANCH, CHECKS, OF_TWO, contents, task
-from dyno.suites.objects.model import Model
+from dyno.suites.objects.conformance import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
+from dyno.suites.objects.dataset import Model
 from dyno.suites.objects.port import PORT
 from dyno.suites.objects.transactions import Attempts, ObjectPosition, Task, Transactions
 from dyno.suites.objects.workload import WRITING
@@ -122,7 +122,7 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
         with ExitStack() as open_:
             engine = open_.enter_context(closing(job.open(job.home)))
             other = engine if way == "threads" else open_.enter_context(closing(job.open(job.home)))
-            for check in OF_TWO.values():
+            for check in TWO_CLIENT_CHECKS.values():
                 check(
                     open_.enter_context(transactions(engine, job)),
                     open_.enter_context(transactions(other, job)),

@@ -15,7 +15,7 @@ from needed import require
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Wrong
-from dyno.contracts.ordered_kv import CHECKS, OF_TWO, PORT, KVReader, OrderedKV
+from dyno.contracts.ordered_kv import CHECKS, PORT, TWO_CLIENT_CHECKS, KVReader, OrderedKV
 from dyno.contracts.suite import Job
 
 STORES = [
@@ -48,7 +48,7 @@ def test_every_engine_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path:
 SHARED = [(spec, tier) for spec, tier in STORES if spec.clients != "one"]
 
 
-@pytest.mark.parametrize("check", OF_TWO)
+@pytest.mark.parametrize("check", TWO_CLIENT_CHECKS)
 @pytest.mark.parametrize(("spec", "tier"), SHARED, ids=[f"{spec.name}-{tier.value}" for spec, tier in SHARED])
 def test_every_engine_of_several_clients_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:
     require(spec)
@@ -61,7 +61,7 @@ def test_every_engine_of_several_clients_passes(spec: EngineSpec, tier: Tier, ch
         closing(job.port(engine)) as other,
         expected,
     ):
-        OF_TWO[check](one, other)
+        TWO_CLIENT_CHECKS[check](one, other)
 
 
 class Honest(KVReader, OrderedKV):
@@ -215,8 +215,8 @@ def test_a_wrong_store_does_not(kind: type[Honest], check: str) -> None:
 
 def test_clients_that_see_a_commit_in_the_middle_are_not_isolated() -> None:
     kept: dict[bytes, bytes] = {}
-    OF_TWO["isolation"](Isolated(kept), Isolated(kept))
+    TWO_CLIENT_CHECKS["isolation"](Isolated(kept), Isolated(kept))
     for wrong in (Honest, KeepsItsSnapshot):
         kept.clear()
         with pytest.raises(Wrong):
-            OF_TWO["isolation"](wrong(kept), Honest(kept))
+            TWO_CLIENT_CHECKS["isolation"](wrong(kept), Honest(kept))

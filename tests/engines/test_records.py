@@ -25,7 +25,7 @@ from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites._shared.conformance import brief
 from dyno.suites.records.conformance import CHECKS, model
-from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.port import Key, Reader, Record
 from dyno.suites.records.workload import BRIEF
 
@@ -83,7 +83,7 @@ def test_a_long_random_history_leaves_store_and_model_alike(spec: EngineSpec) ->
 def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
     ports = {"records", "ordered-kv"} & spec.ports.keys()
     for gap in (gap for port in ports for gap in spec.through(port).gaps):
-        assert gap.check in {**CHECKS, **ordered_kv.CHECKS, **ordered_kv.OF_TWO}
+        assert gap.check in {**CHECKS, **ordered_kv.CHECKS, **ordered_kv.TWO_CLIENT_CHECKS}
         assert gap.kind in ("unsupported", "upstream", "todo")
         assert gap.reason
 

@@ -16,8 +16,16 @@ from needed import require
 from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
-from dyno.suites.oltp.conformance import CHECKS, STATEMENTS, Opened, accounted, balanced, counted, looked_at
-from dyno.suites.oltp.port import Tables
+from dyno.suites.oltp.conformance import (
+    CHECKS,
+    STATEMENTS,
+    Opened,
+    check_balances,
+    check_completed,
+    check_rows,
+    check_statements,
+)
+from dyno.suites.oltp.port import SysbenchTables
 
 PORT = "transactions"
 SPECS = [spec.through(PORT) for spec in registry.engines() if PORT in spec.ports]
@@ -47,7 +55,7 @@ def test_an_engine_passes_the_checks(spec: Any, place: Path) -> None:
 
 # -- the suite itself ---------------------------------------------------------------------------------------------
 
-TABLES = Tables(2, 100, "uniform")
+TABLES = SysbenchTables(2, 100, "uniform")
 
 
 def report(test: str, **more: Any) -> Report:
@@ -61,9 +69,9 @@ def report(test: str, **more: Any) -> Report:
 
 @pytest.mark.parametrize("test", STATEMENTS)
 def test_a_report_with_its_statements_may_be_true(test: str) -> None:
-    assert looked_at(test, report(test), 1) > 3
+    assert check_statements(test, report(test), 1) > 3
     passed_over = {name: value + 3 for name, value in report(test).facts.items() if isinstance(value, int)}
-    assert looked_at(test, report(test, operations=11, errors=1, facts=passed_over), 1) > 3
+    assert check_statements(test, report(test, operations=11, errors=1, facts=passed_over), 1) > 3
 
 
 @pytest.mark.parametrize("test", STATEMENTS)
@@ -72,12 +80,12 @@ def test_a_report_with_its_statements_may_be_true(test: str) -> None:
 def test_a_statement_too_many_or_too_few_is_wrong(test: str, name: str, off: int) -> None:
     found = report(test)
     with pytest.raises(Wrong, match=r"made up tells -?\d+ "):
-        looked_at(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
+        check_statements(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
 
 
 def test_what_is_not_told_is_wrong() -> None:
     with pytest.raises(Wrong, match="tells no reads"):
-        looked_at("oltp_read_only", report("oltp_read_only", facts={}), 1)
+        check_statements("oltp_read_only", report("oltp_read_only", facts={}), 1)
 
 
 @pytest.mark.parametrize(("items", "errors", "right"), [(10, 0, True), (8, 2, True), (8, 0, False), (8, 3, False)])
@@ -86,22 +94,22 @@ def test_an_aborted_transaction_is_accounted_for_and_a_lost_one_is_wrong(
 ) -> None:
     made = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
     if right:
-        accounted(made)
+        check_completed(made)
         return
     with pytest.raises(Wrong, match="10 transactions were requested"):
-        accounted(made)
+        check_completed(made)
 
 
 @pytest.mark.parametrize("rows", [[100, 99], [100, 101], [100], [100, 100, 100]])
 def test_rows_that_went_or_came_are_wrong(rows: list[int]) -> None:
-    assert counted([100, 100], TABLES) == 2
+    assert check_rows([100, 100], TABLES) == 2
     with pytest.raises(Wrong, match="rows of each table"):
-        counted(rows, TABLES)
+        check_rows(rows, TABLES)
 
 
 @pytest.mark.parametrize("at", range(5))
 def test_balances_that_differ_are_wrong(at: int) -> None:
     right = [-7, -7, -7, -7, 3]
-    assert balanced(right, 3) == 4
+    assert check_balances(right, 3) == 4
     with pytest.raises(Wrong):
-        balanced([value + (place == at) for place, value in enumerate(right)], 3)
+        check_balances([value + (place == at) for place, value in enumerate(right)], 3)

@@ -16,9 +16,9 @@ from shell import Shell
 
 from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.suites.series import live
+from dyno.suites.series.facility import SECOND
 from dyno.suites.series.ioc import database
-from dyno.suites.series.live import Live, LiveLoad
-from dyno.suites.series.machine import SECOND
+from dyno.suites.series.live import LiveLoad, LiveRun
 from dyno.suites.series.port import SampleBatch
 
 FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2")
@@ -52,7 +52,7 @@ def test_it_is_measured_where_it_is_named(shell: Shell) -> None:
 def test_without_its_libraries_it_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
     with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
-        Live(tmp_path, LiveLoad(1, 1, 1, 1))
+        LiveRun(tmp_path, LiveLoad(1, 1, 1, 1))
 
 
 def test_the_records_of_an_ioc_count() -> None:
@@ -63,10 +63,10 @@ def test_the_records_of_an_ioc_count() -> None:
 # -- what came of it ----------------------------------------------------------------------------------------
 
 
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> Live:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> LiveRun:
     """As if these had come of each variable, the first before the time and the last after it."""
     monkeypatch.setattr(live, "missing", lambda: None)
-    found = Live(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
+    found = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
     found._before = {pv: each[0] for pv, each in enumerate(numbers)}
     found._after = {pv: each[-1] for pv, each in enumerate(numbers)}
     rows = [(pv, round(value * SECOND), value, 0, 0) for pv, each in enumerate(numbers) for value in each[1:-1]]
@@ -151,7 +151,7 @@ def test_one_that_falls_behind_is_refused_with_the_rate_that_it_kept(
     row = (0, 1, 1.0, 0, 0)
     received: Any = type("Received", (), {"take": lambda self: [row] * 30})()
     store: Any = type("Port", (), {"insert": lambda self, batch: None})()
-    found = Live(tmp_path, LiveLoad(variables=10, hz=10, seconds=10, period_ms=100))
+    found = LiveRun(tmp_path, LiveLoad(variables=10, hz=10, seconds=10, period_ms=100))
     with pytest.raises(Refused, match=r"fell 30 s behind: it kept up with 10 events a second of the 100 offered"):
         found._archive(store, received, 0, 10 * SECOND)
 
@@ -171,7 +171,7 @@ def test_it_ends_although_events_come_faster_than_they_are_taken() -> None:
             told()
             return Endless()
 
-    received = live.Received(Context(), ["a", "b"])
+    received = live.EventReceiver(Context(), ["a", "b"])
     while not received.take():
         pass
     received.close()

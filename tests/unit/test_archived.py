@@ -15,9 +15,9 @@ from needed import unavailable
 from shell import Shell
 
 from dyno.contracts.model import Refused
-from dyno.suites.series.archived import Archived
-from dyno.suites.series.machine import HALF_HOUR, SECOND, START, Machine
+from dyno.suites.series.facility import HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.params import archive
+from dyno.suites.series.pb_files import PbDataset
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def written(path: Path, name: str, rows: Iterable[tuple[int, Any, int, int]], ki
 
 def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
     """Of the machine that is made up, status and severity both or none, as files have them."""
-    found = Machine(1, 5, count).samples(np.full(count, pv), np.arange(count))
+    found = Facility(1, 5, count).samples(np.full(count, pv), np.arange(count))
     return list(zip(*(values.tolist() for values in found[1:]), strict=True))
 
 
@@ -58,7 +58,7 @@ def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Pat
         # Two files of a variable, as of two hours.
         written(tmp_path / "in" / name / "a.pb", name, each[:120])
         written(tmp_path / "in" / name / "b.pb", name, each[120:])
-    dataset = Archived(tmp_path / "in", tmp_path / "kept", 100)
+    dataset = PbDataset(tmp_path / "in", tmp_path / "kept", 100)
     assert dataset.names == [*rows] and dataset.total == 600 and dataset.left_out == 0
     for pv, each in enumerate(rows.values()):
         found = dataset.one(pv)
@@ -80,7 +80,7 @@ def test_what_is_no_sample_is_left_out(tmp_path: Path) -> None:
     again = (rows[5][0], rows[5][1] + 1, 3, 2)
     written(tmp_path / "a.pb", "SR:0", [*rows, *wild, again])
     written(tmp_path / "b.pb", "SR:1", [(rows[0][0], "text", 0, 0)], kind="STRING")
-    dataset = Archived(tmp_path, tmp_path / "kept", 100)
+    dataset = PbDataset(tmp_path, tmp_path / "kept", 100)
     assert dataset.names == ["SR:0"] and dataset.total == 20 and dataset.left_out == 1
     # Of two of one time the last.
     assert dataset.one(0).val[5] == again[1]
@@ -89,10 +89,10 @@ def test_what_is_no_sample_is_left_out(tmp_path: Path) -> None:
 def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "a.pb", "SR:1", [(START, "text", 0, 0)], kind="STRING")
     with pytest.raises(Refused, match="no PB file in it has a sample"):
-        Archived(tmp_path, tmp_path / "kept", 100)
+        PbDataset(tmp_path, tmp_path / "kept", 100)
     (tmp_path / "b.pb").write_bytes(b"\x01\x02 no such thing\nat all\n")
     with pytest.raises(Refused, match=r"b\.pb: is not a PB file"):
-        Archived(tmp_path / "b.pb", tmp_path / "kept", 100)
+        PbDataset(tmp_path / "b.pb", tmp_path / "kept", 100)
 
 
 def test_a_path_without_files_is_a_usage_error(tmp_path: Path) -> None:

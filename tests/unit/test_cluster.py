@@ -21,8 +21,8 @@ from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process
 from dyno.suites.series import survival as surviving
-from dyno.suites.series.dataset import SyntheticHalfHours, Way
-from dyno.suites.series.machine import Machine
+from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
+from dyno.suites.series.facility import Facility
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.survival import Survival
 
@@ -105,7 +105,7 @@ class Pair(Nodes):
         raise NotImplementedError
 
 
-DATASET = SyntheticHalfHours(Machine(1, 10, 60), 1, Way(50, 20_000, 20_000, 20_000))
+DATASET = SyntheticDataset(Facility(1, 10, 60), 1, ArrivalPattern(50, 20_000, 20_000, 20_000))
 ARRIVALS = list(DATASET.arrivals())
 FAILED = 7
 
@@ -191,11 +191,11 @@ class Hesitant:
 def test_those_that_are_left_are_asked_until_they_know_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surviving, "AGAIN_SECONDS", 0.0)
     port: Any = Hesitant(3)
-    assert sum(len(piece.ts) for piece in surviving.patiently(port)) == len(store())
+    assert sum(len(piece.ts) for piece in surviving.read_with_retries(port)) == len(store())
     monkeypatch.setattr(surviving, "PATIENCE_SECONDS", 0.0)
     port = Hesitant(3)
     with pytest.raises(TimeoutError):
-        surviving.patiently(port)
+        surviving.read_with_retries(port)
 
 
 def test_a_phase_that_was_over_before_has_found_out_nothing() -> None:

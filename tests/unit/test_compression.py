@@ -23,7 +23,7 @@ from dyno.runner import plan
 from dyno.runner.run_request import RunRequest
 from dyno.suites.compression.batches import body
 from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
-from dyno.suites.compression.packers import KINDS, open_packer
+from dyno.suites.compression.packers import PACKER_SPECS, open_packer
 from dyno.suites.compression.workload import CompressionWorkload
 
 SUITE = registry.suite("compression")
@@ -63,7 +63,7 @@ def test_records_compress_as_the_published_ones_in_batches_of_any_size(packer: s
 
 
 @pytest.mark.parametrize(
-    "name", [*KINDS, *(f"{name}:{level}" for name, k in KINDS.items() for level in k.levels[:1])]
+    "name", [*PACKER_SPECS, *(f"{name}:{level}" for name, k in PACKER_SPECS.items() for level in k.levels[:1])]
 )
 def test_a_packer_gives_back_what_it_was_given(name: str, dataset: Dataset) -> None:
     packer, texts = open_packer(name), [b"", b"\0", dataset.encoded[0], b"".join(dataset.encoded[:64])]
@@ -75,7 +75,7 @@ def test_a_packer_gives_back_what_it_was_given(name: str, dataset: Dataset) -> N
 
 def test_a_level_is_taken(dataset: Dataset) -> None:
     text = b"".join(dataset.encoded[:64])
-    for name, kind in KINDS.items():
+    for name, kind in PACKER_SPECS.items():
         if kind.levels:
             least, most = (len(open_packer(f"{name}:{level}").compress(text)) for level in (1, kind.levels[-1]))
             assert most < least, name
@@ -110,7 +110,7 @@ def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_inst
 def test_a_plan_imports_no_library_of_a_packer() -> None:
     import subprocess
 
-    libraries = sorted({kind.module for kind in KINDS.values()} - set(sys.stdlib_module_names))
+    libraries = sorted({kind.module for kind in PACKER_SPECS.values()} - set(sys.stdlib_module_names))
     program = (
         "import sys; from dyno.runner import plan; plan.make(plan.RunRequest('compression', preset='standard'));"
         f"print([name for name in {libraries} if name in sys.modules])"
@@ -132,7 +132,7 @@ def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
     assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
     for floor in (False, True):
         found = [(cell.params["packer"], cell.params["batch"]) for cell in cells if cell.floor == floor]
-        assert found == [(packer, size) for packer in KINDS for size in sorted(sizes)]
+        assert found == [(packer, size) for packer in PACKER_SPECS for size in sorted(sizes)]
 
 
 def test_what_is_asked_for_stands_in_place_of_a_presets_values() -> None:

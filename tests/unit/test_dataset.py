@@ -41,7 +41,7 @@ def small(records: int = 500, spare: int = 0, value_size: int = 150, seed: int =
 
 def test_the_text_is_the_same_in_every_version_of_dyno() -> None:
     """Else figures of two versions were of different records."""
-    assert dataset.stubbed(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
+    assert dataset.python_stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
     assert dataset.stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
 
 
@@ -54,7 +54,7 @@ def test_the_text_is_the_same_in_every_version_of_dyno() -> None:
 def test_the_native_text_is_that_of_the_one_in_python(prefix: bytes, number: int, version: int, chars: int) -> None:
     the_loop("native")
     asked = prefix, number, version, chars
-    assert dataset._native.stub(*asked) == dataset.stubbed(*asked)
+    assert dataset._native.stub(*asked) == dataset.python_stub(*asked)
 
 
 # -- names ------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_order_and_place_agree_with_sorting_the_keys() -> None:
     dataset = small(1_000, spare=200)
     numbers = sorted(range(1_200), key=dataset.key)
     assert dataset.order.tolist() == numbers
-    assert [int(dataset.place[number]) for number in numbers] == list(range(1_200))
+    assert [int(dataset.rank[number]) for number in numbers] == list(range(1_200))
 
 
 ORDERED = small(40, spare=10)

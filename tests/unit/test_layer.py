@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from dyno import registry
 from dyno.contracts.model import Tier
-from dyno.suites.records import keys
-from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records import encoding
+from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import INDEXES, Key, Record
@@ -48,7 +48,7 @@ Pack = Callable[[bytes, tuple[Any, ...]], bytes]
 def pack(request: pytest.FixtureRequest) -> Pack:
     """The packing of keys in Python, and the native one."""
     if request.param == "python":
-        return keys.packed
+        return encoding.python_pack
     the_loop("native")
     native: Pack = _native.pack
     return native
@@ -102,9 +102,9 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
 @example(prefix=b"", parts=("\ud800", None))
 def test_the_native_packing_does_as_the_one_in_python(prefix: bytes, parts: tuple[Any, ...]) -> None:
     the_loop("native")
-    in_python = outcome(keys.packed, prefix, parts)
+    in_python = outcome(encoding.python_pack, prefix, parts)
     # Of several faults either may be the one that is named.
-    faults = {found for part in parts if isinstance(found := outcome(keys.packed, prefix, (part,)), type)}
+    faults = {found for part in parts if isinstance(found := outcome(encoding.python_pack, prefix, (part,)), type)}
     assert outcome(_native.pack, prefix, parts) in (faults or {in_python})
 
 
@@ -128,7 +128,7 @@ def test_packing_holds_on_to_nothing(pack: Pack) -> None:
 
 def test_where_it_was_built_the_layer_packs_natively() -> None:
     the_loop("native")
-    assert keys.pack is _native.pack
+    assert encoding.pack is _native.pack
 
 
 WITHOUT = """
@@ -139,8 +139,8 @@ if "without" in sys.argv:
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
-from dyno.suites.records import keys
-print(keys.pack is keys.packed, keys.pack(b"r", ("a", "b")))
+from dyno.suites.records import encoding
+print(encoding.pack is encoding.python_pack, encoding.pack(b"r", ("a", "b")))
 suite = registry.suite("records")
 params = {setting.name: setting.default for setting in suite.params} | {"records": 1}
 for spec in (registry.engine("memory"), registry.engine("sqlite")):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dyno.contracts.suite import Failure
-from dyno.suites.records.marks import mark, marked, marks
+from dyno.suites.records.dataset import answer_hash, answer_hashes, python_answer_hashes
 
 
 class Word(str):
@@ -30,9 +30,9 @@ NO_RECORDS: list[Any] = [
 
 
 def test_an_answer_that_is_no_record_has_no_hash() -> None:
-    assert mark(0, RIGHT) != mark(1, RIGHT) != 0
+    assert answer_hash(0, RIGHT) != answer_hash(1, RIGHT) != 0
     for odd in NO_RECORDS:
-        assert mark(0, odd) == 0
+        assert answer_hash(0, odd) == 0
 
 
 texts = st.text(st.characters(), max_size=5)
@@ -43,8 +43,8 @@ answers = st.builds(lambda name, location, stub: {"stub": stub, "name": name, "l
 def test_hashes_of_many_answers_are_those_of_each(pairs: Any) -> None:
     versions = np.array([version for version, _ in pairs], dtype=np.int64)
     given = [answer for _, answer in pairs]
-    right = [mark(version, answer) for version, answer in pairs]
-    assert marks(versions, given).tolist() == marked(versions, tuple(given)).tolist() == right
+    right = [answer_hash(version, answer) for version, answer in pairs]
+    assert answer_hashes(versions, given).tolist() == python_answer_hashes(versions, tuple(given)).tolist() == right
 
 
 def test_hashes_are_of_as_many_answers_as_there_are_versions() -> None:

@@ -17,10 +17,9 @@ from dyno.contracts.model import Absent, Phase, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.driver import measure
-from dyno.suites.objects.dataset import HEAD_BYTES, Dataset
-from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
+from dyno.suites.objects.dataset import HEAD_BYTES, OWN, SETS, SHARED, Dataset, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Task
-from dyno.suites.objects.verify import apart
+from dyno.suites.objects.verify import in_child_process
 from dyno.suites.objects.workload import ObjectsWorkload
 
 SUITE = registry.suite("objects")
@@ -168,7 +167,7 @@ def test_what_is_lost_or_changed_afterwards_is_found(name: str, workload: Object
     assert workload.verify(PHASES[name]) > 0
     with workload.connect() as port:
         if name == "write":
-            port.remove(ObjectPosition(written_by(1, "write"), 2))
+            port.remove(ObjectPosition(client_branch(1, "write"), 2))
         elif name == "conflicts":
             port.count(ObjectPosition(SHARED, 0))
         elif name == "pack":
@@ -182,14 +181,14 @@ def test_what_is_lost_or_changed_afterwards_is_found(name: str, workload: Object
 def test_what_nobody_wrote_is_found(workload: ObjectsWorkload) -> None:
     done(workload, "write")
     with workload.connect() as port:
-        port.write(Task(written_by(0, "write"), 99, [b"surplus"] * 7))
-    with pytest.raises(Wrong, match="container 99 of client 0 is there"):
+        port.write(Task(client_branch(0, "write"), 99, [b"surplus"] * 7))
+    with pytest.raises(Wrong, match="container 99 of client 0 exists"):
         workload.verify(PHASES["write"])
 
 
 def test_one_object_in_two_places_is_found(workload: ObjectsWorkload) -> None:
     done(workload, "write")
-    branch = written_by(0, "write")
+    branch = client_branch(0, "write")
     with workload.connect() as port, port.writing() as root:
         root[branch][0][6] = root[branch][0][5]
     with pytest.raises(Wrong, match="after write"):
@@ -211,7 +210,7 @@ def dead() -> int:
 
 
 def test_what_another_process_finds_is_told() -> None:
-    assert apart(lambda: 7) == 7
+    assert in_child_process(lambda: 7) == 7
     for look, said in ((wrong, "it is not there"), (broken, "OSError: no such file"), (dead, "died")):
         with pytest.raises(Wrong, match=said):
-            apart(look)
+            in_child_process(look)

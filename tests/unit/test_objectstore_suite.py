@@ -11,10 +11,9 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.model import Wrong
-from dyno.suites.objectstore.asked import Chain, every
 from dyno.suites.objectstore.dataset import DIGEST, Bodies, Names
 from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
-from dyno.suites.objectstore.visible import LOOKS, Seen, visible
+from dyno.suites.objectstore.requests import STALE_CHECKS, ScriptRunner, VisibilityResult, run_all, visibility_script
 
 OLD, NEW = b"older", b"newer"
 
@@ -57,8 +56,8 @@ class Store:
 
 def seen(store: Store) -> Any:
     """What one look at what is visible comes to."""
-    chain = Chain(store)
-    chain.begin(0, lambda: visible("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
+    chain = ScriptRunner(store)
+    chain.begin(0, lambda: visibility_script("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
     for _ in range(20):
         for _, answer in chain.ended(0):
             return answer
@@ -84,8 +83,8 @@ def body(of: bytes) -> StoreResponse:
 )
 def test_what_is_older_than_what_was_acknowledged_is_told(number: int, told: Any, stale: tuple[str, ...]) -> None:
     store = Store(lambda at, ask: told if at == number else None)
-    assert seen(store) == Seen(stale) and len(store.asked) == 8
-    assert set(stale) <= set(LOOKS)
+    assert seen(store) == VisibilityResult(stale) and len(store.asked) == 8
+    assert set(stale) <= set(STALE_CHECKS)
 
 
 def test_what_fails_is_no_stale_answer() -> None:
@@ -99,11 +98,11 @@ def test_what_fails_is_no_stale_answer() -> None:
 def test_what_is_throttled_while_a_bucket_is_filled_is_made_again_and_what_fails_is_told() -> None:
     asks = [StoreRequest("put", f"a/{at}", b"x") for at in range(7)]
     store = Store(lambda at, ask: Throttled("HTTP 503 SlowDown") if at in (2, 3) else None)
-    assert {ask.key for ask, _ in every(store, 3, asks)} == {ask.key for ask in asks}
+    assert {ask.key for ask, _ in run_all(store, 3, asks)} == {ask.key for ask in asks}
     again = {key: count for key, count in Counter(ask.key for ask in store.asked).items() if count > 1}
     assert len(store.asked) == 9 and sum(again.values()) == 4
     with pytest.raises(Wrong, match=r"put a/1: .*HTTP 500"):
-        list(every(Store(lambda at, ask: StoreError("HTTP 500") if at == 2 else None), 1, asks))
+        list(run_all(Store(lambda at, ask: StoreError("HTTP 500") if at == 2 else None), 1, asks))
 
 
 def test_bodies_differ_and_their_pieces_have_the_digests_that_are_told() -> None:

@@ -10,16 +10,15 @@ import pytest
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Bulk, Job, Operations
-from dyno.suites.records import recipes
+from dyno.suites.records import workload
 from dyno.suites.records.params import PARAMS, PHASES
-from dyno.suites.records.recipes import RECIPES
-from dyno.suites.records.workload import RecordsWorkload
+from dyno.suites.records.workload import PHASE_WORK, RecordsWorkload
 
 NAMED = {phase.name: phase for phase in PHASES}
 
 
 def test_every_phase_has_a_recipe_and_no_other_has() -> None:
-    assert list(RECIPES) == list(NAMED)
+    assert list(PHASE_WORK) == list(NAMED)
 
 
 def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,8 +27,8 @@ def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: p
     assert spec is not None
     params = {**{setting.name: setting.default for setting in PARAMS}, "records": 60}
     whole = RecordsWorkload(Job(spec, tmp_path, Tier.VOLATILE, spec.resolve({}), params, seed=1, clients=1))
-    swapped = {"scan": RECIPES["insert-noblind-noindices"], "insert-blind-indices": RECIPES["scan"]}
-    monkeypatch.setattr("dyno.suites.records.workload.RECIPES", {**RECIPES, **swapped})
+    swapped = {"scan": PHASE_WORK["insert-noblind-noindices"], "insert-blind-indices": PHASE_WORK["scan"]}
+    monkeypatch.setattr("dyno.suites.records.workload.PHASE_WORK", {**PHASE_WORK, **swapped})
     scan, insert = NAMED["scan"], NAMED["insert-blind-indices"]
     whole.prepare(scan)
     with whole.connect() as port:
@@ -52,9 +51,9 @@ def test_names_of_phases_stand_in_the_tables_alone() -> None:
     parts |= {"-blind-", "-noblind-"}
     found = {
         path.name
-        for path in Path(recipes.__file__).parent.glob("*.py")
+        for path in Path(workload.__file__).parent.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names | parts
     }
     # A declaration may name the phase that proves a tier.
-    assert found - {"__init__.py"} == {"params.py", "recipes.py"}
+    assert found - {"__init__.py"} == {"params.py", "workload.py"}

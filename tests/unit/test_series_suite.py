@@ -15,23 +15,23 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
-from dyno.suites.series import judge, samples
-from dyno.suites.series.dataset import SyntheticHalfHours, Way
-from dyno.suites.series.machine import GROUPS, HALF_HOUR, SECOND, START, Machine
+from dyno.suites.series import samples, verify
+from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
+from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.params import SAMPLES, VARIABLES
 from dyno.suites.series.port import SampleBatch, Samples
 from dyno.suites.series.samples import Digest
-from dyno.suites.series.work import MINUTE, Archive, ClientWork, Watched, Work
+from dyno.suites.series.work import MINUTE, ClientWork, Model, TrialState, VisibilityTimes
 
-WAY = Way(batch=500, late=20_000, resent=20_000, corrected=10_000)
+WAY = ArrivalPattern(batch=500, late=20_000, resent=20_000, corrected=10_000)
 
 
 @pytest.fixture(scope="module")
-def dataset() -> SyntheticHalfHours:
-    return SyntheticHalfHours(Machine(1, 40, 200), 3, WAY)
+def dataset() -> SyntheticDataset:
+    return SyntheticDataset(Facility(1, 40, 200), 3, WAY)
 
 
-def every(dataset: SyntheticHalfHours) -> SampleBatch:
+def every(dataset: SyntheticDataset) -> SampleBatch:
     """What must be there in the end, variable by variable."""
     found = [dataset.one(pv) for pv in range(len(dataset.names))]
     pv = np.repeat(np.arange(len(found), dtype="i4"), [len(each.ts) for each in found])
@@ -43,23 +43,23 @@ def every(dataset: SyntheticHalfHours) -> SampleBatch:
 
 def test_the_published_half_hour() -> None:
     assert sum(GROUPS) == VARIABLES and VARIABLES * SAMPLES == 1_777_600
-    machine = Machine(1, VARIABLES, SAMPLES)
+    machine = Facility(1, VARIABLES, SAMPLES)
     groups = [name.split(":")[0] for name in machine.names]
     assert [groups.count(f"G{number}") for number in (1, 2, 3, 4)] == list(GROUPS)
     assert len(set(machine.names)) == VARIABLES and max(map(len, machine.names)) <= 60
 
 
-def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: SyntheticHalfHours) -> None:
+def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: SyntheticDataset) -> None:
     one = dataset.one(7)
-    machine = Machine(1, 40, 200)
+    machine = Facility(1, 40, 200)
     ticks = np.array([3, 599, 200, 4])
     part = machine.samples(np.full(4, 7), ticks)
     same_value = one.val[ticks] == part.val
     assert same(part.ts, one.ts[ticks]) and same(part.stat, one.stat[ticks]) and same_value.any()
-    assert not same(Machine(2, 40, 200).samples(np.full(4, 7), ticks).val, part.val)
+    assert not same(Facility(2, 40, 200).samples(np.full(4, 7), ticks).val, part.val)
 
 
-def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticHalfHours) -> None:
+def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticDataset) -> None:
     gaps = 0
     for pv in range(len(dataset.names)):
         ts = dataset.one(pv).ts
@@ -70,7 +70,7 @@ def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticHalfHo
     assert (every(dataset).ts % 1_000 != 0).mean() > 0.9, "whole nanoseconds"
 
 
-def test_values_are_like_those_of_a_machine(dataset: SyntheticHalfHours) -> None:
+def test_values_are_like_those_of_a_machine(dataset: SyntheticDataset) -> None:
     found = every(dataset)
     assert np.isfinite(found.val).all() and len(np.unique(found.val)) > 1_000
     assert {0, 1, 2, 3} == set(np.unique(found.sevr).tolist())
@@ -81,12 +81,12 @@ def test_values_are_like_those_of_a_machine(dataset: SyntheticHalfHours) -> None
 # -- arrivals ---------------------------------------------------------------------------------------------
 
 
-def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticHalfHours) -> None:
+def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticDataset) -> None:
     kept: dict[tuple[int, int], tuple[Any, ...]] = {}
     late = again = changed = 0
     latest = 0
     for arrival in dataset.arrivals():
-        rows = list(samples.tuples(arrival.batch))
+        rows = list(samples.rows_of(arrival.batch))
         keys = [(row[0], row[1]) for row in rows]
         assert len(set(keys)) == len(keys), "no batch has one twice"
         old = [key for key in keys if key in kept]
@@ -94,29 +94,29 @@ def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticHalfHours) ->
         again += len(old)
         changed += sum(kept[row[0], row[1]] != row[2:] for row in rows if (row[0], row[1]) in kept)
         if arrival.replaced is not None:
-            replaced = samples.tuples(arrival.replaced)
+            replaced = samples.rows_of(arrival.replaced)
             assert {(pv, ts): kept[pv, ts] for pv, ts in old} == {(pv, ts): tuple(rest) for pv, ts, *rest in replaced}
         late += sum(ts < latest - 60 * SECOND for _, ts in keys)
         latest = max(latest, *(ts for _, ts in keys))
         kept |= {(row[0], row[1]): row[2:] for row in rows}
     found = every(dataset)
-    assert kept == {(row[0], row[1]): row[2:] for row in samples.tuples(found)}
+    assert kept == {(row[0], row[1]): row[2:] for row in samples.rows_of(found)}
     assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
 
 
-def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticHalfHours) -> None:
-    archive, right = Archive(dataset), Digest()
+def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticDataset) -> None:
+    archive, right = Model(dataset), Digest()
     for arrival in dataset.arrivals():
         archive.taken(arrival)
     found = every(dataset)
     right.add(found)
     assert archive.digest == right and archive.samples == dataset.total
     last = np.append(found.pv[1:] != found.pv[:-1], True)
-    judge.judge_latest(archive.latest(), SampleBatch(*(values[last] for values in found)))
+    verify.verify_latest(archive.latest(), SampleBatch(*(values[last] for values in found)))
 
 
 def test_nothing_is_late_or_comes_again_where_it_was_not_asked_for() -> None:
-    plain = SyntheticHalfHours(Machine(1, 40, 50), 1, Way(120, 0, 0, 0))
+    plain = SyntheticDataset(Facility(1, 40, 50), 1, ArrivalPattern(120, 0, 0, 0))
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
     further = list(plain.further(2))
@@ -134,7 +134,7 @@ def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> Samp
 
 
 @pytest.mark.parametrize("name", SampleBatch._fields)
-def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticHalfHours, name: str) -> None:
+def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticDataset, name: str) -> None:
     batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     order = np.random.default_rng(1).permutation(len(batch.ts))
@@ -145,10 +145,10 @@ def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticHalf
     wrong.add(changed(batch, name, lambda value: value + 1))
     assert wrong != right
     with pytest.raises(Wrong, match="expected"):
-        judge.judge_digest(wrong, right)
+        verify.verify_digest(wrong, right)
 
 
-def test_a_digest_sees_values_that_changed_places(dataset: SyntheticHalfHours) -> None:
+def test_a_digest_sees_values_that_changed_places(dataset: SyntheticDataset) -> None:
     batch, right, wrong = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     wrong.add(batch._replace(val=batch.val[::-1]))
@@ -172,30 +172,30 @@ def test_a_digest_sees_values_that_changed_places(dataset: SyntheticHalfHours) -
         (lambda right: Samples(*(values[::-1] for values in right)), "ts: at 0"),
     ],
 )
-def test_wrong_samples_are_found(dataset: SyntheticHalfHours, wrong: Any, said: str) -> None:
+def test_wrong_samples_are_found(dataset: SyntheticDataset, wrong: Any, said: str) -> None:
     right = dataset.one(3)
-    assert judge.judge_samples("it", right, right) == 600
+    assert verify.verify_samples("it", right, right) == 600
     with pytest.raises(Wrong, match=f"it: .*{said}"):
-        judge.judge_samples("it", wrong(right), right)
+        verify.verify_samples("it", wrong(right), right)
 
 
-def test_wrong_minutes_are_found(dataset: SyntheticHalfHours) -> None:
+def test_wrong_minutes_are_found(dataset: SyntheticDataset) -> None:
     one = dataset.one(3)
-    right = samples.reduced(one, MINUTE)
+    right = samples.downsample(one, MINUTE)
     for begin, mean, low, high in zip(*(values.tolist() for values in right), strict=True):
         inside = one.val[(one.ts >= begin) & (one.ts < begin + MINUTE)]
         assert (inside.mean(), inside.min(), inside.max()) == (pytest.approx(mean, rel=1e-12), low, high)
-    assert judge.judge_buckets("it", right, one, MINUTE) == len(right.ts)
+    assert verify.verify_buckets("it", right, one, MINUTE) == len(right.ts)
     scale = max(abs(right.low[0]), abs(right.high[0]))
     for name, off in (("ts", 1), ("low", 1e-9), ("high", 1e-9), ("mean", 1e-11 * scale), ("mean", float("nan"))):
         values = getattr(right, name).copy()
         values[0] += off
         with pytest.raises(Wrong, match=f"it: {name}"):
-            judge.judge_buckets("it", right._replace(**{name: values}), one, MINUTE)
+            verify.verify_buckets("it", right._replace(**{name: values}), one, MINUTE)
 
 
 def test_the_stores_numbers_follow_the_names() -> None:
-    numbers = samples.Numbers(["c", "a"], [(0, "a"), (1, "b"), (2, "c")])
+    numbers = samples.VariableIds(["c", "a"], [(0, "a"), (1, "b"), (2, "c")])
     assert numbers.to_store(np.array([0, 1, 1], "i4")).tolist() == [2, 0, 0]
     assert numbers.from_store([0, 2]).tolist() == [1, 0] and numbers.one(0) == 2 and numbers.count == 3
 
@@ -208,13 +208,13 @@ PORT: Any = SimpleNamespace(
 )
 
 
-def share(dataset: SyntheticHalfHours, phase: str, number: int = 0, judged: bool = True) -> ClientWork:
-    work = Work(Archive(dataset, judged), reads=4, window_ns=300 * SECOND, watched=2, seed=1)
+def share(dataset: SyntheticDataset, phase: str, number: int = 0, judged: bool = True) -> ClientWork:
+    work = TrialState(Model(dataset, judged), reads=4, window_ns=300 * SECOND, watched=2, seed=1)
     return ClientWork(work, phase, PORT, number)
 
 
 @pytest.mark.parametrize("how", ["ones", "windows", "means"])
-def test_all_engines_are_asked_alike(dataset: SyntheticHalfHours, how: str) -> None:
+def test_all_engines_are_asked_alike(dataset: SyntheticDataset, how: str) -> None:
     def asked(number: int, cold: bool = False) -> list[Any]:
         return [part.arguments for part in getattr(share(dataset, how, number), how)(cold)]
 
@@ -222,7 +222,7 @@ def test_all_engines_are_asked_alike(dataset: SyntheticHalfHours, how: str) -> N
     assert len(asked(0, cold=True)) == 1 and asked(1, cold=True) == []
 
 
-def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticHalfHours) -> None:
+def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticDataset) -> None:
     for number in range(5):
         for part in share(dataset, "w", number).windows(False):
             ((_, start, end),) = part.arguments
@@ -230,7 +230,7 @@ def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticHalfHours) ->
             assert start % SECOND == 0 and part.weights is not None
 
 
-def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticHalfHours) -> None:
+def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticDataset) -> None:
     first = next(iter(share(dataset, "insert").inserting()))
     assert isinstance(first, Operations)
     with pytest.raises(Wrong, match="batch 0 was not taken: OSError: full"):
@@ -238,7 +238,7 @@ def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticHalfHours)
     assert list(share(dataset, "insert", 1).inserting()) == []
 
 
-def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticHalfHours) -> None:
+def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "extract-all")
     pieces = []
     for arrival in dataset.arrivals():
@@ -268,9 +268,7 @@ def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticH
     assert answer is False and bulk.check(answer, 2) == 0
 
 
-def test_a_sample_that_is_never_seen_is_an_error(
-    dataset: SyntheticHalfHours, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_that_is_never_seen_is_an_error(dataset: SyntheticDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 0)
     looks = iter([False, True])
     asked = share(dataset, "visible")
@@ -282,10 +280,10 @@ def test_a_sample_that_is_never_seen_is_an_error(
     monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 60)
     asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: next(looks))  # type: ignore[assignment]
     answer = part.calls(None)[0](part.arguments[0])
-    assert type(answer) is Watched and set(part.parts([answer])) == {"acknowledged", "readable"}
+    assert type(answer) is VisibilityTimes and set(part.parts([answer])) == {"acknowledged", "readable"}
 
 
-def test_a_floors_answers_are_not_looked_at(dataset: SyntheticHalfHours) -> None:
+def test_a_floors_answers_are_not_looked_at(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "p", judged=False)
     for how in ("ones", "windows", "means", "lasts"):
         for part in getattr(asked, how)(False):

@@ -1,7 +1,7 @@
 //! Hashes of records with their versions, by which an answer is known again that was compared whole before. No loop
 //! and no clock may be put here.
 //!
-//! `dyno.suites.records.marks` has the same in Python, which says what is right.
+//! `dyno.suites.records.dataset` has the same in Python, which says what is right.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;

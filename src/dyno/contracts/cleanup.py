@@ -1,4 +1,4 @@
-"""Cleanup at the end of a block that may have failed."""
+"""Cleanup at the end of a block that may have failed, and SQL transactions."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def undo_on_error(undo: Callable[[], object]) -> Iterator[None]:
         with suppress(Exception):
             undo()
         raise
+
+
+@contextmanager
+def transaction(execute: Callable[[str], object], begin: str = "BEGIN") -> Iterator[None]:
+    """A SQL transaction: commits at the end of the block, rolls back if it raises."""
+    execute(begin)
+    with undo_on_error(lambda: execute("ROLLBACK")):
+        yield
+    execute("COMMIT")

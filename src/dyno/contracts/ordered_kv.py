@@ -277,5 +277,5 @@ def isolation(one: OrderedKV, other: OrderedKV) -> None:
             _expect(reader.stretch(b"", 3), after, "what was committed, in what began afterwards")
 
 
-OF_TWO: dict[str, Callable[[OrderedKV, OrderedKV], None]] = {"isolation": isolation}
+TWO_CLIENT_CHECKS: dict[str, Callable[[OrderedKV, OrderedKV], None]] = {"isolation": isolation}
 """Of two clients of an empty store: for engines that serve more than one."""

@@ -291,22 +291,22 @@ class Proof:
 
 
 class Suite(Protocol):
-    """A family of experiments that answers one question."""
+    """A family of experiments that answers one question. Inherit from it for the defaults."""
 
     name: str
     title: str
     ports: tuple[str, ...]
-    engines: tuple[str, ...]
-    """Those that take part without being named; where there are none, all that can run here without a server."""
+    engines: tuple[str, ...] = ()
+    """Engines that take part without being named; if empty, all that run here without a server."""
     params: tuple[Setting, ...]
     presets: Mapping[str, Preset]
     phases: tuple[Phase, ...]
-    layout: Layout | None
-    """Its own table, where it has one."""
-    charts: tuple[Curve, ...]
-    """Its own charts, beside those that every run has."""
-    proof: Proof | None
-    """How a tier is proven by it; None where nothing is stored, or another suite's does."""
+    layout: Layout | None = None
+    """The suite's own table."""
+    charts: tuple[Curve, ...] = ()
+    """The suite's own charts, beside those that every run has."""
+    proof: Proof | None = None
+    """How a tier is proven; None if nothing is stored, or another suite proves it."""
 
     def workload(self, job: Job) -> Workload: ...
 

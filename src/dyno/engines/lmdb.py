@@ -123,9 +123,9 @@ class Series:
     def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
         self._begin = engine.env.begin
         with self._begin(write=True) as txn:
-            new, every = sample_keys.added(names, sample_keys.known(_from(txn, sample_keys.NAME)))
+            new, every = sample_keys.add_names(names, sample_keys.parse_names(_from(txn, sample_keys.NAME)))
             txn.cursor().putmulti(new)
-        self._numbers = samples.Numbers(names, every)
+        self._numbers = samples.VariableIds(names, every)
         self._end = max((number for number, _ in every), default=-1) + 1
 
     def insert(self, batch: SampleBatch) -> None:
@@ -141,7 +141,7 @@ class Series:
             return txn.get(sample_keys.KEY.pack(self._numbers.one(pv), ts)) is not None
 
     def one(self, pv: int) -> Samples:
-        return self.window(pv, 0, sample_keys.MOST)
+        return self.window(pv, 0, sample_keys.MAX_TIME)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         pack, number = sample_keys.KEY.pack, self._numbers.one(pv)
@@ -161,7 +161,7 @@ class Series:
             return sample_keys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         pass

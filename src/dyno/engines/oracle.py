@@ -20,7 +20,7 @@ from dyno.servers import namespace, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
-from dyno.suites.series.table import Reading
+from dyno.suites.series.sql import SqlSeries
 from dyno.text.passwords import mask_password
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -98,7 +98,7 @@ def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     connection.close()
 
 
-class Series(Reading):
+class Series(SqlSeries):
     """See `dyno.suites.series.port.Series`."""
 
     begins = "ts - MOD(ts, {bucket})"
@@ -111,7 +111,7 @@ class Series(Reading):
         self._make(f"{self._tables['variables']} (id NUMBER(10) NOT NULL, name VARCHAR2(60) NOT NULL)")
         self._make(f"{self._tables['batch']} ({COLUMNS}) ON COMMIT DELETE ROWS", "GLOBAL TEMPORARY ")
         known = dict(self._run(sql.NAMES).fetchall())
-        if new := sql.missing(names, known):
+        if new := sql.missing_names(names, known):
             self._cursor.executemany(self._named(sql.add_name("?")), new)
             self._connection.commit()
         self._insert = self._named("INSERT INTO batch VALUES (?, ?, ?, ?, ?)")
@@ -121,7 +121,7 @@ class Series(Reading):
             f"WHEN MATCHED THEN UPDATE SET {values} "
             f"WHEN NOT MATCHED THEN INSERT ({', '.join(FIELDS)}) VALUES ({', '.join(f'b.{name}' for name in FIELDS)})"
         )
-        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def _named(self, statement: str) -> str:
         """With the store's own names of tables, for those that the suite has, and values by their numbers."""
@@ -147,17 +147,17 @@ class Series(Reading):
 
         # A float goes as a decimal number otherwise.
         self._cursor.setinputsizes(None, None, oracledb.DB_TYPE_BINARY_DOUBLE, None, None)
-        self._cursor.executemany(self._insert, list(samples.tuples(self.stored(batch))))
+        self._cursor.executemany(self._insert, list(samples.rows_of(self.stored(batch))))
         self._cursor.execute(self._merge)
         self._connection.commit()
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        return samples.of_rows(self._run(statement, values).fetchall(), count)
+        return samples.columns_of(self._run(statement, values).fetchall(), count)
 
     def all(self) -> Iterator[SampleBatch]:
         found = self._run(sql.ALL)
         while rows := found.fetchmany(sql.ROWS):
-            yield self.batch(samples.of_rows(rows))
+            yield self.batch(samples.columns_of(rows))
 
     def close(self) -> None:
         self._cursor.close()

@@ -188,9 +188,9 @@ class Series:
 
     def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
         self._db, self._options, self._made = engine.db, engine.write_options, engine.library.WriteBatch
-        new, every = sample_keys.added(names, sample_keys.known(self._db.items(from_key=sample_keys.NAME)))
+        new, every = sample_keys.add_names(names, sample_keys.parse_names(self._db.items(from_key=sample_keys.NAME)))
         self._write(new)
-        self._numbers = samples.Numbers(names, every)
+        self._numbers = samples.VariableIds(names, every)
         self._end = max((number for number, _ in every), default=-1) + 1
 
     def _write(self, entries: Iterable[Entry]) -> None:
@@ -209,7 +209,7 @@ class Series:
         return self._db.get(sample_keys.KEY.pack(self._numbers.one(pv), ts)) is not None
 
     def one(self, pv: int) -> Samples:
-        return self.window(pv, 0, sample_keys.MOST)
+        return self.window(pv, 0, sample_keys.MAX_TIME)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         pack, number = sample_keys.KEY.pack, self._numbers.one(pv)
@@ -228,7 +228,7 @@ class Series:
         return sample_keys.batch(filter(None, map(partial(_last, found), range(self._end))), self._numbers)
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         pass
@@ -236,7 +236,7 @@ class Series:
 
 def _last(found: Any, number: int) -> Entry | None:
     """The last sample of a variable, by the store's number."""
-    found.seek_for_prev(sample_keys.KEY.pack(number, sample_keys.MOST))
+    found.seek_for_prev(sample_keys.KEY.pack(number, sample_keys.MAX_TIME))
     if not found.valid() or not found.key().startswith(sample_keys.NUMBER.pack(number)):
         return None
     return found.key(), found.value()

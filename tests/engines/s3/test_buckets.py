@@ -19,9 +19,9 @@ from dyno.contracts.model import Refused, Tier, Value, Wrong
 from dyno.contracts.suite import Job
 from dyno.engines.s3 import server_nginx
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
-from dyno.suites.objectstore.asked import every
-from dyno.suites.objectstore.conformance import CHECKS, one
+from dyno.suites.objectstore.conformance import CHECKS, run_one
 from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, Throttled
+from dyno.suites.objectstore.requests import run_all
 
 SUITE = registry.suite("objectstore")
 ENGINES: list[tuple[str, dict[str, Value]]] = [
@@ -209,7 +209,7 @@ def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
             made.open(home)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(server.certificate))
         with opened(made) as port, port("store") as bucket, closing(bucket.asking(1, False)) as asking:
-            assert type(one(asking, StoreRequest("get", "a"))) is NoObject
+            assert type(run_one(asking, StoreRequest("get", "a"))) is NoObject
 
 
 @pytest.fixture(scope="module")
@@ -335,12 +335,12 @@ def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name:
     with closing(server), opened(made) as port:
         server.start()
         with port("store") as bucket, closing(bucket.asking(8, False)) as asking:
-            done = every(asking, 8, [StoreRequest("put", key, key.encode()) for key in keys])
+            done = run_all(asking, 8, [StoreRequest("put", key, key.encode()) for key in keys])
             acknowledged = [ask.key for ask, _ in islice(done, 40)]
             server.kill()
         server.start()
         with port("store") as bucket, closing(bucket.asking(8, False)) as asking:
-            for ask, answer in every(asking, 8, [StoreRequest("get", key) for key in acknowledged]):
+            for ask, answer in run_all(asking, 8, [StoreRequest("get", key) for key in acknowledged]):
                 assert answer.body == ask.key.encode()
 
 
@@ -377,4 +377,4 @@ def test_what_is_throttled_is_no_failure(
         with opened(made) as port, port("store") as bucket, closing(bucket.asking(1, False)) as asking:
             prefix = next(iter((home / "store").glob("namespace"))).read_text().replace("_", "-")
             server.answers = {**server.answers, f"/bucket/{prefix}/a": whole(error(code), status)}
-            assert type(one(asking, StoreRequest("get", "a"))) is kind
+            assert type(run_one(asking, StoreRequest("get", "a"))) is kind

@@ -28,7 +28,7 @@ from dyno.contracts.overlay import Pending
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
-from dyno.suites.records.encoders import ENCODERS
+from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.port import Key, Reader, Record
 

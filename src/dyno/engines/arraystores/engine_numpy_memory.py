@@ -97,7 +97,7 @@ class Series:
 
         if len(batches := self._engine.batches) > 1:
             columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-            batches[:] = [SampleBatch(*samples.last(columns))]
+            batches[:] = [SampleBatch(*samples.latest_versions(columns))]
         return batches[0]
 
     def _of(self, pv: int) -> Samples:
@@ -134,7 +134,7 @@ class Series:
         return SampleBatch(*(values[there] for values in found))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         pass

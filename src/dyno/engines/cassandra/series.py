@@ -182,7 +182,7 @@ class Series:
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         """Here: its times are whole milliseconds, and it groups by no others."""
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._writer.shutdown()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dyno.engines.chdb.opener import ChDB
-from dyno.suites.series import named_samples, samples
+from dyno.suites.series import samples
 from dyno.suites.series.port import FIELDS, Buckets, SampleBatch, Samples
 
 TABLE, WHOLE = "samples", "samples FINAL"
@@ -77,7 +77,7 @@ class Series:
 
     def _batch(self, piece: Any) -> SampleBatch:
         names, *rest = piece.schema.names
-        return named_samples.batch(piece, names, rest, self._at)
+        return samples.batch_of_table(piece, names, rest, self._at)
 
     def latest(self) -> SampleBatch:
         table = self._ask(LATEST, "ArrowTable")

@@ -135,10 +135,10 @@ class Series:
         self._ask(CREATE_NAMES)
         self._ask(CREATE)
         known = {int(number): str(name) for number, name in self._ask(sql.NAMES)}
-        if new := sql.missing(names, known):
+        if new := sql.missing_names(names, known):
             columns = [np.array([number for number, _ in new], "u4"), np.array([name for _, name in new], object)]
             self._ask(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
-        self._numbers = samples.Numbers(names, [*known.items(), *new])
+        self._numbers = samples.VariableIds(names, [*known.items(), *new])
 
     def insert(self, batch: SampleBatch) -> None:
         columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]

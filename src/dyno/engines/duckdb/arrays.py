@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dyno.contracts.cleanup import finally_
+from dyno.contracts.cleanup import finally_, transaction
 from dyno.engines.duckdb.opener import DuckDB
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
-from dyno.suites.records.sql import transaction
 
 TYPES = {"id": "UBIGINT", "double": "DOUBLE", "flag": "TINYINT", "time": "TIMESTAMP_S", "text": "VARCHAR"}
 CHUNK = "chunk"

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.engines.duckdb.opener import DuckDB
-from dyno.suites.records.keys import identity
+from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import FIELDS, record, transaction
-from dyno.suites.records.table import batches, in_steps, opener
+from dyno.suites.records.sql import FIELDS, record
+from dyno.suites.records.table import batches, replace_in_transaction, table_port
 
 # Rows that are handed over together: many are far faster than a statement for each.
 BATCH = 20_000
@@ -64,7 +65,7 @@ class TableReader(Reader):
 
 
 class Table:
-    """See `dyno.suites.records.table.Table`."""
+    """See `dyno.suites.records.table.RecordTable`."""
 
     batch = BATCH
 
@@ -119,7 +120,7 @@ class Table:
         self._write("upsert", records)
 
     def replace_one(self, new: Record) -> Record | None:
-        return in_steps(self, new)
+        return replace_in_transaction(self, new)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._cursor.execute(GET_MANY, _wanted(keys)).fetchall()
@@ -146,4 +147,4 @@ def _wanted(keys: list[Key]) -> list[list[str]]:
     return [[identity(*key) for key in keys]]
 
 
-opened = opener(Table)
+opened = table_port(Table)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dyno.contracts.cleanup import finally_
+from dyno.contracts.cleanup import finally_, transaction
 from dyno.engines.duckdb.opener import DuckDB
-from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
-from dyno.suites.series.table import Reading
+from dyno.suites.series.sql import SqlSeries
 
 TYPES = sql.Types(name="VARCHAR", id="INTEGER", ts="BIGINT", val="DOUBLE", small="SMALLINT")
 BATCH = "batch"
@@ -27,7 +26,7 @@ DELETE = (
 )
 
 
-class Series(Reading):
+class Series(SqlSeries):
     """See `dyno.suites.series.port.Series`."""
 
     begins, last = "ts // {bucket} * {bucket}", sql.LATEST_BY_GROUPS
@@ -38,10 +37,10 @@ class Series(Reading):
         self._execute(sql.create_names(TYPES))
         self._execute(sql.create(TYPES, key=""))
         known = dict(self._execute(sql.NAMES).fetchall())
-        if new := sql.missing(names, known):
+        if new := sql.missing_names(names, known):
             with transaction(self._execute):
                 self._cursor.executemany(sql.add_name("?"), new)
-        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def insert(self, batch: SampleBatch) -> None:
         import pyarrow

@@ -45,7 +45,7 @@ class Series:
         prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
         self._engine.waiting += len(batch.ts)
         with self._table.batch() as together:
-            for pv, ts, *rest in samples.tuples(batch):
+            for pv, ts, *rest in samples.rows_of(batch):
                 together.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
 
     def settle(self) -> None:
@@ -91,7 +91,7 @@ class Series:
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         """Here: it has no words for it."""
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._connection.close()

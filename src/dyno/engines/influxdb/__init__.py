@@ -23,7 +23,7 @@ from dyno.host import tree
 from dyno.host.versions import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
-from dyno.suites.series import named_samples, samples
+from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -165,7 +165,7 @@ class Series:
     def insert(self, batch: SampleBatch) -> None:
         heads = self._heads
         lines = [
-            f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.tuples(batch)
+            f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.rows_of(batch)
         ]
         self._client.write(lines, self._writing, protocol="line")
 
@@ -213,7 +213,7 @@ class Series:
             yield from map(self._batch, reader)
 
     def _batch(self, found: Any) -> SampleBatch:
-        return named_samples.batch(found, "tags", OF_ONE, self._numbers)
+        return samples.batch_of_table(found, "tags", OF_ONE, self._numbers)
 
     def latest(self) -> SampleBatch:
         found = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
@@ -244,7 +244,7 @@ def _tag(value: str) -> str:
 
 
 def _types() -> Any:
-    return named_samples.types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
+    return samples.csv_types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
 
 
 def _columns(found: Any, *names: str) -> list[Any]:

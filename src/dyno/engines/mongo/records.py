@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from dyno.suites.records.keys import identity
+from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
-from dyno.suites.records.sql import transaction
 
 # Those of the published table, which had no NULL in these columns either.
 TYPES = {

@@ -9,7 +9,7 @@ from dyno.contracts.suite import Report
 from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.sysbench import program
 from dyno.engines.sysbench.database_tests import Sysbench
-from dyno.suites.oltp.port import Load, Tables
+from dyno.suites.oltp.port import Load, SysbenchTables
 
 WHY = "pgbench is a tool for PostgreSQL alone"
 
@@ -29,7 +29,7 @@ class Transactions:
         )
         self.fill, self.run = self._sysbench.fill, self._sysbench.run
 
-    def rows(self, tables: Tables) -> list[int]:
+    def rows(self, tables: SysbenchTables) -> list[int]:
         found = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
         return [int((each.fetchone() or (0,))[0]) for each in found]
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
-from dyno.suites.records.table import opener
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record
+from dyno.suites.records.table import table_port
 
 BATCH = 1_000
 STATEMENTS = Statements("%s")
@@ -155,4 +156,4 @@ def _flat(keys: list[Key]) -> list[str]:
     return [value for key in keys for value in key]
 
 
-opened = opener(Table)
+opened = table_port(Table)

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dyno.suites.records.sql import transaction
+from dyno.contracts.cleanup import transaction
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
-from dyno.suites.series.table import Reading
+from dyno.suites.series.sql import SqlSeries
 
 TYPES = sql.Types(name="VARCHAR(60)", id="INT", ts="BIGINT", val="DOUBLE", small="SMALLINT")
 SUFFIX = "ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
@@ -23,7 +23,7 @@ LOAD = (
 )
 
 
-class Series(Reading):
+class Series(SqlSeries):
     """See `dyno.suites.series.port.Series`. Called with an engine whose `connect` gives a connection as
     `dyno.engines.mysql.client` has them."""
 
@@ -35,16 +35,16 @@ class Series(Reading):
         self._execute(sql.create_names(TYPES, SUFFIX))
         self._execute(sql.create(TYPES, SUFFIX))
         known = dict(self._execute(sql.NAMES).fetchall())
-        new = sql.missing(names, known)
+        new = sql.missing_names(names, known)
         with transaction(self._execute):
             for pair in new:
                 self._execute(sql.add_name("%s"), pair)
-        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def insert(self, batch: SampleBatch) -> None:
         """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
         with os.fdopen(os.memfd_create("batch"), "wb") as file:
-            file.write(memoryview(samples.csv(self.stored(batch))))
+            file.write(memoryview(samples.to_csv(self.stored(batch))))
             file.flush()
             path = f"/proc/self/fd/{file.fileno()}"
             load = LOAD.format(path=path, table=sql.TABLE, fields=", ".join(FIELDS))
@@ -55,11 +55,11 @@ class Series(Reading):
             raise ValueError(f"{taken} of {len(batch.ts)} samples were loaded")
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        return samples.of_rows(self._execute(statement, values).fetchall(), count)
+        return samples.columns_of(self._execute(statement, values).fetchall(), count)
 
     def all(self) -> Iterator[SampleBatch]:
         for rows in self._connection.streamed(sql.ALL, sql.ROWS):
-            yield self.batch(samples.of_rows(rows))
+            yield self.batch(samples.columns_of(rows))
 
     def close(self) -> None:
         self._connection.close()

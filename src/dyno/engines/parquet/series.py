@@ -33,7 +33,7 @@ class Series:
         new = [name for name in names if name not in set(known)]
         if new:
             replace(there, json.dumps([*known, *new]), engine.flushed)
-        self._numbers = samples.Numbers(names, list(enumerate([*known, *new])))
+        self._numbers = samples.VariableIds(names, list(enumerate([*known, *new])))
         self._paths = engine.parts()
         self._next = max((int(path.name[:8]) for path in self._paths), default=-1) + 1
         self._made: Any = None
@@ -66,7 +66,9 @@ class Series:
     def _merge(self, small: Sequence[Path]) -> None:
         found = _dataset(small).to_table()
         self._paths = [path for path in self._paths if path not in set(small)]
-        self._paths.append(self._write(samples.last([column.to_numpy() for column in found.columns]), MERGED))
+        self._paths.append(
+            self._write(samples.latest_versions([column.to_numpy() for column in found.columns]), MERGED)
+        )
         self._made = None
         for path in small:
             path.unlink()
@@ -88,7 +90,7 @@ class Series:
 
     def _samples(self, condition: Any) -> Samples:
         found = self._all.to_table(filter=condition)
-        return samples.samples(samples.last([column.to_numpy() for column in found.columns])[1:])
+        return samples.samples(samples.latest_versions([column.to_numpy() for column in found.columns])[1:])
 
     def one(self, pv: int) -> Samples:
         from pyarrow.compute import field
@@ -110,7 +112,7 @@ class Series:
         bounds = np.linspace(0, self._numbers.count, pieces + 1).astype(int).tolist()
         for first, end in pairwise(bounds):
             found = self._all.to_table(filter=(field("pv") >= first) & (field("pv") < end))
-            pv, *rest = samples.last([column.to_numpy() for column in found.columns])
+            pv, *rest = samples.latest_versions([column.to_numpy() for column in found.columns])
             yield samples.batch([self._numbers.from_store(pv), *rest])
 
     def latest(self) -> SampleBatch:
@@ -122,12 +124,12 @@ class Series:
             columns = [column.to_numpy() for column in piece.columns]
             last = np.append(columns[0][1:] != columns[0][:-1], True)[: len(columns[0])]
             lasts.append([column[last] for column in columns])
-        pv, *rest = samples.last([np.concatenate(parts) for parts in zip(*lasts, strict=True)])
+        pv, *rest = samples.latest_versions([np.concatenate(parts) for parts in zip(*lasts, strict=True)])
         last = np.append(pv[1:] != pv[:-1], True)[: len(pv)]
         return samples.batch([self._numbers.from_store(pv[last]), *(column[last] for column in rest)])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._made = None

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.engines.postgresql.opener import Postgres
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
-from dyno.suites.records.sql import transaction
 
 # It has no numbers without a sign, and none of one byte.
 TYPES = {

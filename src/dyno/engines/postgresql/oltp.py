@@ -11,7 +11,7 @@ from dyno.engines.postgresql.server import places
 from dyno.engines.sysbench import program as sysbench
 from dyno.engines.sysbench.database_tests import Sysbench, fill_pgbench, run_pgbench
 from dyno.servers.process import program
-from dyno.suites.oltp.port import Load, Tables
+from dyno.suites.oltp.port import Load, SysbenchTables
 
 PGBENCH = "pgbench"
 
@@ -34,7 +34,7 @@ class Transactions:
         self._sysbench = Sysbench([*words, f"--pgsql-db={name}"], self._environment)
         self.fill, self.run = self._sysbench.fill, self._sysbench.run
 
-    def rows(self, tables: Tables) -> list[int]:
+    def rows(self, tables: SysbenchTables) -> list[int]:
         return [self._one(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1)]
 
     def fill_bank(self, scale: int) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.engines.postgresql.opener import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, transaction
-from dyno.suites.records.table import opener
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record
+from dyno.suites.records.table import table_port
 
 INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
 STATEMENTS = Statements("%s")
@@ -99,7 +100,8 @@ def _checked(result: Any, pgconn: Any) -> Any:
 
 
 class Table:
-    """See `dyno.suites.records.table.Table`: many records go in by COPY, and are found and replaced by arrays."""
+    """See `dyno.suites.records.table.RecordTable`: many records go in by COPY, and are found and replaced by
+    arrays."""
 
     batch = 1_000
 
@@ -180,4 +182,4 @@ def _columns(keys: list[Key]) -> list[list[str]]:
     return [[name for name, _ in keys], [location for _, location in keys]]
 
 
-opened = opener(Table)
+opened = table_port(Table)

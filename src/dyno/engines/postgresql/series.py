@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.engines.postgresql.opener import Postgres
-from dyno.suites.records.sql import transaction
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Array, SampleBatch
-from dyno.suites.series.table import Reading
+from dyno.suites.series.sql import SqlSeries
 
 TYPES = sql.Types(name="text", id="integer", ts="bigint", val="double precision", small="smallint")
 HOUR = 3_600_000_000_000
@@ -34,7 +34,7 @@ PIECE = 65_536
 """Rows of all that are looked at together."""
 
 
-class Series(Reading):
+class Series(SqlSeries):
     """See `dyno.suites.series.port.Series`."""
 
     mark = "%s"
@@ -54,9 +54,9 @@ class Series(Reading):
         with transaction(self._execute):
             self._create()
             known = dict(self._execute(sql.NAMES).fetchall())
-            new = sql.missing(names, known)
+            new = sql.missing_names(names, known)
             self._cursor.executemany(sql.add_name("%s"), new)
-        super().__init__(samples.Numbers(names, [*known.items(), *new]))
+        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def _create(self) -> None:
         self._execute(sql.create_names(TYPES))
@@ -92,7 +92,7 @@ class Series(Reading):
             self._parts.add(number)
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        return samples.of_rows(self._execute(statement, values).fetchall(), count)
+        return samples.columns_of(self._execute(statement, values).fetchall(), count)
 
     def all(self) -> Iterator[SampleBatch]:
         with self._cursor.copy(COPY_OUT) as copy:

@@ -25,7 +25,7 @@ from dyno.host.versions import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.loopback import Address
 from dyno.servers.user_server import URL, UserServer
-from dyno.suites.series import named_samples, samples
+from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 MODE = "cairo.commit.mode"
@@ -212,7 +212,7 @@ class Series:
     def _samples(self, where: str) -> Samples:
         # Which come in the order of their times.
         rows = self._ask(f"SELECT ts::long, {FIELDS} FROM {self._table} WHERE {where}").fetchall()
-        return samples.samples(samples.of_rows(rows, 4))
+        return samples.samples(samples.columns_of(rows, 4))
 
     def all(self) -> Iterator[SampleBatch]:
         """By one query, whose answer is read as it comes."""
@@ -222,15 +222,15 @@ class Series:
         plain = {"Accept-Encoding": "identity"}
         with closing(self._session.get(f"{self._http.url}/exp", params=asked, headers=plain, stream=True)) as answer:
             answer.raise_for_status()
-            types = named_samples.types("pv", ("ts", "stat", "sevr"), ("val",))
+            types = samples.csv_types("pv", ("ts", "stat", "sevr"), ("val",))
             yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=types))
 
     def _batch(self, found: Any) -> SampleBatch:
-        return named_samples.batch(found, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
+        return samples.batch_of_table(found, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
 
     def latest(self) -> SampleBatch:
         asked = f"SELECT pv, ts::long, {FIELDS} FROM {self._table} LATEST ON ts PARTITION BY pv"
-        pv, *rest = samples.of_rows(self._ask(asked).fetchall())
+        pv, *rest = samples.columns_of(self._ask(asked).fetchall())
         return samples.batch([[self._numbers[name] for name in pv], *rest])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
@@ -239,7 +239,7 @@ class Series:
             f"FROM {self._table} WHERE {self._of(pv)} AND {self._within(start, end)} "
             f"SAMPLE BY {bucket // 60_000_000_000}m ALIGN TO CALENDAR)"
         )
-        return samples.buckets(samples.of_rows(self._ask(asked).fetchall(), 4))
+        return samples.buckets(samples.columns_of(self._ask(asked).fetchall(), 4))
 
     def close(self) -> None:
         self._sender.close(False)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.keys import pack
+from dyno.suites.records.encoding import ENCODERS, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.table import batches
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.engines.sqlite.opener import SQLite
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import Change, Chunk
-from dyno.suites.records.sql import transaction
 
 TYPES = {
     # An alias of the row's own number, by which the table is kept.

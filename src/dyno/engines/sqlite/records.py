@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from dyno.contracts.cleanup import transaction
 from dyno.engines.sqlite.opener import SQLite
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import SqlReader, Statements, transaction
+from dyno.suites.records.sql import SqlReader, Statements
 
 STATEMENTS = Statements()
 

@@ -12,7 +12,7 @@ from dyno.contracts.settings import format_value
 from dyno.contracts.suite import Report
 from dyno.engines.sysbench import program as sysbench
 from dyno.engines.sysbench.program import number
-from dyno.suites.oltp.port import Load, Tables
+from dyno.suites.oltp.port import Load, SysbenchTables
 
 SECOND_NS = sysbench.SECOND_NS
 IGNORED = "an error that sysbench passes over (a deadlock, say), after which it begins the transaction again"
@@ -27,11 +27,11 @@ class Sysbench:
         self._words, self._environment = list(words), environment
         self._tool = ""
 
-    def fill(self, tables: Tables) -> None:
+    def fill(self, tables: SysbenchTables) -> None:
         # With one thread: the same rows, in the same order, each time.
         sysbench.run([*self._of("oltp_read_write", tables), "prepare"], self._environment)
 
-    def run(self, test: str, tables: Tables, load: Load) -> Report:
+    def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
         words = [*self._of(test, tables), *sysbench.words(load.clients, load.limit_ns, load.events)]
         words += [f"--rand-seed={load.seed}", f"--rand-type={tables.distribution}", "run"]
         output = sysbench.run(words, self._environment)
@@ -54,7 +54,7 @@ class Sysbench:
             facts={**result.facts, **facts},
         )
 
-    def _of(self, test: str, tables: Tables) -> list[str]:
+    def _of(self, test: str, tables: SysbenchTables) -> list[str]:
         return [test, *self._words, f"--tables={tables.count}", f"--table-size={tables.size}"]
 
 

@@ -222,14 +222,14 @@ class Series:
             )
             for name, value in ((metric["pv"], value) for metric, value in times)
         ]
-        return samples.batch(samples.of_rows(rows))
+        return samples.batch(samples.columns_of(rows))
 
     def _vector(self, query: str, at: int) -> list[tuple[dict[str, str], float]]:
         told = self._loads(self._api.ask("/api/v1/query", {"query": query, "time": str(at)}))
         return [(each["metric"], float(each["value"][1])) for each in told["data"]["result"]]
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.reduced(self.window(pv, start, end), bucket)
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._api.close()

@@ -40,7 +40,7 @@ class Dataset:
     """`records` of them in key order, each by its number and the seed alone."""
 
     def __init__(self, records: int, seed: int) -> None:
-        writer = _Writer(seed)
+        writer = _RecordGenerator(seed)
         self.keys = [key_of(number) for number in range(records)]
         self.records = [writer.record(number) for number in range(records)]
 
@@ -62,7 +62,7 @@ def key_of(number: int) -> bytes:
     return (number * GAP).to_bytes(KEY_BYTES, "big")
 
 
-class _Writer:
+class _RecordGenerator:
     """Makes up the records of one seed."""
 
     def __init__(self, seed: int) -> None:

@@ -29,7 +29,7 @@ class Packer(NamedTuple):
     """With its version; None for a packer that leaves a batch as it is."""
 
 
-class Kind(NamedTuple):
+class PackerSpec(NamedTuple):
     """A packer as it is declared."""
 
     module: str
@@ -85,22 +85,22 @@ def _brotli(level: int | None) -> Packer:
     return Packer(compress, brotli.decompress, f"Brotli {version('Brotli')}")
 
 
-KINDS = {
-    "plain": Kind("zlib", range(0), _plain),
-    "zlib": Kind("zlib", range(1, 10), _zlib),
-    "snappy": Kind("cramjam", range(0), _snappy),
-    "lz4": Kind("lz4", range(1, 13), _lz4),
-    "zstd": Kind("zstandard", range(1, 23), _zstd),
-    "brotli": Kind("brotli", range(12), _brotli),
+PACKER_SPECS = {
+    "plain": PackerSpec("zlib", range(0), _plain),
+    "zlib": PackerSpec("zlib", range(1, 10), _zlib),
+    "snappy": PackerSpec("cramjam", range(0), _snappy),
+    "lz4": PackerSpec("lz4", range(1, 13), _lz4),
+    "zstd": PackerSpec("zstandard", range(1, 23), _zstd),
+    "brotli": PackerSpec("brotli", range(12), _brotli),
 }
 
 
 def parse(text: str) -> Value:
     """A packer's name, with a level where one is wanted: 'zlib', 'zlib:9'. Raises ValueError."""
     name, colon, level = text.partition(":")
-    if name not in KINDS:
-        raise ValueError(f"is not known; {closest_match(name, KINDS)}")
-    kind = KINDS[name]
+    if name not in PACKER_SPECS:
+        raise ValueError(f"is not known; {closest_match(name, PACKER_SPECS)}")
+    kind = PACKER_SPECS[name]
     if colon and not kind.levels:
         raise ValueError(f"{name} has no levels")
     if colon and not (level.isdecimal() and int(level) in kind.levels):
@@ -113,4 +113,4 @@ def parse(text: str) -> Value:
 def open_packer(text: str) -> Packer:
     """Of what `parse` returned."""
     name, colon, level = text.partition(":")
-    return KINDS[name].open(int(level) if colon else None)
+    return PACKER_SPECS[name].open(int(level) if colon else None)

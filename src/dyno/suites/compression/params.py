@@ -8,14 +8,16 @@ from dyno.contracts.suite import Axis, Column, Curve, Layout
 from dyno.suites.compression import packers
 
 PARAMS = (
-    Setting("packer", packers.parse, "zlib", f"{', '.join(packers.KINDS)}; a level, where it has some: zlib:9"),
+    Setting(
+        "packer", packers.parse, "zlib", f"{', '.join(packers.PACKER_SPECS)}; a level, where it has some: zlib:9"
+    ),
     Setting("batch", integer(1, 100_000), 1, "records in a batch, which is compressed and stored as one entry"),
     Setting("records", integer(1), 777, "records in the collection, of about 1.5 kB each"),
     Setting("gets", integer(1), 4_000, "lookups of the phase gets", phases=("gets",)),
     Setting("iterations", integer(1), 20, "iterations of the phase iterate", phases=("iterate",)),
 )
 
-PACKERS = tuple(packers.KINDS)
+PACKERS = tuple(packers.PACKER_SPECS)
 # Without the one that takes seconds at its library's default level.
 QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
 # Those of the published table.

@@ -1,8 +1,7 @@
-"""The conformance suite of the objects port: a database is held against contents that are known to be right.
+"""The conformance suite of the port `objects`: a database is compared with known contents.
 
-Each check is a function of `opened`, which opens a fresh store or an earlier one by name, and of the tier. The tests
-run all of them on every engine; a worker runs those in `BRIEF` before it measures. Nothing may be put here that
-depends on an engine.
+A check gets `opened`, which opens a new or an earlier store by name, and the tier. The tests run all checks on every
+engine; a worker runs those in `BRIEF` before it measures. Nothing here may depend on an engine.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from contextlib import AbstractContextManager
 from time import monotonic, sleep
 from typing import Any
 
-from dyno.contracts.equality import difference, same
+from dyno.contracts.equality import same
 from dyno.contracts.model import Tier, Wrong
+from dyno.suites._shared.conformance import PlannedFailure, expect
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]
@@ -23,13 +23,8 @@ BRANCH, HERE = "branch", ObjectPosition("branch", 0)
 
 
 def contents(count: int, version: int = 0) -> list[bytes]:
-    # Of a length of its own each, and with every byte.
+    # Of different lengths, and with every byte.
     return [b"%d.%d." % (number, version) + bytes(range(256)) * (number % 3) for number in range(count)]
-
-
-def expect(got: Any, wanted: Any, what: str) -> None:
-    if not same(got, wanted):
-        raise Wrong(f"{what}: {difference(got, wanted)}")
 
 
 def task(written: Sequence[bytes], key: int = 0) -> Task:
@@ -37,25 +32,25 @@ def task(written: Sequence[bytes], key: int = 0) -> Task:
 
 
 def reads(opened: Opened, tier: Tier | None) -> None:
-    """What one connection wrote another one reads, in every way of reading, as the objects that it wrote."""
+    """One connection reads what another wrote, by every method that reads, and gets the same objects."""
     with opened("reads") as port:
         port.branches([BRANCH])
         expect(port.keys(BRANCH), [], "containers of a new branch")
         for key, count in enumerate((0, 1, 50)):
             port.write(task(contents(count), key))
-            place = ObjectPosition(BRANCH, key)
+            position = ObjectPosition(BRANCH, key)
             for read in (port.read, port.read_again, port.prefetch):
-                expect(read(place), contents(count), f"{read.__name__} of {count} objects")
+                expect(read(position), contents(count), f"{read.__name__} of {count} objects")
             port.forget()
-            expect(port.read(place), contents(count), f"{count} objects, the caches empty")
-            found = port.identities(place)
-            expect([number for number, _ in found], list(range(count)), "their numbers")
-            expect(len({oid for _, oid in found}), count, "how many objects they are")
+            expect(port.read(position), contents(count), f"{count} objects with empty caches")
+            objects = port.identities(position)
+            expect([number for number, _ in objects], list(range(count)), "numbers of the objects")
+            expect(len({oid for _, oid in objects}), count, "number of different objects")
         expect(port.keys(BRANCH), [0, 1, 2], "all containers")
 
 
 def changes(opened: Opened, tier: Tier | None) -> None:
-    """An update returns what was there and leaves the same objects with other contents; an add leaves others."""
+    """An update returns the old contents and keeps the objects; an add replaces the objects."""
     with opened("changes") as port:
         port.branches([BRANCH])
         port.write(task(contents(20)))
@@ -68,21 +63,18 @@ def changes(opened: Opened, tier: Tier | None) -> None:
         second = port.identities(HERE)
         expect([number for number, _ in second], list(range(20)), "the numbers after an add")
         if {oid for _, oid in first} & {oid for _, oid in second}:
-            raise Wrong("an add left objects that were there before")
+            raise Wrong("an add kept objects that it should have replaced")
         port.remove(HERE)
         expect(port.keys(BRANCH), [], "containers after the removal of one")
 
 
 def atomicity(opened: Opened, tier: Tier | None) -> None:
-    """A transaction that fails leaves nothing of itself."""
-
-    class Planned(Exception):
-        pass
+    """A transaction that fails leaves no trace."""
 
     class Failing(list[bytes]):
         def __iter__(self) -> Any:
             yield from contents(5, 7)
-            raise Planned
+            raise PlannedFailure
 
     with opened("atomicity") as port:
         port.branches([BRANCH])
@@ -90,7 +82,7 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
         for write, key in ((port.write, 1), (port.update, 0), (port.add, 0)):
             try:
                 write(task(Failing(), key))
-            except Planned:
+            except PlannedFailure:
                 pass
             else:
                 raise Wrong(f"{write.__name__}: a transaction whose input raised did not raise")
@@ -99,7 +91,7 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
 
 
 def persistence(opened: Opened, tier: Tier | None) -> None:
-    """Unless the tier is volatile, a store that is closed and opened again holds what it held."""
+    """Unless the tier is volatile, a store that is closed and opened again holds the same objects."""
     if tier is Tier.VOLATILE:
         return
     with opened("persistence") as port:
@@ -113,7 +105,7 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
 
 
 def packing(opened: Opened, tier: Tier | None) -> None:
-    """A pack takes away nothing that is led to."""
+    """A pack keeps everything that is reachable."""
     with opened("packing") as port:
         port.branches([BRANCH])
         for key in range(3):
@@ -123,12 +115,12 @@ def packing(opened: Opened, tier: Tier | None) -> None:
         port.pack(None)
         port.forget()
         expect(port.keys(BRANCH), [1, 2], "containers after a pack")
-        expect(port.read(ObjectPosition(BRANCH, 1)), contents(30, 1), "what was updated before a pack")
-        expect(port.read(ObjectPosition(BRANCH, 2)), contents(30), "what was not")
+        expect(port.read(ObjectPosition(BRANCH, 1)), contents(30, 1), "an updated container after a pack")
+        expect(port.read(ObjectPosition(BRANCH, 2)), contents(30), "an unchanged container after a pack")
 
 
 def blobs(opened: Opened, tier: Tier | None) -> None:
-    """Where there are blobs, each is read as it was written."""
+    """If the storage has blobs, each is read as it was written."""
     with opened("blobs") as port:
         if not port.has_blobs():
             return
@@ -137,18 +129,18 @@ def blobs(opened: Opened, tier: Tier | None) -> None:
         port.write_blobs(task(written))
         expect(port.read_blobs(HERE), written, "blobs")
         port.forget()
-        expect(port.read_blobs(HERE), written, "blobs, the caches empty")
+        expect(port.read_blobs(HERE), written, "blobs with empty caches")
 
 
 CHECKS: dict[str, Check] = {
     check.__name__: check for check in (reads, changes, atomicity, persistence, packing, blobs)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("reads", "changes", "persistence")}
-"""Those that take next to no time."""
+"""The checks that take next to no time."""
 
 
 def conflict(one: Transactions, other: Transactions) -> None:
-    """Of two clients who change the same objects at the same time, one has to do it again, and nothing is lost."""
+    """If two clients change the same objects at the same time, one must retry, and no change is lost."""
     one.branches([BRANCH])
     one.counters(task(contents(5)))
     for client in (one, other, other, one):
@@ -157,24 +149,20 @@ def conflict(one: Transactions, other: Transactions) -> None:
         with one.writing() as root:
             for item in root[HERE.branch][HERE.key].values():
                 item.count += 1
-            # In the middle of it.
+            # The other client commits in the middle of this transaction.
             other.count(HERE)
     except Exception as error:
         if not one.retryable(error):
-            raise Wrong(f"a conflict is not told as one: {type(error).__name__}: {error}") from error
+            raise Wrong(f"a conflict raised {type(error).__name__} rather than ConflictError: {error}") from error
     else:
-        raise Wrong("what another client had changed meanwhile was committed over")
+        raise Wrong("a commit overwrote a concurrent change of another client")
     for client in (one, other):
-        _finds(client, [5] * 5)
+        # A storage need not ask for others' commits at each transaction, so they may become visible a little later.
+        deadline = monotonic() + LATE_SECONDS
+        while not same(client.counted(HERE), [5] * 5) and monotonic() < deadline:
+            sleep(0.01)
+        expect(client.counted(HERE), [5] * 5, "changes of each object, with a conflict")
 
 
-def _finds(client: Transactions, wanted: list[int]) -> None:
-    """A storage may learn a little later what others have committed: it need not ask at each transaction."""
-    deadline = monotonic() + LATE_SECONDS
-    while not same(client.counted(HERE), wanted) and monotonic() < deadline:
-        sleep(0.01)
-    expect(client.counted(HERE), wanted, "how often each object was changed, with a conflict")
-
-
-OF_TWO: dict[str, Callable[[Transactions, Transactions], None]] = {"conflict": conflict}
-"""Of two clients of an empty store: for engines that serve more than one."""
+TWO_CLIENT_CHECKS: dict[str, Callable[[Transactions, Transactions], None]] = {"conflict": conflict}
+"""Checks with two clients of an empty store, for engines that serve several clients."""

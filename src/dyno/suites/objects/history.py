@@ -1,5 +1,5 @@
-"""What a crash is judged by, of the port `objects`: transactions that add, change and take away persistent objects in
-one container."""
+"""The transactions that `dyno crash` commits through the port `objects`: they add, change and remove persistent
+objects in one container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTAINER = "slots"
 
 
 class ObjectsHistory:
-    """See `dyno.contracts.suite.History`. A slot is an object, and its value the content."""
+    """See `dyno.contracts.suite.History`. A slot is an object, its value the content."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._slots = job, Slots(job.seed)
@@ -27,8 +27,8 @@ class ObjectsHistory:
 
         with closing(self._job.port(engine)) as port, closing(Connection(port.database)) as connection:
             with connection.reading() as root:
-                there = CONTAINER in root
-            if not there:
+                exists = CONTAINER in root
+            if not exists:
                 with connection.writing() as root:
                     root[CONTAINER] = PersistentMapping()
             yield connection

@@ -1,4 +1,4 @@
-"""The persistent classes whose instances are stored. Imported where ZODB is: in a worker, and never by the parent."""
+"""The persistent classes whose instances are stored. They need ZODB, so only workers import this module."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from persistent import Persistent
 from persistent.mapping import PersistentMapping
 
 CONTAINERS: dict[str, Any] = {"mapping": PersistentMapping, "btree": IOBTree}
-"""By the names of the parameter `container`. Their keys are the numbers of objects in the container, from 0 up."""
+"""Container classes by value of the parameter `container`. Their keys are the numbers of the objects, from 0 up."""
 Branch = IOBTree
-"""What holds containers, by number."""
+"""Maps numbers to containers."""
 
 
 class Item(Persistent):  # type: ignore[misc]
-    """An object that is measured: one attribute, of bytes."""
+    """A measured object: one attribute of bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
 
-class Count(Persistent):  # type: ignore[misc]
-    """An object that several clients change: two that do so at the same time conflict, and nothing resolves it."""
+class Counter(Persistent):  # type: ignore[misc]
+    """An object that several clients change. Concurrent changes conflict, and ZODB can't resolve the conflict."""
 
     def __init__(self) -> None:
         self.count = 0

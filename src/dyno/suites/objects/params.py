@@ -5,7 +5,7 @@ from __future__ import annotations
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Axis, Curve
-from dyno.suites.objects.dataset import HEAD_BYTES
+from dyno.suites.objects.port import HEAD_BYTES
 
 CONTAINERS = ("mapping", "btree")
 
@@ -16,14 +16,14 @@ PARAMS = (
     Setting("object_size", integer(HEAD_BYTES, 1 << 20), 128, "bytes that an object holds"),
     Setting("transactions", integer(1, 100_000), 10, "transactions of a phase, of each client"),
     Setting("container", choice(*CONTAINERS), CONTAINERS[0], "what holds the objects: PersistentMapping, or IOBTree"),
-    Setting("min_objects", integer(0), 0, "objects that are in the database beside those, at least"),
+    Setting("min_objects", integer(0), 0, "other objects in the database, at least"),
     Setting("blobs", integer(1, 1_000), 1, "blobs of a transaction", phases=BLOBS),
     Setting("blob_size", integer(HEAD_BYTES, 1 << 30), 1 << 20, "bytes of a blob", phases=BLOBS),
 )
 
 PRESETS = {
     "quick": Preset({"objects": 1_000}, samples=3, budget=2, timeout=120),
-    # The published sizes and those between.
+    # The published sizes, and those between them.
     "standard": Preset({"objects": (100, 1_000, 10_000)}, samples=5, budget=30, timeout=1_800),
     "full": Preset(
         {"objects": (100, 1_000, 10_000), "transactions": 50, "min_objects": 1_000_000},
@@ -39,14 +39,8 @@ _STORE = "afterwards, in a process of its own: which objects there are, and the 
 PHASES = (
     Phase("write", "write N objects in a container of their own, and commit", "object", True, checked=_STORE),
     Phase("read", "read N objects that another connection of the database wrote", "object", False, checked=_EVERY),
-    Phase("add", "put N new objects in the place of those before, and commit", "object", True, checked=_STORE),
-    Phase(
-        "update",
-        "read and change N objects, and commit",
-        "object",
-        True,
-        checked=f"{_EVERY}, before; {_STORE}",
-    ),
+    Phase("add", "replace N objects by new ones, and commit", "object", True, checked=_STORE),
+    Phase("update", "read and change N objects, and commit", "object", True, checked=f"{_EVERY}, before; {_STORE}"),
     Phase(
         "read-warm", "read N objects for the first time, by a database just opened", "object", False, checked=_EVERY
     ),

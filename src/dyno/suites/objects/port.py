@@ -1,25 +1,25 @@
-"""The port of the objects suite: a database of ZODB over an engine's storage. No engine and no measuring may be put
-here; what is done with the database is in `transactions`, alike for all engines.
-"""
+"""The port `objects`: a ZODB database over an engine's storage. `transactions` uses it in the same way for every
+engine. No engine and no measuring belong here."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 PORT = "objects"
+HEAD = b"%016d.%09d."
+"""The start of an object's content: its number and version."""
+HEAD_BYTES = len(HEAD % (0, 0))
 
 
 class Objects(Protocol):
-    """What a client works with. Engines implement it as a class called with `(engine,)`; each client has an instance
-    of its own.
-    """
+    """Engines implement it as a class called with `(engine,)`; each client has its own instance."""
 
     database: Any
-    """The `ZODB.DB` over the storage, open: one for all clients that are threads of a process. None of a null engine.
-    The engine opens it, and closes it when it is closed."""
+    """The open `ZODB.DB` over the storage, shared by clients that are threads of a process; None for a null engine.
+    The engine opens and closes it."""
 
     def forget(self) -> None:
-        """Empties the caches that the storage itself has in this process, so that what is read next comes from the
-        server or from its files. Nothing for a storage without any."""
+        """Empties the storage's own caches in this process, so that the next read goes to the server or the files.
+        Does nothing for a storage without caches."""
 
     def close(self) -> None: ...

@@ -1,9 +1,10 @@
-"""What is timed: each public method of `Transactions` that takes a task or a place is one transaction of ZODB.
+"""The timed transactions: each public method of `Transactions` that takes a task or a position is one ZODB
+transaction.
 
-A span goes from the transaction's beginning, where the storage asks what others have committed, to the return of its
-commit; of a read to its abort, which ends it. Creating the objects is in it, making up their content is not. Each
-client has two connections: one writes, another reads what that has written. What an application would take from the
-database's pool for each transaction is kept open here; the questions to the storage are the same.
+A span goes from the begin, where the storage fetches what others have committed, to the return of the commit, or for
+a read of the abort. It includes creating the objects, but not generating their content. Each client has two
+connections: one writes, the other reads what the first has written. An application would take them from the
+database's pool for each transaction; here they stay open, which makes no difference to the storage.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any, NamedTuple
 from dyno.contracts.cleanup import finally_, undo_on_error
 from dyno.suites.objects.port import Objects
 
-MOST_ATTEMPTS = 10_000
-"""At one transaction that conflicts with others, before it is an error."""
+MAX_ATTEMPTS = 10_000
+"""Conflicts of one transaction before it is an error."""
 
 
 class Task(NamedTuple):
-    """What is to be written: the contents of a container, by the number of each object in it."""
+    """Contents to write to a container, in the order of its objects."""
 
     branch: str
     key: int
@@ -29,22 +30,23 @@ class Task(NamedTuple):
 
 
 class ObjectPosition(NamedTuple):
-    """Where a container is: a branch of the root, and its key there."""
+    """Where a container is: a branch of the root, and the key in the branch."""
 
     branch: str
     key: int
 
 
 class Attempts(NamedTuple):
-    """What a transaction took that others may have been in the way of."""
+    """Attempts at a transaction that may conflict with others."""
 
     lost: int
+    """Attempts that conflicted."""
     lost_ns: int
     committed_ns: int
 
 
 class Connection:
-    """A connection with a transaction manager of its own, so that clients may be threads."""
+    """A connection with its own transaction manager, so that clients may be threads."""
 
     def __init__(self, database: Any) -> None:
         from transaction import TransactionManager
@@ -54,11 +56,10 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
-        """A transaction on the root, committed at the end of the block; nothing of it is left if it raises."""
+        """A transaction on the root: commits at the end of the block, aborts if it raises."""
         manager = self.manager
         with undo_on_error(manager.abort):
-            # In here: the storage is asked what is new, and where that fails the manager has a transaction all the
-            # same.
+            # Inside the block: even if the storage fails to begin, the manager has a transaction to abort.
             manager.begin()
             yield self.connection.root()
             manager.commit()
@@ -74,21 +75,21 @@ class Connection:
 
 
 class Transactions:
-    """What one client does with the database."""
+    """One client's transactions."""
 
     def __init__(self, port: Objects, container: str, objects: int) -> None:
         from dyno.suites.objects import items
 
         self._port, self._items, self._kind = port, items, items.CONTAINERS[container]
-        # As zodbshootout has it: all objects of a transaction fit in a connection, with a BTree's nodes. The default
-        # is 400, of which each user of ZODB reads that it is to be changed.
+        # As in zodbshootout: a connection's cache holds all objects of a transaction and the BTree's nodes. ZODB's
+        # documentation tells users to raise the default of 400.
         port.database.setCacheSize(objects * 2 + 100)
         self._writer, self._reader = Connection(port.database), Connection(port.database)
 
     # -- timed ----------------------------------------------------------------------------------------------
 
     def write(self, task: Task) -> None:
-        """A container of new objects."""
+        """Writes a container of new objects."""
         item = self._items.Item
         with self._writer.writing() as root:
             container = self._kind()
@@ -97,7 +98,7 @@ class Transactions:
             root[task.branch][task.key] = container
 
     def add(self, task: Task) -> None:
-        """New objects in the place of those that the container has."""
+        """Replaces the objects of a container by new ones."""
         item = self._items.Item
         with self._writer.writing() as root:
             root[task.branch][task.key].update(
@@ -105,7 +106,7 @@ class Transactions:
             )
 
     def update(self, task: Task) -> list[bytes]:
-        """Every object of a container gets another content; returns those from before."""
+        """Changes the content of every object of a container; returns the old contents."""
         before = []
         with self._writer.writing() as root:
             for item, content in zip(root[task.branch][task.key].values(), task.contents, strict=True):
@@ -113,38 +114,37 @@ class Transactions:
                 item.content = content
         return before
 
-    def read(self, place: ObjectPosition) -> list[bytes]:
-        """The contents of a container, by a connection which has none of its objects in memory."""
+    def read(self, position: ObjectPosition) -> list[bytes]:
+        """Reads a container by a connection that has none of its objects in memory."""
         self._reader.connection.cacheMinimize()
-        return self.read_again(place)
+        return self.read_again(position)
 
-    def read_again(self, place: ObjectPosition) -> list[bytes]:
-        """The same, by a connection that has what it has."""
+    def read_again(self, position: ObjectPosition) -> list[bytes]:
+        """Reads a container without emptying the connection's cache."""
         with self._reader.reading() as root:
-            return [item.content for item in root[place.branch][place.key].values()]
+            return [item.content for item in root[position.branch][position.key].values()]
 
-    def prefetch(self, place: ObjectPosition) -> list[bytes]:
-        """As `read`; the storage is asked for all objects at once, before the first is looked at."""
+    def prefetch(self, position: ObjectPosition) -> list[bytes]:
+        """As `read`, but first prefetches all objects of the container."""
         connection = self._reader.connection
         connection.cacheMinimize()
         with self._reader.reading() as root:
-            container = root[place.branch][place.key]
+            container = root[position.branch][position.key]
             connection.prefetch(container.values())
             return [item.content for item in container.values()]
 
-    def count(self, place: ObjectPosition) -> Attempts:
-        """Each object of a container is changed; again from the start, as an application does it, where another
-        client was faster."""
+    def count(self, position: ObjectPosition) -> Attempts:
+        """Changes each object of a container; on a conflict starts again, as an application would."""
         lost, begun = 0, now()
         while True:
             started = now()
             try:
                 with self._writer.writing() as root:
-                    for item in root[place.branch][place.key].values():
+                    for item in root[position.branch][position.key].values():
                         item.count += 1
                 return Attempts(lost, started - begun, now() - started)
             except Exception as error:
-                if not self.retryable(error) or lost == MOST_ATTEMPTS:
+                if not self.retryable(error) or lost == MAX_ATTEMPTS:
                     raise
                 lost += 1
 
@@ -159,14 +159,14 @@ class Transactions:
                     file.write(content)
             root[task.branch][task.key] = container
 
-    def read_blobs(self, place: ObjectPosition) -> list[bytes]:
+    def read_blobs(self, position: ObjectPosition) -> list[bytes]:
         self._reader.connection.cacheMinimize()
-        found = []
+        contents = []
         with self._reader.reading() as root:
-            for blob in root[place.branch][place.key].values():
+            for blob in root[position.branch][position.key].values():
                 with blob.open("r") as file:
-                    found.append(file.read())
-        return found
+                    contents.append(file.read())
+        return contents
 
     def pack(self, _: Any) -> None:
         self._port.database.pack()
@@ -174,53 +174,53 @@ class Transactions:
     # -- not timed ------------------------------------------------------------------------------------------
 
     def branches(self, names: Sequence[str]) -> None:
-        """Makes those branches that are not there."""
+        """Creates the branches that don't exist."""
         with self._writer.writing() as root:
             for name in names:
                 if name not in root:
                     root[name] = self._items.Branch()
 
     def counters(self, task: Task) -> None:
-        """A container of objects to be changed by `count`; of the contents only the number matters."""
+        """Writes a container of objects for `count`, as many as the task has contents."""
         with self._writer.writing() as root:
             container = self._kind()
             for number in range(len(task.contents)):
-                container[number] = self._items.Count()
+                container[number] = self._items.Counter()
             root[task.branch][task.key] = container
 
     def writing(self) -> AbstractContextManager[Any]:
-        """A transaction on the root of the database, for what none of the others does."""
+        """A transaction on the root of the database, for other purposes."""
         return self._writer.writing()
 
     def retryable(self, error: Exception) -> bool:
-        """Whether another client was faster. Not all that is transient: a server that is gone may be so for long."""
+        """Whether the error is a conflict. Other transient errors don't count: a lost server may be gone for long."""
         from ZODB.POSException import ConflictError
 
         return isinstance(error, ConflictError)
 
-    def counted(self, place: ObjectPosition) -> list[int]:
-        """How often each object of a container was changed."""
+    def counted(self, position: ObjectPosition) -> list[int]:
+        """How often `count` changed each object of a container."""
         with self._reader.reading() as root:
-            return [item.count for item in root[place.branch][place.key].values()]
+            return [item.count for item in root[position.branch][position.key].values()]
 
-    def remove(self, place: ObjectPosition) -> None:
+    def remove(self, position: ObjectPosition) -> None:
         with self._writer.writing() as root:
-            del root[place.branch][place.key]
+            del root[position.branch][position.key]
 
     def keys(self, branch: str) -> list[int]:
-        """Of the containers in a branch, in order."""
+        """Keys of the containers in a branch, in order."""
         with self._reader.reading() as root:
             return list(root[branch].keys()) if branch in root else []
 
-    def identities(self, place: ObjectPosition) -> list[tuple[int, bytes]]:
-        """Which objects a container has: the number of each, and by what the database knows it."""
+    def identities(self, position: ObjectPosition) -> list[tuple[int, bytes]]:
+        """The number and the database identity (oid) of each object in a container."""
         with self._reader.reading() as root:
-            return [(number, item._p_oid) for number, item in root[place.branch][place.key].items()]
+            return [(number, item._p_oid) for number, item in root[position.branch][position.key].items()]
 
     def forget(self) -> None:
         """Empties the caches of both connections and of the storage."""
-        for each in (self._writer, self._reader):
-            each.connection.cacheMinimize()
+        for connection in (self._writer, self._reader):
+            connection.connection.cacheMinimize()
         self._port.forget()
 
     def has_blobs(self) -> bool:
@@ -229,13 +229,13 @@ class Transactions:
         return bool(IBlobStorage.providedBy(self._port.database.storage))
 
     def close(self) -> None:
-        for each in (self._writer, self._reader):
-            each.close()
+        for connection in (self._writer, self._reader):
+            connection.close()
         self._port.close()
 
 
 class NullTransactions:
-    """In the place of `Transactions` over a null engine, which has no database."""
+    """Stands in for `Transactions` over a null engine, which has no database."""
 
     def __init__(self, port: Objects) -> None:
         self._port = port

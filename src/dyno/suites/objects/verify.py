@@ -1,6 +1,5 @@
-"""Whether the database holds what was acknowledged after a phase that writes: read in a process of its own, where
-that can be, by a storage that has just been opened.
-"""
+"""Checks that the database holds what was acknowledged in a phase that writes: read, if possible, in a new process by
+a storage that has just been opened."""
 
 from __future__ import annotations
 
@@ -12,128 +11,125 @@ import numpy as np
 
 from dyno.contracts.model import Wrong
 from dyno.host.process import die_with_parent
-from dyno.suites.objects.model import OWN, SETS, SHARED, written_by
+from dyno.suites.objects.dataset import OWN, SETS, SHARED, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Transactions
-from dyno.suites.objects.work import Work, compare
+from dyno.suites.objects.work import TrialState, expect_contents
 
-MOST_READ = 20
-"""Containers of a client that are read whole, where it wrote more: the first, the last and those between at random.
-Which ones there are is looked at for all of them."""
+MAX_READ = 20
+"""Containers of a client that are read whole: the first, the last, and a random sample of the others. That each of
+the others exists is checked too."""
 
 
-def apart(look: Callable[[], int]) -> int:
-    """What `look` returns in a process of its own. Raises `Wrong` where it does, and where that process dies."""
+def in_child_process(check: Callable[[], int]) -> int:
+    """Returns what `check` returns in a forked process. Raises Wrong if it does, or if the process dies."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-
     parent = os.getpid()
 
-    def tell() -> None:
+    def run() -> None:
         die_with_parent(parent)
         try:
-            sender.send((look(), None))
+            sender.send((check(), None))
         except Wrong as wrong:
             sender.send((0, str(wrong)))
         except BaseException as error:
             sender.send((0, f"could not be read back: {type(error).__name__}: {error}"))
 
-    process = context.Process(target=tell, daemon=True)
+    process = context.Process(target=run, daemon=True)
     process.start()
     sender.close()
     try:
         compared, wrong = receiver.recv()
     except EOFError:
-        compared, wrong = 0, "the process that was to read it back died"
+        compared, wrong = 0, "the process that reads the store back died"
     process.join()
     if wrong is not None:
         raise Wrong(wrong)
     return int(compared)
 
 
-class Look:
-    """One look at the store after a phase."""
+class Verification:
+    """Compares the store with the model after a phase."""
 
-    def __init__(self, work: Work, phase: str, clients: int, port: Transactions) -> None:
-        self._work, self._phase, self._clients, self._port = work, phase, clients, port
+    def __init__(self, state: TrialState, phase: str, clients: int, port: Transactions) -> None:
+        self._state, self._phase, self._clients, self._port = state, phase, clients, port
 
-    def all(self) -> int:
-        """What the phase may have changed; returns how many contents it compared."""
+    def run(self) -> int:
+        """Checks what the phase may have changed; returns how many contents were compared."""
         if self._phase == "conflicts":
             return self._counts()
         if self._phase in ("add", "update"):
             return self._own()
         if self._phase == "pack":
-            return self._own() + self._kept()
+            return self._own() + self._packed()
         return sum(self._written(client) for client in range(self._clients))
 
-    def _read(self, place: ObjectPosition) -> list[bytes]:
-        """Asked for all at once: 16 clients' 10,000 objects one by one take minutes, where each is a request."""
-        return self._port.prefetch(place)
+    def _read(self, branch: str, key: int) -> list[bytes]:
+        """Prefetches: one by one, the 10,000 objects of each of 16 clients take minutes where each is a request."""
+        return self._port.prefetch(ObjectPosition(branch, key))
 
     def _written(self, client: int) -> int:
-        branch, work = written_by(client, self._phase), self._work
-        marks = work.model.marks(self._phase, client)
-        there, sure = self._port.keys(branch), np.flatnonzero(marks == 1).tolist()
-        if missing := sorted(set(sure) - set(there)):
-            raise Wrong(f"after {self._phase}: container {missing[0]} of client {client} is not there")
-        if surplus := sorted(set(there) - set(np.flatnonzero(marks).tolist())):
-            raise Wrong(
-                f"after {self._phase}: container {surplus[0]} of client {client} is there, and nobody wrote it"
-            )
-        rng = np.random.default_rng([work.seed, 4, client])
-        some = sure
-        if len(sure) > MOST_READ:
-            some = [sure[0], sure[-1], *rng.choice(sure[1:-1], MOST_READ - 2, replace=False).tolist()]
+        branch, state = client_branch(client, self._phase), self._state
+        written = state.model.written(self._phase, client)
+        keys, sure = self._port.keys(branch), np.flatnonzero(written == 1).tolist()
+        if missing := sorted(set(sure) - set(keys)):
+            raise Wrong(f"after {self._phase}: container {missing[0]} of client {client} is missing")
+        if surplus := sorted(set(keys) - set(np.flatnonzero(written).tolist())):
+            raise Wrong(f"after {self._phase}: container {surplus[0]} of client {client} exists, but nobody wrote it")
+        rng = np.random.default_rng([state.seed, 4, client])
+        sample = sure
+        if len(sure) > MAX_READ:
+            sample = [sure[0], sure[-1], *rng.choice(sure[1:-1], MAX_READ - 2, replace=False).tolist()]
         compared = 0
-        for key in some:
+        for key in sample:
             if self._phase == "blob-write":
-                wanted, found = work.blob_contents(branch, key), self._port.read_blobs(ObjectPosition(branch, key))
+                wanted, stored = state.blob_contents(branch, key), self._port.read_blobs(ObjectPosition(branch, key))
             else:
-                wanted, found = work.contents(branch, key), self._read(ObjectPosition(branch, key))
-            compare(found, wanted, f"after {self._phase}, container {key} of client {client}")
-            compared += len(wanted) + self._identities(ObjectPosition(branch, key), len(wanted))
+                wanted, stored = state.contents(branch, key), self._read(branch, key)
+            expect_contents(stored, wanted, f"after {self._phase}, container {key} of client {client}")
+            compared += len(wanted) + self._identities(branch, key, len(wanted))
         return compared
 
-    def _identities(self, place: ObjectPosition, count: int) -> int:
-        """Each object has its own number in its container, and is an object of its own in the database."""
-        found = self._port.identities(place)
-        numbers, oids = [number for number, _ in found], {oid for _, oid in found}
-        compare(numbers, list(range(count)), f"after {self._phase}, numbers in {place.branch} {place.key}")
+    def _identities(self, branch: str, key: int, count: int) -> int:
+        """Checks that each object has its own number in its container, and its own identity in the database."""
+        objects = self._port.identities(ObjectPosition(branch, key))
+        numbers, oids = [number for number, _ in objects], {oid for _, oid in objects}
+        expect_contents(numbers, list(range(count)), f"after {self._phase}, numbers in {branch} {key}")
         if len(oids) != count:
-            raise Wrong(f"after {self._phase}: {place.branch} {place.key} has {len(oids)} objects, expected {count}")
+            raise Wrong(f"after {self._phase}: {branch} {key} has {len(oids)} objects, expected {count}")
         return count
 
     def _own(self) -> int:
-        model, compared = self._work.model, 0
+        model, compared = self._state.model, 0
         for client in range(self._clients):
             if model.unsure[client] or client not in self._port.keys(OWN):
                 continue
-            wanted = self._work.contents(OWN, client, int(model.versions[client]))
-            found = self._read(ObjectPosition(OWN, client))
-            compare(found, wanted, f"after {self._phase}, container of client {client}")
-            compared += len(wanted) + self._identities(ObjectPosition(OWN, client), len(wanted))
+            wanted = self._state.contents(OWN, client, int(model.versions[client]))
+            stored = self._read(OWN, client)
+            expect_contents(stored, wanted, f"after {self._phase}, container of client {client}")
+            compared += len(wanted) + self._identities(OWN, client, len(wanted))
         return compared
 
     def _counts(self) -> int:
-        acknowledged, raised = self._work.model.counted.sum(axis=0).tolist()
-        found = self._port.counted(ObjectPosition(SHARED, 0))
-        if len(found) != self._work.objects:
-            raise Wrong(f"after {self._phase}: {len(found)} objects, expected {self._work.objects}")
-        for number, count in enumerate(found):
+        acknowledged, raised = self._state.model.counted.sum(axis=0).tolist()
+        counts = self._port.counted(ObjectPosition(SHARED, 0))
+        if len(counts) != self._state.objects:
+            raise Wrong(f"after {self._phase}: {len(counts)} objects, expected {self._state.objects}")
+        for number, count in enumerate(counts):
             if not acknowledged <= count <= acknowledged + raised:
                 raise Wrong(
-                    f"after {self._phase}: object {number} was changed {count} times, and {acknowledged} were"
-                    f" acknowledged{f' beside {raised} that raised' if raised else ''}"
+                    f"after {self._phase}: object {number} was changed {count} times, but {acknowledged} changes were"
+                    f" acknowledged{f' and {raised} raised' if raised else ''}"
                 )
-        return len(found)
+        return len(counts)
 
-    def _kept(self) -> int:
-        """After a pack: the containers that were not removed, and no others."""
-        work, compared = self._work, 0
-        keys = list(range(work.model.removed, work.transactions))
-        compare(self._port.keys(SETS), keys, f"after {self._phase}, containers")
-        for key in keys[:MOST_READ]:
-            wanted = work.contents(SETS, key)
-            compare(self._read(ObjectPosition(SETS, key)), wanted, f"after {self._phase}, container {key}")
+    def _packed(self) -> int:
+        """Checks that exactly the containers that were not removed are left."""
+        state, compared = self._state, 0
+        keys = list(range(state.model.removed, state.transactions))
+        expect_contents(self._port.keys(SETS), keys, f"after {self._phase}, containers")
+        for key in keys[:MAX_READ]:
+            wanted = state.contents(SETS, key)
+            expect_contents(self._read(SETS, key), wanted, f"after {self._phase}, container {key}")
             compared += len(wanted)
         return compared

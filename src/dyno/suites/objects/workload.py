@@ -1,29 +1,27 @@
-"""One trial of the objects suite: its store, what each phase needs before the clock starts, what is told of it."""
+"""One trial of the objects suite: its store, what each phase needs before the clock starts, and its facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
-from dyno.contracts.suite import Job
-from dyno.contracts.suite import Work as Slice
+from dyno.contracts.suite import Job, Work
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
-from dyno.suites.objects.dataset import Dataset
-from dyno.suites.objects.model import BLOBS, OTHERS, OWN, SETS, SHARED, Model
+from dyno.suites.objects.dataset import BLOBS, OTHERS, OWN, SETS, SHARED, Dataset, Model
 from dyno.suites.objects.transactions import NullTransactions, ObjectPosition, Task, Transactions
-from dyno.suites.objects.verify import Look, apart
-from dyno.suites.objects.work import ClientWork, Work
+from dyno.suites.objects.verify import Verification, in_child_process
+from dyno.suites.objects.work import ClientWork, TrialState
 
 WRITING = ("write", "read", "blob-write")
-"""Phases in which each client writes containers of its own."""
+"""Phases in which each client writes new containers of its own."""
 OTHER_OBJECTS = 10_000
-"""Objects of a transaction that loads what only makes the database larger."""
+"""Objects per transaction while `min_objects` are loaded."""
 NEEDS: Mapping[str, str] = {
     "add": OWN,
     "update": OWN,
@@ -34,7 +32,7 @@ NEEDS: Mapping[str, str] = {
     "blob-read": BLOBS,
     "pack": SETS,
 }
-"""The branch of the store that must be loaded before a phase."""
+"""The branch that must be loaded before a phase."""
 
 
 class ObjectsWorkload(OnStore):
@@ -44,7 +42,7 @@ class ObjectsWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._objects, self._container = int(params["objects"]), str(params["container"])
-        self._work = Work(
+        self._state = TrialState(
             dataset=Dataset(int(params["object_size"]), job.seed),
             blobs=Dataset(int(params["blob_size"]), job.seed),
             model=Model(job.clients, WRITING, max(self._objects, int(params["blobs"]))),
@@ -54,7 +52,7 @@ class ObjectsWorkload(OnStore):
             seed=job.seed,
             judged=not job.spec.floor,
         )
-        self._model = self._work.model
+        self._model = self._state.model
         self._loaded: set[str] = set()
         self._before_bytes: int | None = None
 
@@ -73,12 +71,12 @@ class ObjectsWorkload(OnStore):
             yield port
 
     def _in_process(self) -> bool:
-        """Whether what is stored goes with the process that opened it."""
+        """Whether the data is lost with the process that opened the store."""
         return self._job.spec.in_memory and self._job.server is None
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == "conflicts" and self._job.clients == 1:
-            raise Absent("wants two clients, who could conflict")
+            raise Absent("needs at least two clients, which can conflict")
         self.begin()
         if self._job.spec.floor:
             return
@@ -90,7 +88,7 @@ class ObjectsWorkload(OnStore):
             self._load(NEEDS.get(phase.name), port)
             if phase.name == "pack":
                 self._litter(port)
-        # Of what was loaded, or done by the phase before, nothing is in a cache.
+        # Nothing that was loaded, or used by the phase before, may stay in a cache.
         if not self._in_process():
             self.release()
         if phase.name == "pack":
@@ -102,59 +100,59 @@ class ObjectsWorkload(OnStore):
         wanted, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
         for key, start in enumerate(range(0, wanted, OTHER_OBJECTS)):
             count = min(OTHER_OBJECTS, wanted - start)
-            port.write(Task(OTHERS, key, self._work.dataset.contents(first + start, count, 0)))
+            port.write(Task(OTHERS, key, self._state.dataset.contents(first + start, count, 0)))
 
     def _load(self, branch: str | None, port: Transactions) -> None:
-        """What the phase reads or changes, once for all phases that do."""
+        """Loads a branch once, for all phases that need it."""
         if branch is None or branch in self._loaded:
             return
-        work, transactions = self._work, range(self._work.transactions)
+        state, transactions = self._state, range(self._state.transactions)
         if branch == SHARED:
-            port.counters(Task(SHARED, 0, work.contents(SHARED, 0)))
+            port.counters(Task(SHARED, 0, state.contents(SHARED, 0)))
         elif branch == BLOBS:
             for key in transactions:
-                port.write_blobs(Task(BLOBS, key, work.blob_contents(BLOBS, key)))
+                port.write_blobs(Task(BLOBS, key, state.blob_contents(BLOBS, key)))
         else:
             for key in transactions if branch == SETS else range(self._job.clients):
-                port.write(Task(branch, key, work.contents(branch, key)))
+                port.write(Task(branch, key, state.contents(branch, key)))
         self._loaded.add(branch)
 
     def _litter(self, port: Transactions) -> None:
-        """What there is to pack, whatever ran before: a state of each client's objects that is out of date, and half
-        of the containers, to which nothing leads any more."""
+        """Creates garbage to pack, whatever ran before: outdated states of each client's own objects, and half of the
+        containers, which become unreachable."""
         self._load(OWN, port)
-        model, work = self._model, self._work
+        model, state = self._model, self._state
         for client in range(self._job.clients):
             version = int(model.versions[client]) + 1
-            port.update(Task(OWN, client, work.contents(OWN, client, version)))
+            port.update(Task(OWN, client, state.contents(OWN, client, version)))
             model.versions[client], model.unsure[client] = version, 0
-        for key in range(model.removed, work.transactions // 2):
+        for key in range(model.removed, state.transactions // 2):
             port.remove(ObjectPosition(SETS, key))
             model.removed = key + 1
 
     # -- phases ---------------------------------------------------------------------------------------------
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        return ClientWork(self._work, phase.name, port, client, round).slices()
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        return ClientWork(self._state, phase.name, port, client, round).slices()
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         if phase.unit == "pack" or phase.name == "conflicts" or not phase.writes:
             return None
-        return items * (self._work.blobs.size if phase.unit == "blob" else self._work.dataset.size)
+        return items * (self._state.blobs.size if phase.unit == "blob" else self._state.dataset.size)
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:
             return 0
         if self._in_process():
-            return self._look(phase.name)
-        # One process alone may have it open, of some.
+            return self._verify(phase.name)
+        # Some storages can be open in one process only.
         self.release()
-        return apart(partial(self._look, phase.name))
+        return in_child_process(partial(self._verify, phase.name))
 
-    def _look(self, phase: str) -> int:
+    def _verify(self, phase: str) -> int:
         try:
             with self.connect() as port:
-                return Look(self._work, phase, self._job.clients, port).all()
+                return Verification(self._state, phase, self._job.clients, port).run()
         finally:
             if not self._in_process():
                 self.release()
@@ -162,11 +160,9 @@ class ObjectsWorkload(OnStore):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         if self._job.spec.floor:
             return {}
-        told: dict[str, Callable[[], Mapping[str, Fact]]] = {
-            "conflicts": lambda: {
-                "conflicts": int(self._model.conflicts.sum()),
-                "transactions": int(self._model.counted[:, 0].sum()),
-            },
-            "pack": lambda: {"before_bytes": self._before_bytes, "after_bytes": size_on_disk(self.engine().files())},
-        }
-        return told[phase.name]() if phase.name in told else {}
+        if phase.name == "conflicts":
+            conflicts, committed = self._model.conflicts.sum(), self._model.counted[:, 0].sum()
+            return {"conflicts": int(conflicts), "transactions": int(committed)}
+        if phase.name == "pack":
+            return {"before_bytes": self._before_bytes, "after_bytes": size_on_disk(self.engine().files())}
+        return {}

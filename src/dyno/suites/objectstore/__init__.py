@@ -1,14 +1,14 @@
-"""Object stores: latency, bandwidth, growth and bursts of buckets. The declaration; the work is in `workload`."""
+"""Object stores: latency, bandwidth, growth and bursts of buckets."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-from dyno.contracts.suite import Job, Proof, Workload
+from dyno.contracts.suite import Job, Proof, Suite, Workload
 from dyno.suites.objectstore.params import CHARTS, COPY, PARAMS, PHASES, PRESETS, PUT
 
 
-class ObjectStoreSuite:
+class ObjectStoreSuite(Suite):
     """See `dyno.contracts.suite.Suite`."""
 
     name = "objectstore"
@@ -18,11 +18,12 @@ class ObjectStoreSuite:
     params = PARAMS
     presets = MappingProxyType(PRESETS)
     phases = PHASES
-    layout = None
+
     charts = CHARTS
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 
     def workload(self, job: Job) -> Workload:
+        # The parent reads declarations without importing the workload.
         from dyno.suites.objectstore.workload import ObjectStoreWorkload
 
         return ObjectStoreWorkload(job)

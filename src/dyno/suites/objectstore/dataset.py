@@ -1,5 +1,4 @@
-"""The objects of the suite objectstore: their names, their bodies, and what each body must be. No engine may be named
-here."""
+"""The objects of the suite objectstore: their names, their bodies, and the digest of each body."""
 
 from __future__ import annotations
 
@@ -10,13 +9,15 @@ from functools import cache
 DIGEST = hashlib.sha256
 STEP, MOST, HELD = 64, 32, 1 << 28
 BLOCK = (1 << 20) + 7
-"""Bytes after which the text repeats itself: no two windows are a multiple of it apart."""
+"""Bytes after which the text repeats: no two windows are a multiple of it apart."""
 FILLER_BYTES = 1_000
 
 
 class Bodies:
-    """So many different bodies of one size as there is time to digest: each is a window of one random text, a little
-    further on than the one before, so that no more memory is taken than for one."""
+    """Different bodies of one size, as many as there is time to digest.
+
+    Each is a window of one random text, STEP bytes after the window before, so that all take the memory of one.
+    """
 
     def __init__(self, seed: int, size: int) -> None:
         self.size = size
@@ -31,7 +32,7 @@ class Bodies:
         return self._text[at : at + self.size]
 
     def right(self, number: int, start: int = 0, end: int | None = None) -> bytes:
-        """The digest of that body, or of a piece of it."""
+        """The digest of a body, or of a range of it."""
         return self.digest(number % self.count, start, self.size if end is None else end)
 
     def _digest(self, which: int, start: int, end: int) -> bytes:
@@ -39,7 +40,7 @@ class Bodies:
 
 
 class Names:
-    """Of the objects that are in a bucket throughout: number by number, spread over prefixes in turn."""
+    """Names of the objects that are in a bucket throughout, by number, spread over prefixes in turn."""
 
     def __init__(self, objects: int, prefixes: int) -> None:
         self.prefixes = min(prefixes, objects)
@@ -49,5 +50,5 @@ class Names:
         return f"objects/{number % self.prefixes:04d}/"
 
     def after(self, number: int, most: int) -> list[str]:
-        """The names that a list of that object's prefix has after it, in their order."""
+        """The names that follow an object's in a list of its prefix; at most `most`."""
         return self.every[number + self.prefixes :: self.prefixes][:most]

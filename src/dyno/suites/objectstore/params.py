@@ -8,12 +8,12 @@ from dyno.contracts.suite import Axis, Curve
 
 MOST_UNDER_WAY = 2_000
 MOST_BYTES = 1 << 28
-"""That a phase moves, where that is more than a few requests."""
+"""Bytes that a phase moves at most, unless a few requests already move more."""
 FEW = 8
 TENTHS = 10
 PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
 MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
-# A burst has as many requests, all at once, as `burst` says.
+# The number of requests of a burst is the parameter `burst`.
 NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
 
 PARAMS = (
@@ -26,7 +26,7 @@ PARAMS = (
         phases=NOT_BURST,
     ),
     Setting("objects", integer(1, 10_000_000), 200, "objects in the bucket: those of `size`, and others of 1 kB"),
-    Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are asked for"),
+    Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are requested"),
     Setting("prefixes", integer(1, 10_000), 1, "prefixes over which the objects are spread"),
     Setting("requests", integer(1), 500, "requests of a phase", phases=NOT_BURST),
     Setting("range", integer(1, 100), 10, "percent of an object that range-get asks for", phases=(RANGE,)),
@@ -74,7 +74,7 @@ _READ = "every body, by its size and digest"
 _WRITTEN = "a sample is read back, by size and digest, and the list of all"
 PHASES = (
     Phase(PUT, "new objects", "object", True, checked=_WRITTEN, metric="bandwidth"),
-    Phase(HEAD, "ask what there is of an object", "object", False, checked="every size"),
+    Phase(HEAD, "the size of an object", "object", False, checked="every size"),
     Phase(GET, "whole objects", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
     Phase(RANGE, "a piece of an object", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
     Phase(LIST, "up to 1,000 names of one prefix, from a random one on", "request", False, checked="every name"),
@@ -92,7 +92,7 @@ PHASES = (
         "write, read, list, overwrite, read, delete, read and list one name",
         "object",
         True,
-        checked="each answer: what is stale is counted, and is no error",
+        checked="each answer: stale ones are counted, and are not errors",
     ),
     Phase(
         BURST,

@@ -1,4 +1,4 @@
-"""The port `bucket`: objects by key, and what asks for them. No engine and no measuring may be put here."""
+"""The port `bucket`: objects by key, and requests of them. No engine and no measuring belong here."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ class StoreRequest(NamedTuple):
     verb: str
     """'put', 'get', 'head', 'list', 'copy' or 'delete'; 'open', 'part', 'join' and 'drop' of an upload in parts."""
     key: str
-    """Of the object; of a list, the prefix."""
+    """The object's key; for a list, the prefix."""
     body: Body = b""
     start: int | None = None
-    """Of a get: the first byte of a range; None: the whole object."""
+    """For a get, the first byte of a range; None requests the whole object."""
     end: int = 0
-    """The first byte after it."""
+    """The first byte after the range."""
     other: str = ""
-    """Of a copy, the key of what is copied; of a list, the key after which it begins."""
+    """For a copy, the source's key; for a list, the key after which it starts."""
     upload: str = ""
-    """Of an upload in parts, its name, which 'open' answers."""
+    """For requests of an upload in parts, its name, as 'open' returned it."""
     number: int = 0
-    """Of a part, from 1 on; of a list, how many names at most."""
+    """For a part, its number from 1 on; for a list, the maximum number of names."""
     tags: tuple[str, ...] = ()
-    """Of 'join': what each part was answered, in their order."""
+    """For 'join', the tags of all parts in order."""
 
 
 class StoreResponse(NamedTuple):
-    """What a request was answered."""
+    """The answer to a request."""
 
     size: int = 0
-    """Bytes of the body that came; of 'head', those of the object."""
+    """Bytes of the received body; for 'head', of the object."""
     digest: bytes | None = None
-    """SHA-256 of the body that came, where it was not kept."""
+    """SHA-256 of the received body, if the body is not kept."""
     body: bytes | None = None
     first_ns: int = 0
     """From the start of the request to the first byte of the answer."""
     total_ns: int = 0
-    """To the last one."""
+    """From the start of the request to the last byte of the answer."""
     names: Callable[[], Sequence[str]] | None = None
-    """Of a list: the keys, in the order in which they came."""
+    """For a list, returns the keys in the received order."""
     tag: str = ""
-    """Of 'open' the upload's name, of 'part' what 'join' wants of it."""
+    """For 'open', the upload's name; for 'part', the part's tag that 'join' needs."""
 
 
 class Throttled(Exception):
-    """The store has too much to do, and says so: 429, or 503 SlowDown."""
+    """The store refuses the request because it is overloaded: 429, or 503 SlowDown."""
 
 
 class NoObject(Exception):
-    """There is no object of that name."""
+    """No object has that name."""
 
 
 class StoreError(Exception):
@@ -63,18 +63,19 @@ class StoreError(Exception):
 
 
 class Requester(InFlight, Protocol):
-    """Requests under way at once; an argument is an `StoreRequest`."""
+    """Keeps several requests in flight. An argument is a `StoreRequest`."""
 
     def close(self) -> None: ...
 
 
 class Bucket(Protocol):
-    """Engines implement it as a class called with `(engine, large, patience)`: whether bodies are too large to be
-    kept until the clock stands still, and after how many seconds a request is an error. Of one store on a server it
-    has the names of its own, and no others."""
+    """Engines implement it as a class called with `(engine, large, patience)`.
+
+    `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after which a request
+    is an error. A bucket on a server lists only the names of its own store.
+    """
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        """Of which so many are under way at once; each on a connection of its own where they are `fresh`, and where
-        the client can."""
+        """A requester of up to `places` requests in flight. `fresh`: each on a new connection, if the client can."""
 
     def close(self) -> None: ...

@@ -1,282 +1,263 @@
-"""One trial of the suite objectstore: a bucket that is filled, and requests of it."""
+"""One trial of the suite objectstore: fills a bucket, and makes the requests of each phase."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Operations, Work
+from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import params as p
-from dyno.suites.objectstore.asked import Chain, digest_of, every, in_parts
-from dyno.suites.objectstore.billed import KEPT, billed
-from dyno.suites.objectstore.burst import Begun, by_tenth, recovery
 from dyno.suites.objectstore.conformance import CHECKS, Check
 from dyno.suites.objectstore.dataset import DIGEST, FILLER_BYTES, Bodies, Names
 from dyno.suites.objectstore.port import Bucket, Requester, StoreRequest, StoreResponse, Throttled
-from dyno.suites.objectstore.visible import LOOKS, visible
+from dyno.suites.objectstore.requests import (
+    KEPT,
+    STALE_CHECKS,
+    ScriptRunner,
+    StartRecorder,
+    billed,
+    digest_of,
+    latencies_by_tenth,
+    multipart_script,
+    recovery_seconds,
+    run_all,
+    visibility_script,
+)
 
 SLICE = 250
 LARGE_BYTES = 16 << 10
 LISTED, LOADING, SAMPLE = 1_000, 8, 16
-MADE = {p.PUT: "new/", p.COPY: "copied/", p.MULTIPART: "parts/", p.DELETE: "gone/"}
-"""Under which names a phase has what it writes."""
-Checked = Callable[[Sequence[Any]], int]
+"""Names per list, requests in flight while loading, objects that are read back after a phase."""
+PREFIXES = {p.PUT: "new/", p.COPY: "copied/", p.MULTIPART: "parts/", p.DELETE: "gone/"}
+"""The prefix of the objects that a phase writes."""
+CheckAnswers = Callable[[Sequence[Any]], int]
 
 
 class ObjectStoreWorkload(OnStore):
     """See `dyno.contracts.suite.Workload`."""
 
-    def __init__(self, job: Any) -> None:
+    def __init__(self, job: Job) -> None:
         super().__init__(job)
-        given = {name: int(job.params[name]) for name in (setting.name for setting in p.PARAMS)}
-        self._given, self._places, self._size = given, given["inflight"], given["size"]
-        self._targets = min(given["targets"], given["objects"])
-        self._stride = given["objects"] // self._targets
-        self._parts = max(2, -(-self._size // given["part"]))
-        self._piece = max(1, self._size * given["range"] // 100)
-        # A burst is about requests, and not about the bytes of the largest objects.
-        self._share = min(self._size, p.MOST_BYTES // given["burst"])
-        self._names = Names(0 if job.spec.floor else given["objects"], given["prefixes"])
+        params = {setting.name: int(job.params[setting.name]) for setting in p.PARAMS}
+        self._params, self._places, self._size = params, params["inflight"], params["size"]
+        self._targets = min(params["targets"], params["objects"])
+        self._stride = params["objects"] // self._targets
+        self._parts = max(2, -(-self._size // params["part"]))
+        self._range_bytes = max(1, self._size * params["range"] // 100)
+        # A burst measures requests, so it doesn't transfer the largest objects whole.
+        self._burst_bytes = min(self._size, p.MOST_BYTES // params["burst"])
+        self._names = Names(0 if job.spec.floor else params["objects"], params["prefixes"])
         self._bodies, self._fillers = Bodies(job.seed, self._size), Bodies(job.seed, FILLER_BYTES)
-        self._pieces = Bodies(job.seed, given["part"])
+        self._part_bodies = Bodies(job.seed, params["part"])
         self._loaded = False
         self._phase = ""
-        self._told = Counter[str]()
+        self._counts = Counter[str]()
         self._recovered: float | None = None
         self._burst: Sequence[Any] = ()
         self._stored: dict[str, bytes] = {}
-        """Of what a phase was told is written: the digest of each."""
+        """The digest of each object whose write was acknowledged; empty if it is not read back."""
 
-    # -- see OnStore ----------------------------------------------------------------------------------------
+    # -- the store ------------------------------------------------------------------------------------------
 
     def checks(self) -> Mapping[str, Check]:
         return CHECKS
 
     def port(self, engine: Engine, *how: Any) -> Bucket:
-        port: Bucket = self._job.port(engine, self._size > LARGE_BYTES, float(self._given["patience"]))
+        port: Bucket = self._job.port(engine, self._size > LARGE_BYTES, float(self._params["patience"]))
         return port
 
     def prepare(self, phase: Phase) -> None:
         self.begin()
-        self._phase, self._told, self._recovered, self._stored = phase.name, Counter(), None, {}
+        self._phase, self._counts, self._recovered, self._stored = phase.name, Counter(), None, {}
         if self._job.spec.floor:
             return
-        with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as asking:
+        with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
             if not self._loaded:
-                self._ask(
-                    asking, (StoreRequest("put", key, self._body(at)) for at, key in enumerate(self._names.every))
-                )
+                _put_all(requester, ((key, self._body(at)) for at, key in enumerate(self._names.every)))
                 self._loaded = True
             if phase.name == p.DELETE:
                 keys = self._keys(phase.name, 0)
-                self._ask(asking, (StoreRequest("put", key, self._bodies.body(at)) for at, key in enumerate(keys)))
+                _put_all(requester, ((key, self._bodies.body(at)) for at, key in enumerate(keys)))
         if phase.name == p.BURST:
-            time.sleep(self._given["silence"])
-
-    @staticmethod
-    def _ask(asking: Requester, asks: Iterator[StoreRequest]) -> None:
-        for _ in every(asking, LOADING, asks):
-            pass
+            time.sleep(self._params["silence"])
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
         burst = self._phase == p.BURST
         with closing(self.port(self.engine())) as port:
-            with closing(port.asking(self._given["burst"] if burst else self._places, burst)) as asking:
+            with closing(port.asking(self._params["burst"] if burst else self._places, burst)) as requester:
                 if self._job.spec.floor:
-                    yield asking
+                    yield requester
                     return
                 if not burst and self._phase != p.COLD:
-                    # As many connections as there will be are there when the clock starts.
+                    # Opens all connections before the clock starts.
                     warm = [StoreRequest("head", self._names.every[0])] * self._places
-                    for _ in every(asking, self._places, warm):
+                    for _ in run_all(requester, self._places, warm):
                         pass
-                begun = Begun(asking)
-                yield begun if burst else Chain(asking) if self._phase in (p.MULTIPART, p.VISIBLE) else asking
-            if burst and self._told["throttled"] + self._told["failed"] and begun.at is not None:
-                ask, patience = StoreRequest("get", self._names.every[0]), float(self._given["patience"])
-                self._recovered = recovery(port, ask, begun.at, patience)
+                recorder = StartRecorder(requester)
+                scripted = self._phase in (p.MULTIPART, p.VISIBLE)
+                yield recorder if burst else ScriptRunner(requester) if scripted else requester
+            if burst and self._counts["throttled"] + self._counts["failed"] and recorder.at is not None:
+                request, patience = StoreRequest("get", self._names.every[0]), float(self._params["patience"])
+                self._recovered = recovery_seconds(port, request, recorder.at, patience)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if round and phase.name in (p.BURST, p.COLD, p.DELETE):
             return
-        burst = phase.name == p.BURST
-        count = self._given["burst"] if burst else self._count(phase.name)
+        burst, floor = phase.name == p.BURST, self._job.spec.floor
+        count = self._params["burst"] if burst else self._count(phase.name)
         step = count if burst else SLICE
         for start in range(0, count, step):
-            # Seeded by job, phase, round and slice alone: every engine is asked for the same in the same order.
+            # Seeded without the engine, so that every engine gets the same requests in the same order.
             rng = random.Random(f"{self._job.seed}:{phase.name}:{round}:{start}")
             numbers = range(start, min(start + step, count))
             arguments, check = self._slice(phase.name, rng, round, numbers)
-            floor = self._job.spec.floor
             yield Operations(
                 calls=lambda _: (),
                 arguments=arguments,
-                check=(lambda answers: 0) if floor else self._counted(check),
-                sizes=None if floor else self._sizes(phase.name, len(numbers)),
+                check=(lambda answers: 0) if floor else self._counting(check),
+                sizes=None if floor else self._sizes(phase.name),
                 parts=None if floor else self._latencies(phase),
                 many=port,
                 places=count if burst else self._places,
             )
 
-    # -- what is asked --------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> int:
-        """Requests of a phase: no more than a phase may move, but some."""
+        """Requests of a phase: limited by the bytes that a phase may move, but a few at least."""
         if name == p.COLD:
-            return min(self._targets, self._given["requests"])
-        size = self._parts * self._given["part"] if name == p.MULTIPART else self._size
-        return min(self._given["requests"], max(p.FEW, self._places, p.MOST_BYTES // size))
-
-    def _sent(self, name: str) -> int:
-        """Bytes of an answer of a phase that reads."""
-        return {p.RANGE: self._piece, p.BURST: self._share}.get(name, self._size)
+            return min(self._targets, self._params["requests"])
+        size = self._parts * self._params["part"] if name == p.MULTIPART else self._size
+        return min(self._params["requests"], max(p.FEW, self._places, p.MOST_BYTES // size))
 
     def _keys(self, name: str, round: int, numbers: range | None = None) -> list[str]:
-        return [f"{MADE[name]}{round}/{at:08d}" for at in numbers or range(self._count(name))]
+        return [f"{PREFIXES[name]}{round}/{at:08d}" for at in numbers or range(self._count(name))]
 
     def _body(self, number: int) -> memoryview:
-        """Of one of the objects that are there throughout."""
+        """The body of an object that is in the bucket throughout."""
         target, off = divmod(number, self._stride)
         return self._fillers.body(number) if off or target >= self._targets else self._bodies.body(target)
 
-    def _slice(self, name: str, rng: random.Random, round: int, numbers: range) -> tuple[list[Any], Checked]:
+    def _slice(self, name: str, rng: random.Random, round: int, numbers: range) -> tuple[list[Any], CheckAnswers]:
         if self._job.spec.floor:
             return [StoreRequest("head", "")] * len(numbers), len
-        if name in (p.PUT, p.DELETE):
-            keys = self._keys(name, round, numbers)
-            put = [StoreRequest("put", key, self._bodies.body(at)) for at, key in zip(numbers, keys, strict=True)]
-            rights = [self._bodies.right(at) for at in numbers]
-            return [StoreRequest("delete", key) for key in keys] if name == p.DELETE else put, self._noted(
-                keys, rights
-            )
-        if name == p.MULTIPART:
-            return self._in_parts(round, numbers)
         if name == p.VISIBLE:
-            return [self._visible(f"visible-{round}-{at:08d}", at) for at in numbers], self._stale
-        # In the cold each object is read once.
+            return [self._visibility(f"visible-{round}-{at:08d}", at) for at in numbers], self._count_stale
+        if name in (p.PUT, p.DELETE, p.MULTIPART):
+            return self._writing(name, numbers, self._keys(name, round, numbers))
+        # A cold phase reads each object once.
         targets = list(numbers) if name == p.COLD else rng.choices(range(self._targets), k=len(numbers))
         return self._reading(name, rng, round, numbers, targets)
 
+    def _writing(self, name: str, numbers: range, keys: list[str]) -> tuple[list[Any], CheckAnswers]:
+        bodies = self._bodies
+        if name == p.MULTIPART:
+            uploads = [self._multipart(key, at) for key, at in zip(keys, numbers, strict=True)]
+            return uploads, self._remember(keys, [self._joined_digest(at) for at in numbers])
+        if name == p.DELETE:
+            requests = [StoreRequest("delete", key) for key in keys]
+        else:
+            requests = [StoreRequest("put", key, bodies.body(at)) for at, key in zip(numbers, keys, strict=True)]
+        return requests, self._remember(keys, [bodies.right(at) for at in numbers])
+
     def _reading(
         self, name: str, rng: random.Random, round: int, numbers: range, targets: list[int]
-    ) -> tuple[list[Any], Checked]:
-        names = [self._names.every[target * self._stride] for target in targets]
+    ) -> tuple[list[Any], CheckAnswers]:
+        names, bodies = [self._names.every[target * self._stride] for target in targets], self._bodies
         if name == p.HEAD:
-            return [StoreRequest("head", key) for key in names], self._heads
+            return [StoreRequest("head", key) for key in names], self._check_sizes
         if name == p.COPY:
-            keys, rights = self._keys(name, round, numbers), [self._bodies.right(target) for target in targets]
-            return [StoreRequest("copy", key, other=of) for key, of in zip(keys, names, strict=True)], self._noted(
-                keys, rights
-            )
+            keys = self._keys(name, round, numbers)
+            copies = [StoreRequest("copy", key, other=source) for key, source in zip(keys, names, strict=True)]
+            return copies, self._remember(keys, [bodies.right(target) for target in targets])
         if name == p.LIST:
-            after = [rng.randrange(self._given["objects"]) for _ in numbers]
-            asks = [
-                StoreRequest("list", self._names.prefix(at), other=self._names.every[at], number=LISTED)
-                for at in after
-            ]
-            return asks, self._lists(after)
+            after = [rng.randrange(self._params["objects"]) for _ in numbers]
+            every, prefix = self._names.every, self._names.prefix
+            lists = [StoreRequest("list", prefix(at), other=every[at], number=LISTED) for at in after]
+            return lists, self._check_lists(after)
         if name == p.RANGE:
-            # Of a few places, so that there is time to digest what is right.
-            length = self._piece
+            # Five positions at most, to limit the time for digests of the right answers.
+            length = self._range_bytes
             starts = [(self._size - length) * rng.randrange(5) // 4 for _ in numbers]
-            asks = [
-                StoreRequest("get", key, start=at, end=at + length) for key, at in zip(names, starts, strict=True)
-            ]
-            return asks, self._bodies_are(
-                [self._bodies.right(t, at, at + length) for t, at in zip(targets, starts, strict=True)]
-            )
-        end = self._share if name == p.BURST else self._size
+            ranges = list(zip(names, targets, starts, strict=True))
+            requests = [StoreRequest("get", key, start=at, end=at + length) for key, _, at in ranges]
+            return requests, self._check_bodies([bodies.right(target, at, at + length) for _, target, at in ranges])
+        end = self._burst_bytes if name == p.BURST else self._size
         start = 0 if end < self._size else None
-        return [StoreRequest("get", key, start=start, end=end) for key in names], self._bodies_are(
-            [self._bodies.right(t, 0, end) for t in targets]
-        )
+        requests = [StoreRequest("get", key, start=start, end=end) for key in names]
+        return requests, self._check_bodies([bodies.right(target, 0, end) for target in targets])
 
-    def _in_parts(self, round: int, numbers: range) -> tuple[list[Any], Checked]:
-        def begins(key: str, at: int) -> Callable[[], Any]:
-            return lambda: in_parts(key, [self._pieces.body(at + part) for part in range(self._parts)])
+    def _multipart(self, key: str, at: int) -> Callable[[], Any]:
+        body = self._part_bodies.body
+        return lambda: multipart_script(key, [body(at + part) for part in range(self._parts)])
 
-        keys = self._keys(p.MULTIPART, round, numbers)
-        return [begins(key, at) for key, at in zip(keys, numbers, strict=True)], self._noted(
-            keys, [self._joined(at) for at in numbers]
-        )
-
-    def _joined(self, at: int) -> bytes:
-        """The digest of an object in parts; of few of them, as it takes time, and of the others none."""
+    def _joined_digest(self, at: int) -> bytes:
+        """The digest of a multipart object. Digests take time, so most are empty and not read back."""
         if at % SLICE >= 2:
             return b""
-        found = DIGEST()
+        digest = DIGEST()
         for part in range(self._parts):
-            found.update(self._pieces.body(at + part))
-        return found.digest()
+            digest.update(self._part_bodies.body(at + part))
+        return digest.digest()
 
-    def _visible(self, key: str, at: int) -> Callable[[], Any]:
+    def _visibility(self, key: str, at: int) -> Callable[[], Any]:
         body, right = self._bodies.body, self._bodies.right
-        return lambda: visible(key, (body(at), body(at + 1)), (right(at), right(at + 1)))
+        return lambda: visibility_script(key, (body(at), body(at + 1)), (right(at), right(at + 1)))
 
-    # -- what was answered ----------------------------------------------------------------------------------
+    # -- answers --------------------------------------------------------------------------------------------
 
-    def _counted(self, check: Checked) -> Checked:
-        def counted(answers: Sequence[Any]) -> int:
+    def _counting(self, check: CheckAnswers) -> CheckAnswers:
+        def count_and_check(answers: Sequence[Any]) -> int:
             for answer in answers:
                 failure = type(answer) is Failure
                 throttled = failure and answer.error.startswith(f"{Throttled.__name__}:")
-                self._told["throttled" if throttled else "failed" if failure else "served"] += 1
+                self._counts["throttled" if throttled else "failed" if failure else "served"] += 1
             if self._phase == p.BURST:
                 self._burst = answers
             return check(answers)
 
-        return counted
+        return count_and_check
 
-    def _noted(self, keys: Sequence[str], rights: Sequence[bytes]) -> Checked:
-        def noted(answers: Sequence[Any]) -> int:
+    def _remember(self, keys: Sequence[str], rights: Sequence[bytes]) -> CheckAnswers:
+        """Records what was acknowledged. It is compared after the phase."""
+
+        def remember(answers: Sequence[Any]) -> int:
             done = [at for at, answer in enumerate(answers) if type(answer) is not Failure]
             self._stored.update({keys[at]: rights[at] for at in done})
             return 0
 
-        return noted
+        return remember
 
-    def _heads(self, answers: Sequence[Any]) -> int:
-        return self._each(answers, lambda at, answer: same(answer.size, self._size), "a size that is another")
+    def _check_sizes(self, answers: Sequence[Any]) -> int:
+        return _check_each(answers, lambda at, answer: same(answer.size, self._size), "size")
 
-    def _bodies_are(self, rights: Sequence[bytes]) -> Checked:
-        return lambda answers: self._each(
-            answers, lambda at, answer: same(digest_of(answer), rights[at]), "a body that is another"
-        )
+    def _check_bodies(self, rights: Sequence[bytes]) -> CheckAnswers:
+        return lambda answers: _check_each(answers, lambda at, answer: same(digest_of(answer), rights[at]), "body")
 
-    def _lists(self, after: Sequence[int]) -> Checked:
-        def listed(at: int, answer: StoreResponse) -> bool:
+    def _check_lists(self, after: Sequence[int]) -> CheckAnswers:
+        def is_right(at: int, answer: StoreResponse) -> bool:
             assert answer.names is not None
             return same(list(answer.names()), self._names.after(after[at], LISTED))
 
-        return lambda answers: self._each(answers, listed, "a list that is another")
+        return lambda answers: _check_each(answers, is_right, "list")
 
-    def _stale(self, answers: Sequence[Any]) -> int:
-        seen = [answer for answer in answers if type(answer) is not Failure]
-        self._told.update(look for one in seen for look in one.stale)
-        return len(seen) * len(LOOKS)
+    def _count_stale(self, answers: Sequence[Any]) -> int:
+        results = [answer for answer in answers if type(answer) is not Failure]
+        self._counts.update(check for result in results for check in result.stale)
+        return len(results) * len(STALE_CHECKS)
 
-    @staticmethod
-    def _each(answers: Sequence[Any], is_right: Callable[[int, Any], bool], wrong: str) -> int:
-        count = 0
-        for at, answer in enumerate(answers):
-            if type(answer) is not Failure:
-                if not is_right(at, answer):
-                    raise Wrong(f"answer {at}: {wrong}")
-                count += 1
-        return count
-
-    def _sizes(self, name: str, count: int) -> Any:
+    def _sizes(self, name: str) -> Any:
         if name in (p.PUT, p.MULTIPART):
-            moved = self._parts * self._given["part"] if name == p.MULTIPART else self._size
+            moved = self._parts * self._params["part"] if name == p.MULTIPART else self._size
             return lambda answers: [moved] * len(answers)
         if name in (p.GET, p.RANGE, p.BURST, p.COLD):
             return lambda answers: [answer.size for answer in answers]
@@ -284,7 +265,7 @@ class ObjectStoreWorkload(OnStore):
 
     def _latencies(self, phase: Phase) -> Any:
         if phase.name == p.BURST:
-            return lambda answers: by_tenth(self._burst)
+            return lambda answers: latencies_by_tenth(self._burst)
         if phase.parts:
             first, rest = p.PARTS
             return lambda answers: {
@@ -293,46 +274,64 @@ class ObjectStoreWorkload(OnStore):
             }
         return None
 
-    # -- what is there afterwards ---------------------------------------------------------------------------
+    # -- after a phase --------------------------------------------------------------------------------------
 
     def verify(self, phase: Phase) -> int:
-        """Every name that was acknowledged is listed, and some objects are read back; what was deleted is not."""
-        if self._job.spec.floor or phase.name not in MADE or not self._stored:
+        """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted ones are not
+        listed."""
+        if self._job.spec.floor or phase.name not in PREFIXES or not self._stored:
             return 0
-        with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as asking:
-            found = set(self._everything(asking, MADE[phase.name]))
+        with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
+            listed = set(_list_all(requester, PREFIXES[phase.name]))
             if phase.name == p.DELETE:
-                if left := sorted(found & set(self._stored)):
-                    raise Wrong(f"{left[0]} was deleted, and is listed")
+                if left := sorted(listed & set(self._stored)):
+                    raise Wrong(f"{left[0]} was deleted, and is still listed")
                 return len(self._stored)
-            if lost := sorted(set(self._stored) - found):
+            if lost := sorted(set(self._stored) - listed):
                 raise Wrong(f"{lost[0]} was written, and is not listed")
             digested = [key for key, digest in self._stored.items() if digest]
-            some = random.Random(self._job.seed).sample(digested, min(SAMPLE, len(digested)))
-            for ask, answer in every(asking, LOADING, [StoreRequest("get", key) for key in some]):
-                if not same(digest_of(answer), self._stored[ask.key]):
-                    raise Wrong(f"{ask.key} is not what was written")
-        return len(self._stored) + len(some)
-
-    @staticmethod
-    def _everything(asking: Requester, prefix: str) -> Iterator[str]:
-        after = ""
-        while True:
-            ((_, answer),) = every(asking, 1, [StoreRequest("list", prefix, other=after, number=LISTED)])
-            names = list(answer.names()) if answer.names is not None else []
-            yield from names
-            if not names:
-                return
-            after = names[-1]
+            sample = random.Random(self._job.seed).sample(digested, min(SAMPLE, len(digested)))
+            for request, answer in run_all(requester, LOADING, [StoreRequest("get", key) for key in sample]):
+                if not same(digest_of(answer), self._stored[request.key]):
+                    raise Wrong(f"{request.key} differs from what was written")
+        return len(self._stored) + len(sample)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         if self._job.spec.floor:
             return {}
-        found: dict[str, Fact] = {name: self._told[name] for name in ("served", "throttled", "failed")}
-        found |= billed(phase.name, self._told["served"], self._size, self._parts, self._sent(phase.name))
-        found[KEPT] = self._targets * self._size + (self._given["objects"] - self._targets) * FILLER_BYTES
+        served = self._counts["served"]
+        sent = {p.RANGE: self._range_bytes, p.BURST: self._burst_bytes}.get(phase.name, self._size)
+        facts: dict[str, Fact] = {name: self._counts[name] for name in ("served", "throttled", "failed")}
+        facts |= billed(phase.name, served, self._size, self._parts, sent)
+        facts[KEPT] = self._targets * self._size + (self._params["objects"] - self._targets) * FILLER_BYTES
         if phase.name == p.BURST:
-            found["recovery_seconds"] = self._recovered
+            facts["recovery_seconds"] = self._recovered
         if phase.name == p.VISIBLE:
-            found.update({look: self._told[look] for look in LOOKS})
-        return found
+            facts.update({check: self._counts[check] for check in STALE_CHECKS})
+        return facts
+
+
+def _put_all(requester: Requester, objects: Iterable[tuple[str, memoryview]]) -> None:
+    for _ in run_all(requester, LOADING, (StoreRequest("put", key, body) for key, body in objects)):
+        pass
+
+
+def _list_all(requester: Requester, prefix: str) -> Iterator[str]:
+    after = ""
+    while True:
+        ((_, answer),) = run_all(requester, 1, [StoreRequest("list", prefix, other=after, number=LISTED)])
+        names = list(answer.names()) if answer.names is not None else []
+        yield from names
+        if not names:
+            return
+        after = names[-1]
+
+
+def _check_each(answers: Sequence[Any], is_right: Callable[[int, Any], bool], what: str) -> int:
+    count = 0
+    for at, answer in enumerate(answers):
+        if type(answer) is not Failure:
+            if not is_right(at, answer):
+                raise Wrong(f"answer {at}: wrong {what}")
+            count += 1
+    return count

@@ -9,11 +9,11 @@ from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Absent, Tier, Wrong
 from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import plausible
-from dyno.suites.oltp.port import Load, Tables, Transactions
+from dyno.suites.oltp.port import Load, SysbenchTables, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]
 Check = Callable[[Opened, Tier | None], None]
-FEW = Tables(2, 100, "uniform")
+FEW = SysbenchTables(2, 100, "uniform")
 LOAD = Load(clients=2, limit_ns=0, seed=1, events=10)
 
 # Statements of a transaction, by sysbench's defaults: reads; and writes with BEGIN and COMMIT, as it counts among the
@@ -26,7 +26,7 @@ STATEMENTS: Mapping[str, tuple[int, int]] = {
 }
 
 
-def looked_at(test: str, report: Report, clients: int) -> int:
+def check_statements(test: str, report: Report, clients: int) -> int:
     """How many figures were held against each other. Raises Wrong for a report that can't be true, and for statements
     that are not those of so many transactions: exactly, where none was passed over and begun again."""
     seen = plausible(report, clients)
@@ -46,7 +46,7 @@ def _told(report: Report, name: str) -> int:
     return found
 
 
-def counted(rows: Sequence[int], tables: Tables) -> int:
+def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
     """How many tables were looked at. Raises Wrong where one has not the rows that it began with: each transaction
     that takes one out puts it in again."""
     wanted = [tables.size] * tables.count
@@ -55,7 +55,7 @@ def counted(rows: Sequence[int], tables: Tables) -> int:
     return len(rows)
 
 
-def balanced(found: Sequence[int], transactions: int) -> int:
+def check_balances(found: Sequence[int], transactions: int) -> int:
     """How many figures were held against each other. Raises Wrong where the sums differ, or where there are not as
     many changes in the history as there were transactions."""
     accounts, tellers, branches, changes, history = found
@@ -67,7 +67,7 @@ def balanced(found: Sequence[int], transactions: int) -> int:
     return 4
 
 
-def accounted(done: Report) -> None:
+def check_completed(done: Report) -> None:
     """Raises Wrong unless each transaction of LOAD was done or counted as an error: at isolation serializable the
     server aborts some, which pgbench doesn't begin again."""
     if not same(done.items + done.errors, LOAD.events):
@@ -80,10 +80,10 @@ def tables(opened: Opened, tier: Tier | None) -> None:
         port.fill(FEW)
         for test in STATEMENTS:
             report = port.run(test, FEW, LOAD)
-            looked_at(test, report, LOAD.clients)
+            check_statements(test, report, LOAD.clients)
             if not same(report.items, LOAD.events):
                 raise Wrong(f"{test}: {LOAD.events} transactions were asked for, and {report.items} done")
-            counted(port.rows(FEW), FEW)
+            check_rows(port.rows(FEW), FEW)
 
 
 def bank(opened: Opened, tier: Tier | None) -> None:
@@ -95,8 +95,8 @@ def bank(opened: Opened, tier: Tier | None) -> None:
             return
         done = port.run_bank("tpcb-like", LOAD)
         port.run_bank("select-only", LOAD)
-        accounted(done)
-        balanced(port.balances(), done.items)
+        check_completed(done)
+        check_balances(port.balances(), done.items)
 
 
 CHECKS: dict[str, Check] = {"tables": tables, "bank": bank}

@@ -45,7 +45,7 @@ PRESETS = {
 }
 
 
-class Step(NamedTuple):
+class ToolRun(NamedTuple):
     """What a phase has a tool do."""
 
     test: str
@@ -54,15 +54,15 @@ class Step(NamedTuple):
     """Whether it is one of pgbench's."""
 
 
-STEPS = {
-    "point-select": Step("oltp_point_select"),
-    "read-only": Step("oltp_read_only"),
-    "point-select-cold": Step("oltp_point_select"),
-    "read-only-cold": Step("oltp_read_only"),
-    "write-only": Step("oltp_write_only"),
-    "read-write": Step("oltp_read_write"),
-    "select-only": Step("select-only", bank=True),
-    "tpcb-like": Step("tpcb-like", bank=True),
+TOOL_RUNS = {
+    "point-select": ToolRun("oltp_point_select"),
+    "read-only": ToolRun("oltp_read_only"),
+    "point-select-cold": ToolRun("oltp_point_select"),
+    "read-only-cold": ToolRun("oltp_read_only"),
+    "write-only": ToolRun("oltp_write_only"),
+    "read-write": ToolRun("oltp_read_write"),
+    "select-only": ToolRun("select-only", bank=True),
+    "tpcb-like": ToolRun("tpcb-like", bank=True),
 }
 FITS = "the report's figures, and the number of statements"
 ROWS = f"{FITS}; afterwards, the rows of each table"

@@ -20,7 +20,7 @@ class Load(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tables:
+class SysbenchTables:
     """Those of sysbench."""
 
     count: int
@@ -34,14 +34,14 @@ class Transactions(Protocol):
     """Engines implement it as a class called with `(engine,)`. A report's items are transactions, and its
     operations are these and what failed."""
 
-    def fill(self, tables: Tables) -> None:
+    def fill(self, tables: SysbenchTables) -> None:
         """sysbench's tables, filled."""
 
-    def run(self, test: str, tables: Tables, load: Load) -> Report:
+    def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
         """One of sysbench's tests, `oltp_read_only` or the like. Its facts say how many statements of each kind there
         were (`reads`, `writes`, `others`), errors that it passed over, and reconnects."""
 
-    def rows(self, tables: Tables) -> list[int]:
+    def rows(self, tables: SysbenchTables) -> list[int]:
         """How many there are in each table, counted by a client of Dyno's own."""
 
     def fill_bank(self, scale: int) -> None:

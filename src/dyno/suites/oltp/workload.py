@@ -13,9 +13,9 @@ from dyno.contracts.model import Phase, Refused
 from dyno.contracts.suite import Report, Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import plausible, watched
-from dyno.suites.oltp.conformance import CHECKS, Check, balanced, counted, looked_at
-from dyno.suites.oltp.params import STEPS
-from dyno.suites.oltp.port import Load, Tables, Transactions
+from dyno.suites.oltp.conformance import CHECKS, Check, check_balances, check_rows, check_statements
+from dyno.suites.oltp.params import TOOL_RUNS
+from dyno.suites.oltp.port import Load, SysbenchTables, Transactions
 
 WARM_NS = 2 * 10**9
 """An untimed run before a phase that is to be hot."""
@@ -27,7 +27,7 @@ class OltpWorkload(OnStore):
     def __init__(self, job: Any) -> None:
         super().__init__(job)
         params = job.params
-        self._tables = Tables(int(params["tables"]), int(params["table_size"]), str(params["distribution"]))
+        self._tables = SysbenchTables(int(params["tables"]), int(params["table_size"]), str(params["distribution"]))
         self._filled: set[bool] = set()
         """Whose tables are there: pgbench's, and not."""
         self._changes = 0
@@ -49,7 +49,7 @@ class OltpWorkload(OnStore):
         if self._job.server is None or not self._job.server.own:
             raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
         self.begin()
-        step = STEPS[phase.name]
+        step = TOOL_RUNS[phase.name]
         with self.connect() as port:
             if step.bank not in self._filled:
                 self._fill(port, step.bank)
@@ -67,16 +67,16 @@ class OltpWorkload(OnStore):
             self._job.spec.upkeep(self.engine())
 
     def _once(self, port: Transactions, phase: Phase, limit_ns: int) -> Report:
-        step, load = STEPS[phase.name], Load(self._job.clients, limit_ns, self._job.seed)
+        step, load = TOOL_RUNS[phase.name], Load(self._job.clients, limit_ns, self._job.seed)
         return port.run_bank(step.test, load) if step.bank else port.run(step.test, self._tables, load)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         yield Reported(partial(watched, partial(self._once, port, phase)), partial(self._check, phase))
 
     def _check(self, phase: Phase, report: Report) -> int:
-        step = STEPS[phase.name]
+        step = TOOL_RUNS[phase.name]
         if not step.bank:
-            return looked_at(step.test, report, self._job.clients)
+            return check_statements(step.test, report, self._job.clients)
         if phase.writes:
             self._changes += report.items
         return plausible(report, self._job.clients)
@@ -85,6 +85,6 @@ class OltpWorkload(OnStore):
         if not phase.writes:
             return 0
         with self.connect() as port:
-            if STEPS[phase.name].bank:
-                return balanced(port.balances(), self._changes)
-            return counted(port.rows(self._tables), self._tables)
+            if TOOL_RUNS[phase.name].bank:
+                return check_balances(port.balances(), self._changes)
+            return check_rows(port.rows(self._tables), self._tables)

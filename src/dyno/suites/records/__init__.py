@@ -6,34 +6,32 @@ al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Suite, Workload
 from dyno.suites.records.params import PARAMS, PHASES, PRESETS
 
 
 def history(job: Job) -> History:
     """See `dyno.contracts.suite.Proof`."""
-    # Imported here, as the workload is.
     from dyno.suites.records.history import RecordsHistory
 
     return RecordsHistory(job)
 
 
-class RecordsSuite:
-    """The declaration; the work is in `workload`."""
+class RecordsSuite(Suite):
+    """See `dyno.contracts.suite.Suite`."""
 
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
-    engines = ()
+
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-    layout = None
-    charts = ()
+
     proof = Proof("insert-blind-noindices", count="records", params={"txn": 1}, history=history)
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no dataset.
+        # The parent reads declarations without importing the dataset.
         from dyno.suites.records.workload import RecordsWorkload
 
         return RecordsWorkload(job)

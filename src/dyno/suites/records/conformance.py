@@ -1,8 +1,7 @@
-"""The conformance suite of the records port: a store is held against a dict that is known to be right.
+"""The conformance suite of the port `records`: a store is compared with a dict.
 
-Each check is a function of `opened`, which opens a fresh or an earlier store by name, and of the tier. The tests
-run all of them on every engine; a worker runs some of them before it measures. Nothing may be put here that depends
-on an engine.
+A check gets `opened`, which opens a new or an earlier store by name, and the tier. The tests run all checks on every
+engine; a worker runs a few before it measures. Nothing here may depend on an engine.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites.records.keys import packed
+from dyno.suites._shared.conformance import PlannedFailure, expect
+from dyno.suites.records.encoding import python_pack
 from dyno.suites.records.port import INDEXES, Record, Records, entries
 
 Opened = Callable[[str, bool], AbstractContextManager[Records]]
@@ -29,24 +28,19 @@ def key(name: str) -> tuple[str, str]:
     return name, name.upper()
 
 
-def expect(got: Any, wanted: Any, what: str) -> None:
-    if not same(got, wanted):
-        raise Wrong(f"{what}: {difference(got, wanted)}")
-
-
 def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
-    """An index that is kept beside the records has one entry for each record and no others."""
+    """Checks that an index stored beside the records has exactly one entry for each record."""
     records = [record(name) for name in names]
     with port.reading() as reader:
         for index, function in INDEXES.items():
-            found = entries(reader, index)
-            if found is not None:
-                wanted = sorted(packed(b"", (function(one), one["name"], one["location"])) for one in records)
-                expect(list(found), wanted, f"entries of {index} {what}")
+            stored = entries(reader, index)
+            if stored is not None:
+                wanted = sorted(python_pack(b"", (function(one), one["name"], one["location"])) for one in records)
+                expect(list(stored), wanted, f"entries of {index} {what}")
 
 
 def absence(opened: Opened, tier: Tier) -> None:
-    """An empty store has nothing, and neither have the neighbours of what is there."""
+    """An empty store finds nothing; a store with one record doesn't find that record's neighbours."""
     with opened("absence", True) as port:
         expect(port.reader().get(key("a")), None, "get from an empty store")
         expect(port.reader().finder("rev_name")("a"), None, "find in an empty store")
@@ -62,7 +56,7 @@ def absence(opened: Opened, tier: Tier) -> None:
 
 
 def order(opened: Opened, tier: Tier) -> None:
-    """A scan returns records by the order of their keys' bytes, whatever the order of insertion."""
+    """A scan returns records in the byte order of their keys, independent of the order of insertion."""
     names = ["b", "a", "ab", "aa", "ba", "z", "zz", "aab", "m" * 40, "é", "zé", "\x01", "~"]
     with opened("order", True) as port:
         port.insert(record(name) for name in names)
@@ -70,16 +64,12 @@ def order(opened: Opened, tier: Tier) -> None:
         with port.reading() as reader:
             expect(reader.scanner(100)(("", "")), wanted, "scan of everything")
             expect(reader.scanner(3)(("", "")), wanted[:3], "scan of the first three")
-            expect(
-                reader.scanner(100)(key("m")),
-                wanted[wanted.index(record("m" * 40)) :],
-                "scan from between two",
-            )
+            expect(reader.scanner(100)(key("m")), wanted[wanted.index(record("m" * 40)) :], "scan from between two")
             expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
 
 
 def many(opened: Opened, tier: Tier) -> None:
-    """Records that are asked for together come in that order, as often as they are asked for, and None for others."""
+    """`get_many` returns a record for each requested key in that order, duplicates too, and None for absent keys."""
     with opened("many", True) as port:
         expect(port.reader().get_many([key("a"), key("b")]), [None, None], "get_many from an empty store")
         port.insert(record(f"n{number:03}") for number in range(0, 500, 2))
@@ -87,16 +77,13 @@ def many(opened: Opened, tier: Tier) -> None:
         wanted = [record(name) if int(name[1:]) % 2 == 0 else None for name in names]
         expect(port.reader().get_many([key(name) for name in names]), wanted, "get_many, every other absent")
         with port.reading() as reader:
-            expect(
-                reader.get_many([key("n002"), key("n001"), key("n002")]),
-                [record("n002"), None, record("n002")],
-                "get_many, one key twice",
-            )
+            twice = reader.get_many([key("n002"), key("n001"), key("n002")])
+            expect(twice, [record("n002"), None, record("n002")], "get_many, one key twice")
             expect(reader.get_many([key("n004")]), [record("n004")], "get_many of one")
 
 
 def overwrite(opened: Opened, tier: Tier) -> None:
-    """A replacement returns the old record and leaves one new one, in the store and in the indexes."""
+    """A replacement returns the old record and leaves only the new one, in the store and in the indexes."""
     with opened("overwrite", True) as port:
         expect(port.replace([record("a", "1")]), [None], "old value of a new record")
         expect(port.replace([record("a", "2")]), [record("a", "1")], "old value of an overwritten record")
@@ -110,14 +97,10 @@ def overwrite(opened: Opened, tier: Tier) -> None:
 
 
 def delete(opened: Opened, tier: Tier) -> None:
-    """What is deleted is gone from the store and the indexes, and may come back."""
+    """A deleted record is gone from the store and the indexes, and can be inserted again."""
     with opened("delete", True) as port:
         port.insert([record("a"), record("b"), record("c")])
-        expect(
-            port.delete([key("b"), key("b"), key("x")]),
-            [True, False, False],
-            "deleting, twice, and the absent",
-        )
+        expect(port.delete([key("b"), key("b"), key("x")]), [True, False, False], "deleting twice, and an absent one")
         expect(port.reader().get(key("b")), None, "get after deleting")
         for index, function in INDEXES.items():
             expect(port.reader().finder(index)(function(record("b"))), None, f"find by {index} after deleting")
@@ -128,23 +111,20 @@ def delete(opened: Opened, tier: Tier) -> None:
 
 
 def atomicity(opened: Opened, tier: Tier) -> None:
-    """A transaction that fails leaves nothing of itself."""
-
-    class Planned(Exception):
-        pass
+    """A transaction that fails leaves no trace."""
 
     def failing() -> Any:
-        # More than an engine hands over at once: what it has sent already must be taken back, too.
+        # More than an engine sends in one batch: records already sent must be rolled back too.
         for number in range(2_500):
             yield record(f"new{number}", "2")
-        raise Planned
+        raise PlannedFailure
 
     with opened("atomicity", True) as port:
         port.insert([record("old", "1")])
         for write in (port.insert, port.replace):
             try:
                 write(failing())
-            except Planned:
+            except PlannedFailure:
                 pass
             else:
                 raise Wrong("a transaction whose input raised did not raise")
@@ -153,7 +133,7 @@ def atomicity(opened: Opened, tier: Tier) -> None:
 
 
 def noindices(opened: Opened, tier: Tier) -> None:
-    """Without indexes, everything but finding works the same."""
+    """Without indexes everything except lookups by index works the same."""
     with opened("noindices", False) as port:
         port.insert([record("a"), record("b")])
         expect(port.replace([record("a", "2")]), [record("a")], "old value")
@@ -162,7 +142,7 @@ def noindices(opened: Opened, tier: Tier) -> None:
 
 
 def persistence(opened: Opened, tier: Tier) -> None:
-    """Unless the tier is volatile, a store that is closed and opened again holds what it held."""
+    """Unless the tier is volatile, a store that is closed and opened again holds the same records."""
     if tier is Tier.VOLATILE:
         return
     with opened("persistence", True) as port:
@@ -176,40 +156,40 @@ def persistence(opened: Opened, tier: Tier) -> None:
 
 
 def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
-    """Random operations on few keys: the store and a dict stay alike."""
+    """After random operations on few keys, the store and a dict have the same content."""
     rng = random.Random(seed)
-    truth: dict[tuple[str, str], Record] = {}
+    expected: dict[tuple[str, str], Record] = {}
     names = [f"k{i:02}" for i in range(30)]
     with opened("model", True) as port:
         for step in range(steps):
-            some = rng.sample(names, rng.choice((1, 1, 2, 5)))
+            chosen = rng.sample(names, rng.choice((1, 1, 2, 5)))
             kind = rng.choice(("replace", "replace", "delete", "insert", "get", "find", "scan"))
-            _step(port, truth, kind, some, str(step))
-        wanted = [truth[k] for k in sorted(truth)]
+            _step(port, expected, kind, chosen, str(step))
+        wanted = [expected[k] for k in sorted(expected)]
         expect(port.reader().scanner(100)(("", "")), wanted, "everything after random operations")
-        expect_entries(port, (name for name, _ in truth), "after random operations")
+        expect_entries(port, (name for name, _ in expected), "after random operations")
 
 
-def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
+def _step(port: Records, expected: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
     reader = port.reader()
     if kind == "replace":
         news = [record(name, stub) for name in names]
-        expect(port.replace(news), [truth.get(key(name)) for name in names], f"replace at step {stub}")
-        truth.update((key(new["name"]), new) for new in news)
+        expect(port.replace(news), [expected.get(key(name)) for name in names], f"replace at step {stub}")
+        expected.update((key(new["name"]), new) for new in news)
     elif kind == "insert":
-        news = [record(name, stub) for name in names if key(name) not in truth]
+        news = [record(name, stub) for name in names if key(name) not in expected]
         port.insert(news)
-        truth.update((key(new["name"]), new) for new in news)
+        expected.update((key(new["name"]), new) for new in news)
     elif kind == "delete":
-        wanted = [truth.pop(key(name), None) is not None for name in names]
+        wanted = [expected.pop(key(name), None) is not None for name in names]
         expect(port.delete([key(name) for name in names]), wanted, f"delete at step {stub}")
     elif kind == "get":
-        expect(reader.get(key(names[0])), truth.get(key(names[0])), f"get at step {stub}")
+        expect(reader.get(key(names[0])), expected.get(key(names[0])), f"get at step {stub}")
     elif kind == "find":
-        found = reader.finder("rev_location")(names[0].upper()[::-1])
-        expect(found, truth.get(key(names[0])), f"find at step {stub}")
+        old = reader.finder("rev_location")(names[0].upper()[::-1])
+        expect(old, expected.get(key(names[0])), f"find at step {stub}")
     else:
-        wanted_records = [truth[k] for k in sorted(truth) if k >= key(names[0])][:4]
+        wanted_records = [expected[k] for k in sorted(expected) if k >= key(names[0])][:4]
         expect(reader.scanner(4)(key(names[0])), wanted_records, f"scan at step {stub}")
 
 

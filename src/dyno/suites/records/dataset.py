@@ -1,20 +1,22 @@
-"""The records: seeded, the same for every engine, and any of them made again from its number to check an answer.
+"""The records, each generated from its number and the seed, and the model of what the store must hold.
 
-After the records of acid's benchmark (David Wilson, 2013): `name` a unique pseudo-word of about 10 letters,
-`location` the name in upper case, `stub` mostly random characters. A record's version (how often it was
-replaced) stands at the start of its stub, so that a stale answer can be told from a wrong one.
+After the records of acid's benchmark (David Wilson, 2013): `name` is a unique pseudo-word of about 10 letters,
+`location` the name in upper case, `stub` mostly random characters. A stub starts with the record's version (how often
+the record was replaced), so that a stale answer differs from a wrong one.
 
-Inputs and checks make hundreds of thousands of records in a trial. `stub` is the native one where it was built
-(rust/measure/src/stubs.rs), and else `stubbed`, which says what is right: the same text.
+`stub` and `answer_hashes` are native where the native module has them (rust/measure/src/stubs.rs,
+rust/measure/src/marks.rs); a trial generates and compares hundreds of thousands of records. `python_stub` and
+`python_answer_hashes` are their references.
 """
 
 from __future__ import annotations
 
 import mmap
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import shake_128
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +30,24 @@ _CONSONANTS = "bcdfghjklmnprstvwxyz"
 _SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")
 _ENDINGS = np.array(["", "", "", "n"], dtype="S1")
 
+_native = loaded()
 
-def stubbed(prefix: bytes, number: int, version: int, chars: int) -> str:
-    """The version in its digits, and `chars` characters that SHAKE128 of "prefix number:version" makes, in Base64."""
+
+def python_stub(prefix: bytes, number: int, version: int, chars: int) -> str:
+    """The version's digits, then `chars` Base64 characters of SHAKE128 over "prefix number:version"."""
     noise = shake_128(b"%b%d:%d" % (prefix, number, version)).digest((chars * 3 + 3) // 4)
     return f"{version:0{VERSION_DIGITS}d}{b2a_base64(noise, newline=False)[:chars].decode()}"
 
 
-_native = loaded()
-
-# One that was built before it had this has the rest alone.
-stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", stubbed)
+# A native module built before this function existed is still used for the loop.
+stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", python_stub)
 
 
 def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None) -> NDArray[np.bytes_]:
-    """`count` different pronounceable words of 9 to 11 letters (mean 10), in random order, as dtype 'S11'.
+    """`count` different pronounceable words of 9 to 11 letters (mean 10) in random order, as dtype 'S11'.
 
-    Five syllables of a consonant and a vowel, one in four words without the last vowel, one in four with a final
-    consonant: over 10^10 possible words, so that doubles, among them or with those `taken`, are rare and are drawn
-    again.
+    Five syllables of a consonant and a vowel; one word in four loses its last vowel, one in four ends in a consonant.
+    There are over 10^10 such words, so duplicates, also of words in `taken`, are rare and are drawn again.
     """
     words = np.empty(0, dtype="S11") if taken is None else taken
     start = len(words)
@@ -59,19 +60,19 @@ def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None)
         word = parts[0]
         for part in parts[1:]:
             word = np.char.add(word, part)
-        # Sorted uniques would come out in key order: the order of insertion must stay random.
-        every, first = np.unique(np.concatenate([words, word.astype("S11")]), return_index=True)
-        words = every[np.argsort(first)]
+        # np.unique sorts, but the insertion order must stay random.
+        unique, first = np.unique(np.concatenate([words, word.astype("S11")]), return_index=True)
+        words = unique[np.argsort(first)]
     return words[start : start + count]
 
 
 class Dataset:
-    """Names for `records` records and `spare` more to insert later; a record is made from its number."""
+    """Names for `records` records and for `spare` more that a mix inserts; a record is generated from its number."""
 
     def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
         self.records, self.seed = records, seed
         names = pseudo_words(records, seed)
-        # Apart, so that the records are the same whether or not there are spare ones.
+        # Drawn separately, so that the records don't depend on the number of spare ones.
         self.names = np.concatenate([names, pseudo_words(spare, seed, names)])
         self._value_size, self._random_chars = value_size, value_size - VERSION_DIGITS
         self._prefix, self._name = b"%d:" % seed, self.names.item
@@ -88,12 +89,12 @@ class Dataset:
 
     @cached_property
     def mean_record_bytes(self) -> float:
-        """Name, location and stub, by the mean of the names; those to spare are not among them."""
+        """Mean bytes of name, location and stub, spare records excluded."""
         return 2 * float(np.char.str_len(self.names[: self.records]).mean()) + self._value_size
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """Record numbers in key order, spare ones included."""
+        """Record numbers in key order, spare records included."""
         return np.argsort(self.names, kind="stable")
 
     @cached_property
@@ -102,23 +103,23 @@ class Dataset:
         return self.names[self.order]
 
     @cached_property
-    def place(self) -> NDArray[np.intp]:
-        """For each record number, its place in key order."""
-        place = np.empty_like(self.order)
-        place[self.order] = np.arange(len(self.order))
-        return place
+    def rank(self) -> NDArray[np.intp]:
+        """For each record number, its position in key order."""
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(len(self.order))
+        return rank
 
 
 class Model:
     """What the store must hold: for each record number its version, or ABSENT.
 
-    Shared memory, so that client processes, forked from one worker, see each other's acknowledged writes.
+    Shared memory, so that client processes, which are forked from one worker, see each other's acknowledged writes.
     """
 
     def __init__(self, size: int) -> None:
         self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
-        self.marks = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
-        """The hash of the last answer for each record that was compared whole, with its version; 0 where none was."""
+        self.hashes = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
+        """For each record, `answer_hash` of the last answer that was compared whole; 0 before the first."""
         self.clear()
 
     def clear(self) -> None:
@@ -126,19 +127,57 @@ class Model:
 
 
 def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
-    """The numbers of up to `count` records that are present by `versions`, in key order from `number` on."""
-    start, found = int(dataset.place[number]), list[int]()
-    while len(found) < count and start < len(dataset.order):
+    """Numbers of up to `count` records that `versions` has as present, in key order from record `number` on."""
+    start, numbers = int(dataset.rank[number]), list[int]()
+    while len(numbers) < count and start < len(dataset.order):
         stretch = dataset.order[start : start + 2 * count]
-        found += stretch[versions[stretch] != ABSENT][: count - len(found)].tolist()
+        numbers += stretch[versions[stretch] != ABSENT][: count - len(numbers)].tolist()
         start += len(stretch)
-    return found
+    return numbers
+
+
+def record_strings(answer: Any) -> tuple[str, str, str] | None:
+    """Name, location and stub of a record; None unless the answer is a dict of exactly these three strings.
+
+    Types are checked exactly, so that hashing and comparing use Python's own methods and not an engine's.
+    """
+    if type(answer) is not dict or len(answer) != 3:
+        return None
+    one, two, three = answer
+    if not (type(one) is type(two) is type(three) is str):
+        return None
+    name, location, stub = answer.get("name"), answer.get("location"), answer.get("stub")
+    return (name, location, stub) if type(name) is type(location) is type(stub) is str else None
+
+
+def answer_hash(version: int, answer: Any) -> int:
+    """A hash of an answer and the version that it should have; 0 for an answer that is not shaped like a record.
+
+    Because the version is hashed too, a stale answer that was right earlier does not pass.
+    """
+    strings = record_strings(answer)
+    return 0 if strings is None else hash((version, strings))
+
+
+def python_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
+    """`answer_hash` of each answer, at its version."""
+    pairs = zip(versions.tolist(), answers, strict=True)
+    return np.fromiter((answer_hash(version, answer) for version, answer in pairs), np.int64, len(answers))
+
+
+def _native_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
+    hashes = np.empty(len(answers), dtype=np.int64)
+    _native.marks(np.ascontiguousarray(versions), answers if type(answers) is list else list(answers), hashes)
+    return hashes
+
+
+answer_hashes = _native_answer_hashes if hasattr(_native, "marks") else python_answer_hashes
 
 
 def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:
-    """`draws` ranks from 0 to count - 1, rank r with a probability in proportion to 1 / (r + 1) ** theta.
+    """`draws` ranks from 0 to count - 1; rank r has a probability proportional to 1 / (r + 1) ** theta.
 
-    Exact, by inversion of the cumulative sum; theta 0.99 is YCSB's (Cooper et al., 2010).
+    Exact, by inversion of the cumulative sum. The default theta is YCSB's (Cooper et al., 2010).
     """
     weights = np.cumsum(1.0 / np.arange(1, count + 1, dtype=np.float64) ** theta)
     ranks: NDArray[np.intp] = np.searchsorted(weights, rng.random(draws) * weights[-1]).clip(0, count - 1)
@@ -148,7 +187,7 @@ def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 
 def draw(distribution: str, count: int, draws: int, rng: np.random.Generator, seed: int) -> list[int]:
     """`draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
 
-    Which records are hot depends on `seed` alone, so that what is read often is what is written often.
+    Which records are hot depends on `seed` alone, so that reads and writes favour the same ones.
     """
     if distribution == "uniform":
         numbers: list[int] = rng.integers(0, count, draws).tolist()

@@ -1,5 +1,5 @@
-"""What a crash is judged by, of the ports `records` and `ordered-kv`: transactions that store, replace and delete
-records, both indexes with them."""
+"""The transactions that `dyno crash` commits through the ports `records` and `ordered-kv`: they store, replace and
+delete records together with both indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dyno.suites.records.workload import open_port
 
 
 class RecordsHistory:
-    """See `dyno.contracts.suite.History`. A slot is a record, and its value the stub."""
+    """See `dyno.contracts.suite.History`. A slot is a record, its value the stub."""
 
     def __init__(self, job: Job) -> None:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)
@@ -39,14 +39,14 @@ class RecordsHistory:
 
     def found(self, port: Records) -> Mapping[str, Any]:
         with port.reading() as reader:
-            every = reader.scanner(2 * SLOTS)(("", ""))
-            for record in every:
+            records = reader.scanner(2 * SLOTS)(("", ""))
+            for record in records:
                 if reader.get((record["name"], record["location"])) != record:
-                    raise Wrong(f"{record['name']} of the scan is not what its key finds")
+                    raise Wrong(f"{record['name']}: the scan and a lookup by key differ")
                 for index, function in INDEXES.items():
                     if reader.finder(index)(function(record)) != record:
-                        raise Wrong(f"{record['name']} of the scan is not what {index} finds")
-        return {record["name"]: record["stub"] for record in every}
+                        raise Wrong(f"{record['name']}: the scan and a lookup by {index} differ")
+        return {record["name"]: record["stub"] for record in records}
 
 
 def _key(slot: str) -> Key:

@@ -1,9 +1,9 @@
 """Records over an ordered key-value store: order-preserving tuple keys, index entries in the same transaction.
 
-Every engine that implements `ordered-kv` is measured through this one layer, so what differs is the engine.
-A record's key is b'r' and its tuple. An index entry's key is the index's letter and the tuple of the indexed
-value and the record's key, its value is empty: two records may share an indexed value. A lookup by index looks for
-the entry, takes the key out of it, and gets the record.
+Every engine that implements `ordered-kv` is measured through this layer, so only the engine differs. A record's key
+is b'r' and its tuple. An index entry's key is the index's letter, then the tuple of the indexed value and the
+record's key; its value is empty, so two records may share an indexed value. A lookup by index seeks the entry, takes
+the record's key from it and gets the record.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from dyno.contracts.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
-from dyno.suites.records.encoders import Encoder
-from dyno.suites.records.keys import pack
+from dyno.suites.records.encoding import Encoder, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 
 RECORD = b"r"
@@ -31,19 +30,19 @@ def _get(get: Get, decode: Decode, key: Key) -> Record | None:
 
 
 def _find(
-    first: Callable[[bytes], Entry | None], get: Get, decode: Decode, letter: bytes, value: str
+    first: Callable[[bytes], Entry | None], get: Get, decode: Decode, letter: bytes, indexed: str
 ) -> Record | None:
-    prefix = pack(letter, (value,))
+    prefix = pack(letter, (indexed,))
     entry = first(prefix)
     if entry is None or not entry[0].startswith(prefix):
         return None
-    found = get(RECORD + entry[0][len(prefix) :])
-    return None if found is None else decode(found)
+    value = get(RECORD + entry[0][len(prefix) :])
+    return None if value is None else decode(value)
 
 
 def _scan(stretch: Callable[[bytes, int], list[Entry]], decode: Decode, count: int, key: Key) -> list[Record]:
     entries = stretch(pack(RECORD, key), count)
-    # They are in order: what is no record any more is at the end.
+    # In key order, entries that are not records come last.
     while entries and entries[-1][0] >= _AFTER_RECORDS:
         entries.pop()
     return [decode(value) for _, value in entries]
@@ -57,11 +56,11 @@ def _entries(kv: KVReader, letter: bytes) -> Iterator[bytes]:
 
 
 class LayeredReader:
-    """Decoded records out of a key-value reader."""
+    """Reads decoded records inside one read transaction."""
 
     def __init__(self, kv: KVReader, encoder: Encoder) -> None:
         self._kv, self._decode = kv, encoder.decode
-        # Calls of C's own, with nothing of Python's between.
+        # A partial calls straight from C, without another Python frame.
         self.get: Callable[[Key], Record | None] = partial(_get, kv.get, encoder.decode)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
@@ -78,7 +77,7 @@ class LayeredReader:
 
 
 class SingleReader:
-    """The same, each read as the engine's users do a single one."""
+    """Reads decoded records, each in the way that the engine's users read a single one."""
 
     def __init__(self, single: Callable[[], AbstractContextManager[KVReader]], encoder: Encoder) -> None:
         self._single, self._decode = single, encoder.decode
@@ -94,9 +93,9 @@ class SingleReader:
     def finder(self, index: str) -> Callable[[str], Record | None]:
         single, decode, letter = self._single, self._decode, _LETTER[index]
 
-        def find(value: str) -> Record | None:
+        def find(indexed: str) -> Record | None:
             with single() as kv:
-                return _find(kv.first, kv.get, decode, letter, value)
+                return _find(kv.first, kv.get, decode, letter, indexed)
 
         return find
 
@@ -144,39 +143,39 @@ class LayeredRecords:
         with self._kv.writing() as writer:
             for record in records:
                 key = record["name"], record["location"]
-                at = pack(RECORD, key)
-                value = writer.get(at)
+                packed = pack(RECORD, key)
+                value = writer.get(packed)
                 old = None if value is None else self._encoder.decode(value)
-                writer.put(at, self._encoder.encode(record))
+                writer.put(packed, self._encoder.encode(record))
                 self._reindex(writer, key, old, record)
                 olds.append(old)
         return olds
 
     def _reindex(self, writer: KVWriter, key: Key, old: Record | None, new: Record) -> None:
         for letter, function in self._indexes:
-            entry = function(new)
+            indexed = function(new)
             if old is not None:
                 stale = function(old)
-                if stale == entry:
+                if stale == indexed:
                     continue
                 writer.delete(pack(letter, (stale, *key)))
-            writer.put(pack(letter, (entry, *key)), b"")
+            writer.put(pack(letter, (indexed, *key)), b"")
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
-        found: list[bool] = []
+        existed: list[bool] = []
         with self._kv.writing() as writer:
             for key in keys:
-                at = pack(RECORD, key)
-                value = writer.get(at)
-                found.append(value is not None)
+                packed = pack(RECORD, key)
+                value = writer.get(packed)
+                existed.append(value is not None)
                 if value is None:
                     continue
-                writer.delete(at)
+                writer.delete(packed)
                 if self._indexes:
                     old = self._encoder.decode(value)
                     for letter, function in self._indexes:
                         writer.delete(pack(letter, (function(old), *key)))
-        return found
+        return existed
 
     def close(self) -> None:
         self._kv.close()

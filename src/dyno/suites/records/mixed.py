@@ -1,4 +1,5 @@
-"""The mixed phase: reads and writes of single records, each its own transaction, checked in the order done."""
+"""The mixed phase: reads and writes of single records, each its own transaction, checked in the order of
+execution."""
 
 from __future__ import annotations
 
@@ -10,152 +11,148 @@ import numpy as np
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
-from dyno.suites.records.dataset import ABSENT, draw, following, zipf_ranks
-from dyno.suites.records.marks import strings_of
+from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
 from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import VERSION_DIGITS, Record
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, NextVersion, Slices
 
 
-class Step(NamedTuple):
-    """One operation: its kind, the record it is about, and, for a write, that record's new version."""
+class MixedOperation(NamedTuple):
+    """One operation: its kind, the number of its record and, for a write, the record's new version."""
 
     kind: str  # "get", "scan", "update", "modify" or "insert"
     number: int
     version: int
 
 
-def mixed(share: ClientWork) -> Slices:
+def mixed(work: ClientWork) -> Slices:
     """This client's operations: kinds drawn by the mix, keys by the distribution."""
-    mix, count = share.work.mix, share.share_of(share.work.operations)
-    if not count or (share.again and mix.write == "insert"):
-        # A client without records of its own, of which there is none to draw; or none left to insert.
+    mix, count = work.state.mix, work.share_of(work.state.operations)
+    if not count or (work.repeated and mix.write == "insert"):
+        # The client owns no records to draw from, or everything has been inserted.
         return
-    reads = share.rng.random(count) < mix.reads
-    planner = _Planner(share, count)
-    calls = _calls(share)
+    reads = work.rng.random(count) < mix.reads
+    planner = _Planner(work, count)
+    calls = _calls(work)
     size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
     for start in range(0, count, size):
-        steps = [planner.step(mix.read if read else mix.write) for read in reads[start : start + size]]
-        chosen = tuple(calls[step.kind] for step in steps)
+        operations = [planner.next(mix.read if read else mix.write) for read in reads[start : start + size]]
+        chosen = tuple(calls[operation.kind] for operation in operations)
         yield Operations(
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
-            arguments=[_argument(share, step) for step in steps],
-            check=_Replay(share, steps),
-            kinds=[step.kind for step in steps],
+            arguments=[_argument(work, operation) for operation in operations],
+            check=_Replay(work, operations),
+            kinds=[operation.kind for operation in operations],
         )
 
 
 class _Planner:
     """Draws the next operation."""
 
-    def __init__(self, share: ClientWork, count: int) -> None:
-        self._share = share
-        self._versions = NextVersion(share.model)
-        self._inserted = share.own_count()
-        self._latest = share.work.distribution == "latest"
+    def __init__(self, work: ClientWork, count: int) -> None:
+        self._work = work
+        self._versions = NextVersion(work.model)
+        self._inserted = work.own_count()
+        self._latest = work.state.distribution == "latest"
         if self._latest:
-            # Distances from this client's latest record, whichever it is by then.
-            self._ahead = zipf_ranks(share.own_count(), count, share.rng).tolist()
-            self._written = self._ahead
+            # Distances from the record that this client will have inserted last at that time.
+            self._read = zipf_ranks(work.own_count(), count, work.rng).tolist()
+            self._written = self._read
         else:
-            drawn = share.work.distribution, share.dataset.records, count, share.rng, share.dataset.seed
-            self._ahead = draw(*drawn)
-            self._written = share.draw_own(share.work.distribution, count)
+            self._read = draw(work.state.distribution, work.dataset.records, count, work.rng, work.dataset.seed)
+            self._written = work.draw_own(work.state.distribution, count)
         self._at = -1
 
-    def step(self, kind: str) -> Step:
+    def next(self, kind: str) -> MixedOperation:
         self._at += 1
-        share = self._share
+        work = self._work
         if kind == "insert":
-            number = share.client + self._inserted * share.clients
+            number = work.client + self._inserted * work.clients
             self._inserted += 1
-            return Step(kind, number, self._versions.of(number))
+            return MixedOperation(kind, number, self._versions.of(number))
         reads = kind in ("get", "scan")
-        number = (self._ahead if reads else self._written)[self._at]
+        number = (self._read if reads else self._written)[self._at]
         if self._latest:
-            number = share.client + (self._inserted - 1 - number) * share.clients
-        return Step(kind, number, ABSENT if reads else self._versions.of(number))
+            number = work.client + (self._inserted - 1 - number) * work.clients
+        return MixedOperation(kind, number, ABSENT if reads else self._versions.of(number))
 
 
-def _calls(share: ClientWork) -> dict[str, Callable[[Any], Any]]:
-    reader, replace = share.port.reader(), share.port.replace
+def _calls(work: ClientWork) -> dict[str, Callable[[Any], Any]]:
+    reader, replace = work.port.reader(), work.port.replace
     get = reader.get
 
     def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
-        found = get((records[0]["name"], records[0]["location"]))
-        return found, replace(records)
+        before = get((records[0]["name"], records[0]["location"]))
+        return before, replace(records)
 
     return {
         "get": get,
         "scan": reader.scanner(SCAN_LENGTH),
         "update": replace,
         "modify": modify,
-        "insert": share.port.insert,
+        "insert": work.port.insert,
     }
 
 
-def _argument(share: ClientWork, step: Step) -> Any:
-    if step.kind in ("get", "scan"):
-        return share.dataset.key(step.number)
-    return [share.dataset.record(step.number, step.version)]
+def _argument(work: ClientWork, operation: MixedOperation) -> Any:
+    if operation.kind in ("get", "scan"):
+        return work.dataset.key(operation.number)
+    return [work.dataset.record(operation.number, operation.version)]
 
 
 class _Replay:
-    """Goes through the answers in the order in which they were given, writing the model as it goes."""
+    """Checks the answers in the order in which they were given, and updates the model on the way."""
 
-    def __init__(self, share: ClientWork, steps: Sequence[Step]) -> None:
-        self._share, self._steps = share, steps
-        # With other clients at work, their records may be newer than this, and never older.
-        self._known = share.known() if share.clients > 1 else None
+    def __init__(self, work: ClientWork, operations: Sequence[MixedOperation]) -> None:
+        self._work, self._operations = work, operations
+        # Records of other clients may be newer than in this snapshot, never older.
+        self._known = work.known() if work.clients > 1 else None
 
     def __call__(self, answers: Sequence[Any]) -> int:
-        self._share.outdate()
-        pairs = zip(self._steps, answers, strict=False)
-        return sum(self._check(step, answer) for step, answer in pairs if type(answer) is not Failure)
+        self._work.forget_known()
+        pairs = zip(self._operations, answers, strict=False)
+        return sum(self._check(operation, answer) for operation, answer in pairs if type(answer) is not Failure)
 
-    def _check(self, step: Step, answer: Any) -> int:
-        share = self._share
-        if step.kind == "get":
-            return self._read(step.number, answer)
-        if step.kind == "scan":
-            return (
-                share.is_stretch(step.number, answer) if self._known is None else self._scanned(step.number, answer)
-            )
-        if step.kind == "modify":
-            found, answer = answer
-            share.is_current(step.number, found)
-        if step.kind != "insert":
-            share.are_as_many(answer, 1, f"mixed, record {step.number}, old values")
-            share.is_current(step.number, answer[0])
-        share.model.versions[step.number] = step.version
-        return int(step.kind != "insert")
+    def _check(self, operation: MixedOperation, answer: Any) -> int:
+        work, number = self._work, operation.number
+        if operation.kind == "get":
+            return self._check_get(number, answer)
+        if operation.kind == "scan":
+            return work.check_scan(number, answer) if self._known is None else self._check_scan(number, answer)
+        if operation.kind == "modify":
+            before, answer = answer
+            work.check_current(number, before)
+        if operation.kind != "insert":
+            work.expect_count(answer, 1, f"mixed, record {number}, old values")
+            work.check_current(number, answer[0])
+        work.model.versions[number] = operation.version
+        return int(operation.kind != "insert")
 
-    def _read(self, number: int, answer: Any) -> int:
-        share = self._share
-        if self._known is None or number % share.clients == share.client or not share.judged:
-            return share.is_current(number, answer)
-        self._plausible(number, answer)
+    def _check_get(self, number: int, answer: Any) -> int:
+        work = self._work
+        if self._known is None or number % work.clients == work.client or not work.judged:
+            return work.check_current(number, answer)
+        self._check_not_older(number, answer)
         return 1
 
-    def _plausible(self, number: int, answer: Any) -> None:
-        """Some version of that record, whole, and not older than what was known before the slice began."""
+    def _check_not_older(self, number: int, answer: Any) -> None:
+        """Raises Wrong unless the answer is the whole record in a version not older than the snapshot's."""
         known = int(self._known[number]) if self._known is not None else ABSENT
         version = version_of(answer)
-        if version < known or not same(answer, self._share.dataset.record(number, version)):
+        if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
-    def _scanned(self, number: int, answer: Any) -> int:
-        """A scan while other clients insert: in order, from the right place, each record whole, and none left out
-        that was known before the slice began. What was inserted since may be there."""
-        share, dataset = self._share, self._share.dataset
-        if not share.judged or self._known is None:
+    def _check_scan(self, number: int, answer: Any) -> int:
+        """A scan while other clients insert: in order, from the right key on, each record whole, and no record of the
+        snapshot missing. Records inserted since may be in it."""
+        work, dataset = self._work, self._work.dataset
+        if not work.judged or self._known is None:
             return 0
         first = dataset.key(number)[0]
-        records = list(map(strings_of, answer)) if type(answer) is list else [None]
+        records = list(map(record_strings, answer)) if type(answer) is list else [None]
         names = [strings[0] for strings in records if strings is not None]
         if len(names) != len(records):
-            raise Wrong(f"mixed: a scan from {first!r} is no list of records: {shorten(answer)}")
+            raise Wrong(f"mixed: a scan from {first!r} is not a list of records: {shorten(answer)}")
         if names != sorted(set(names)) or len(names) > SCAN_LENGTH or (names and names[0] < first):
             raise Wrong(f"mixed: a scan from {first!r} is out of order or too long: {shorten(names)}")
         for known in following(self._known, dataset, number, SCAN_LENGTH):
@@ -166,13 +163,13 @@ class _Replay:
                 raise Wrong(f"mixed: a scan from {first!r} lacks {name!r}: {shorten(names)}")
         in_order = dataset.in_order
         for name, record in zip(names, answer, strict=True):
-            at = int(np.searchsorted(in_order, name.encode()))
-            self._plausible(int(dataset.order[min(at, len(in_order) - 1)]), record)
+            rank = int(np.searchsorted(in_order, name.encode()))
+            self._check_not_older(int(dataset.order[min(rank, len(in_order) - 1)]), record)
         return len(names)
 
 
 def version_of(answer: Any) -> int:
-    """The version that stands at the start of a record's stub; less than ABSENT where none does."""
-    strings = strings_of(answer)
+    """The version at the start of a record's stub; less than ABSENT if there is none."""
+    strings = record_strings(answer)
     digits = "" if strings is None else strings[2][:VERSION_DIGITS]
     return int(digits) if digits.isdigit() else ABSENT - 1

@@ -10,11 +10,11 @@ from dyno.contracts.settings import MOST_COUNT, Setting, choice, integer
 from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100
-"""Records that one scan asks for: the most that YCSB's workload E asks for."""
+"""Records per scan: the maximum of YCSB's workload E."""
 
 
 class Mix(NamedTuple):
-    """A mixed workload: what share reads, what a read is, what a write is, which keys."""
+    """A mixed workload: the fraction of reads, the kind of read, the kind of write, and the key distribution."""
 
     reads: float
     read: str  # "get" or "scan"
@@ -34,7 +34,7 @@ YCSB = {
 
 
 def mix_of(text: str) -> Mix:
-    """The mix that `mix` names: a letter of YCSB's, or reads:updates in percent, as 80:20."""
+    """Parses the parameter `mix`: a YCSB letter, or reads:updates in percent, as 80:20. Raises ValueError."""
     if text in YCSB:
         return YCSB[text]
     reads, colon, updates = text.partition(":")
@@ -62,7 +62,7 @@ def _or_all(text: str) -> Value:
 INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")
 READS = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold")
 NOT_MIXED = (*INSERTS, *READS, "update", "delete")
-# By the distribution of `mix` too, where none is named.
+# Phases whose keys follow `distribution`, or else the distribution of `mix`.
 DRAWN = ("update", "mixed")
 
 PARAMS = (
@@ -70,19 +70,13 @@ PARAMS = (
     Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
     Setting("encoder", choice("msgpack", "json", "raw"), "msgpack", "how a key-value engine's records become bytes"),
     Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1", phases=NOT_MIXED),
-    Setting(
-        "batch",
-        integer(1, 10_000),
-        1,
-        "keys that an operation of rand-key asks for at once",
-        phases=("rand-key", "rand-key-cold"),
-    ),
+    Setting("batch", integer(1, 10_000), 1, "keys per operation of rand-key", phases=("rand-key", "rand-key-cold")),
     Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20", phases=DRAWN),
     Setting(
         "distribution",
         choice("mix", "uniform", "zipfian", "latest"),
         "mix",
-        "keys of update and mixed; mix takes what the mix has",
+        "keys of update and mixed; mix: the distribution of the mix",
         phases=DRAWN,
     ),
     Setting(
@@ -95,7 +89,7 @@ PARAMS = (
 )
 
 PRESETS = {
-    # What stands for a store's life; and samples until a verdict can be given, or a minute is over.
+    # The main steps of a store's life; samples until a verdict is possible, for at most a minute.
     "quick": Preset(
         {"records": 20_000},
         samples=3,
@@ -135,15 +129,15 @@ def _insert(name: str, title: str, alias: str) -> Phase:
     )
 
 
-# The kinds of operations of a mix, and whether each writes.
+# Kinds of operations in a mix, and whether each writes.
 KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 _STRETCHES = "every record, their order and number"
 SCANS = 1 / 20
-"""Scans for each record: every record is read five times."""
-# What is read on a cold cache soon makes it warm: these read one page in ten, and one record in twenty.
+"""Scans per record: every record is read five times."""
+# Reading warms a cold cache, so these read only one page in ten and one record in twenty.
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 
-# All records in one transaction: every write is in one call.
+# With all records in one transaction, every write is part of one call.
 ONE_CALL = "txn=all"
 
 PHASES = (

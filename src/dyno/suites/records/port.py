@@ -1,7 +1,7 @@
-"""The port of the records suite: `records`. Engines of the port `ordered-kv` get the shared record layer.
+"""The port `records`. Engines of the port `ordered-kv` take part through the shared record layer.
 
-A record is a dict of three strings: name, location, stub. Its key is (name, location). Two indexes hold, for
-each record, its name reversed and its location reversed. No engine and no measuring may be put here.
+A record is a dict of three strings: name, location, stub. Its key is (name, location). Two indexes hold each record's
+reversed name and reversed location. No engine and no measuring belong here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Protocol
 
 from dyno.contracts.model import Caveat
 
+# Caveats of engines that implement this port themselves, without the record layer.
 COLUMNS = Caveat("columns", "keeps a record in columns of its own: the encoder parameter is not used")
 FIELDS = Caveat("columns", "keeps a record in fields of a document: the encoder parameter is not used")
 MSGPACK = Caveat("msgpack", "encodes a record by msgpack: the encoder parameter is not used")
-"""Of engines that implement this port themselves, in place of the record layer."""
 
 PORT = "records"
 Record = dict[str, str]
 Key = tuple[str, str]
 VERSION_DIGITS = 7
-"""At the start of a stub: how often the record was replaced."""
+"""Digits at the start of a stub: how often the record was replaced."""
 
 INDEXES: dict[str, Callable[[Record], str]] = {
     "rev_name": lambda record: record["name"][::-1],
@@ -30,47 +30,46 @@ INDEXES: dict[str, Callable[[Record], str]] = {
 
 
 class Reader(Protocol):
-    """Reads inside one read transaction, where the engine has them. A class that inherits from it has the usual
-    answer of the method that has one."""
+    """Reads inside one read transaction, if the engine has them. Inherit from it for the default methods."""
 
     def get(self, key: Key) -> Record | None:
-        """The record of that key, decoded; None where there is none."""
+        """The decoded record; None if the key is absent."""
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        """The records of these keys, in their order, the way the engine's users ask for many at once; None for each
-        that is not there. Usually one after the other."""
+        """The records of these keys in their order, None for each absent key, in the way that the engine's users
+        request many at once. By default one after the other."""
         return [self.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        """A callable that looks one record up by that index: 'rev_name' or 'rev_location'."""
+        """Returns a callable that looks one record up by an index, 'rev_name' or 'rev_location'."""
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        """A callable that returns up to `count` records from a key on (it included), in key order."""
+        """Returns a callable that returns up to `count` records in key order, from a key (inclusive) on."""
 
     def entries(self, index: str) -> Iterator[bytes] | None:
-        """The entries of an index that is kept beside the records, in the order of their bytes: each the indexed
-        value, the name and the location, packed. None where the database keeps the index itself. Never timed."""
+        """The entries of an index that is stored beside the records, in byte order: each the packed tuple of indexed
+        value, name and location. None if the database maintains the index itself. Never timed."""
         return None
 
 
 def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
-    """`Reader.entries`; None also for a reader that doesn't have it, as it need not inherit from `Reader`."""
+    """Calls `Reader.entries`; None for a reader without that method, as it need not inherit from `Reader`."""
     method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
     return None if method is None else method(index)
 
 
 class Records(Protocol):
-    """A collection of records, with both indexes or with none. Every method that writes is one transaction.
+    """A collection of records, with both indexes or with neither. Every method that writes is one transaction.
 
-    Engines implement it as a class called with `(engine, indexed)`; each client has an instance of its own.
-    At most one `reading` span is open at a time, and none while the same instance writes.
+    Engines implement it as a class called with `(engine, indexed)`; each client has its own instance. At most one
+    `reading` transaction is open at a time, and none while the same instance writes.
     """
 
     def reading(self) -> AbstractContextManager[Reader]:
-        """A read transaction that holds many reads."""
+        """A read transaction for many reads."""
 
     def reader(self) -> Reader:
-        """Reads that are a transaction each, the way the engine's users do a single one."""
+        """Reads in a transaction each, in the way that the engine's users do a single one."""
 
     def insert(self, records: Iterable[Record]) -> None:
         """Stores records whose keys the caller knows to be new, without looking (blind)."""
@@ -78,11 +77,11 @@ class Records(Protocol):
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         """Stores records, observing each old one first (not blind); returns the old ones in order.
 
-        A key that comes twice sees, the second time, what the first time stored.
+        If a key comes twice, the second replacement returns the first one's record.
         """
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
-        """Removes records and their index entries; returns whether each was there."""
+        """Removes records and their index entries; returns whether each existed."""
 
     def close(self) -> None:
-        """Gives back what this instance holds (a connection, a cursor)."""
+        """Releases the instance's resources (a connection, a cursor)."""

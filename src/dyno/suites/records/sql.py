@@ -1,23 +1,21 @@
-"""What SQL engines share: the table's reading statements, and a transaction by BEGIN and COMMIT.
+"""Reading statements and the reader that SQL engines share.
 
-For clients whose `execute(statement, values)` returns something with `fetchone` and `fetchall`.
+For clients whose `execute(statement, values)` returns an object with `fetchone` and `fetchall`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from dyno.contracts.cleanup import undo_on_error
 from dyno.suites.records.port import Key, Reader, Record
 
 FIELDS = "name, location, stub"
 
 
 class Statements:
-    """The reading statements and the deletion, with a client's mark for a value: '?' or '%s'."""
+    """The reading statements and the deletion, with the client's placeholder for a value: '?' or '%s'."""
 
     def __init__(self, mark: str = "?") -> None:
         records = f"SELECT {FIELDS} FROM records WHERE"
@@ -26,20 +24,22 @@ class Statements:
         self.delete = f"DELETE FROM records WHERE name = {mark} AND location = {mark}"
         self._find = f"{records} {{}} = {mark}"
 
-    def find(self, what: str) -> str:
-        """By an indexed column or expression."""
-        return self._find.format(what)
+    def find(self, expression: str) -> str:
+        """The lookup by an indexed column or expression."""
+        return self._find.format(expression)
 
 
 def record(row: tuple[str, str, str]) -> Record:
-    """A row of FIELDS as the application sees it."""
+    """The record in a row of FIELDS."""
     return {"name": row[0], "location": row[1], "stub": row[2]}
 
 
 class SqlReader(Reader):
-    """Reads on one connection, in whatever transaction it is in. `indexed` has the column or expression of each
-    index that is not a column of its name; `many` finds those of some keys that there are, where there is a way for
-    that."""
+    """Reads on one connection, in its current transaction.
+
+    `indexed`: the column or expression of each index that is not a column of the index's name. `many`: returns the
+    present records of some keys, if the engine has one statement for that.
+    """
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class SqlReader(Reader):
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         if self._many is None:
             return super().get_many(keys)
-        found = self._many(list(dict.fromkeys(keys)))
-        return [found.get(key) for key in keys]
+        records = self._many(list(dict.fromkeys(keys)))
+        return [records.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         execute, statement = self._execute, self._statements.find(self._indexed.get(index, index))
 
-        def find(value: str) -> Record | None:
-            row = execute(statement, (value,)).fetchone()
+        def find(indexed: str) -> Record | None:
+            row = execute(statement, (indexed,)).fetchone()
             return None if row is None else record(row)
 
         return find
@@ -76,12 +76,3 @@ class SqlReader(Reader):
             return [record(row) for row in execute(statement, (*key, count)).fetchall()]
 
         return scan
-
-
-@contextmanager
-def transaction(execute: Callable[..., Any], begin: str = "BEGIN") -> Iterator[None]:
-    """Committed at the end of the block, rolled back if it raises."""
-    execute(begin)
-    with undo_on_error(lambda: execute("ROLLBACK")):
-        yield
-    execute("COMMIT")

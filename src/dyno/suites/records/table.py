@@ -1,7 +1,7 @@
-"""The `records` port over a SQL table whose client has a way for one record and a way for many.
+"""The `records` port over a SQL table whose client treats one record and many records differently.
 
-A transaction of one record uses single statements; a larger one what the engine's users do in bulk: COPY, lists of
-columns, inserts of many rows. Which it is, the transaction's size decides, alike for every engine.
+A transaction of one record uses single statements. A larger one uses what the engine's users do in bulk: COPY, arrays
+of keys, inserts of many rows. The size of the transaction decides, in the same way for every engine.
 """
 
 from __future__ import annotations
@@ -14,40 +14,39 @@ from typing import Any, Protocol
 from dyno.suites.records.port import Key, Reader, Record
 
 
-class Table(Protocol):
-    """One client's access to the table."""
+class RecordTable(Protocol):
+    """One client's access to the table. `insert_one`, `replace_one` and `delete_one` are a transaction each; the
+    methods for many records are called inside `transaction`."""
 
     batch: int
     """Records that are read, replaced or deleted together within a transaction."""
 
     @property
     def reader(self) -> Reader:
-        """Reads in whatever transaction the client is in."""
+        """Reads in the client's current transaction."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Committed at the end of the block, rolled back if it raises."""
+        """Commits at the end of the block, rolls back if it raises."""
 
-    def insert_one(self, record: Record) -> None:
-        """A transaction of its own."""
+    def insert_one(self, record: Record) -> None: ...
 
-    def insert_many(self, records: Iterable[Record]) -> None:
-        """Inside a transaction."""
+    def insert_many(self, records: Iterable[Record]) -> None: ...
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        """Those that there are."""
+        """The records of those keys that are present."""
 
     def store(self, records: list[Record]) -> None:
-        """Inserts or replaces; no key comes twice. Inside a transaction."""
+        """Inserts or replaces records; no key comes twice."""
 
     def replace_one(self, new: Record) -> Record | None:
-        """A transaction of its own: inserts or replaces, and returns the old one. `in_steps` where the server has no
-        shorter way."""
+        """Inserts or replaces, and returns the old record. Use `replace_in_transaction` if the server has no shorter
+        way."""
 
     def delete_one(self, key: Key) -> bool:
-        """A transaction of its own: whether it was there."""
+        """Returns whether the record existed."""
 
     def delete_many(self, keys: list[Key]) -> None:
-        """Records that are there. Inside a transaction."""
+        """Deletes records that are present."""
 
     def close(self) -> None: ...
 
@@ -55,7 +54,7 @@ class Table(Protocol):
 class TableRecords:
     """See `dyno.suites.records.port.Records`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RecordTable) -> None:
         self._table = table
 
     @contextmanager
@@ -67,58 +66,58 @@ class TableRecords:
         return self._table.reader
 
     def insert(self, records: Iterable[Record]) -> None:
-        first, every = _ahead(records)
+        first, everything = _peek(records)
         if len(first) == 1:
             self._table.insert_one(first[0])
         elif first:
             with self._table.transaction():
-                self._table.insert_many(every)
+                self._table.insert_many(everything)
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         table, olds = self._table, list[Record | None]()
-        first, every = _ahead(records)
+        first, everything = _peek(records)
         if len(first) == 1:
             return [table.replace_one(first[0])]
         with table.transaction():
-            for batch in batches(every, table.batch):
+            for batch in batches(everything, table.batch):
                 keys = [(new["name"], new["location"]) for new in batch]
-                latest = self._there(keys)
+                latest = self._present(keys)
                 for key, new in zip(keys, batch, strict=True):
                     olds.append(latest.get(key))
                     latest[key] = new
                 table.store([latest[key] for key in dict.fromkeys(keys)])
         return olds
 
-    def _there(self, keys: list[Key]) -> dict[Key, Record]:
+    def _present(self, keys: list[Key]) -> dict[Key, Record]:
         if len(keys) > 1:
             return self._table.get_many(list(dict.fromkeys(keys)))
-        found = self._table.reader.get(keys[0])
-        return {} if found is None else {keys[0]: found}
+        record = self._table.reader.get(keys[0])
+        return {} if record is None else {keys[0]: record}
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
-        first, every = _ahead(keys)
+        first, everything = _peek(keys)
         if len(first) == 1:
             return [self._table.delete_one(first[0])]
-        found: list[bool] = []
+        existed: list[bool] = []
         with self._table.transaction():
-            for batch in batches(every, self._table.batch):
-                there = self._there(batch)
-                self._table.delete_many(list(there))
-                # Only the first mention of a key finds it.
-                found += [there.pop(key, None) is not None for key in batch]
-        return found
+            for batch in batches(everything, self._table.batch):
+                present = self._present(batch)
+                self._table.delete_many(list(present))
+                # Only the first occurrence of a key deletes it.
+                existed += [present.pop(key, None) is not None for key in batch]
+        return existed
 
     def close(self) -> None:
         self._table.close()
 
 
-def opener(table: Callable[[Any, bool], Table]) -> Callable[[Any, bool], TableRecords]:
-    """The port's class as an engine declares it, of the class of its table."""
+def table_port(table: Callable[[Any, bool], RecordTable]) -> Callable[[Any, bool], TableRecords]:
+    """The port's opener, as an engine declares it, made from the class of its table."""
     return lambda engine, indexed: TableRecords(table(engine, indexed))
 
 
-def in_steps(table: Table, new: Record) -> Record | None:
-    """`Table.replace_one` by four statements: BEGIN, a read, a write, COMMIT."""
+def replace_in_transaction(table: RecordTable, new: Record) -> Record | None:
+    """`RecordTable.replace_one` by four statements: BEGIN, a read, a write, COMMIT."""
     with table.transaction():
         old = table.reader.get((new["name"], new["location"]))
         table.store([new])
@@ -131,8 +130,8 @@ def batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """The first two, to see whether there is more than one, and all."""
+def _peek(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
+    """Up to two items, to tell one from many, and an iterator over all items."""
     rest = iter(items)
     first = list(islice(rest, 2))
     return first, chain(first, rest)

@@ -1,8 +1,8 @@
-"""The operations of each phase, built slice by slice before the clock starts, and how their answers are checked.
+"""The operations of each phase, built slice by slice before the clock starts, and the checks of their answers.
 
-Client c of n owns the records whose number is c modulo n, and writes only those; it reads any. So every client
-knows exactly what its own records hold, and of the others' that they may not be older than what was acknowledged
-before the slice was built.
+Client c of n owns the records whose number is c modulo n. It writes only those, and reads any. So a client knows
+exactly what its own records hold, and that other clients' records are not older than what was acknowledged before the
+slice was built.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from dyno.contracts.equality import difference, is_list, same, shorten
 from dyno.contracts.model import Value, Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites._shared.permutation import Grouped, Shuffled
-from dyno.suites.records.dataset import ABSENT, Dataset, Model, draw, following
-from dyno.suites.records.marks import marks
+from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
 from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
-# Records of a slice of writes. Of reads far fewer: the answers wait for their check, and the more memory they take,
-# the more of the engine's own they push out of the processor's caches (measured: a sixth of LMDB's throughput).
+# Records of a slice of writes. Reads get far fewer: answers wait in memory for their check, and push the engine's own
+# data out of the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
-TOGETHER = 8
-"""How many times as large they are for several clients, whose slices follow one another with the clock running."""
+SEVERAL_CLIENTS_FACTOR = 8
+"""With several clients read slices are larger by this factor, because the clock runs on between their slices."""
 # A bulk phase of up to this many records is built whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -39,68 +38,68 @@ Calls = Callable[[Any], Sequence[Callable[[Any], Any]]]
 
 
 @dataclass
-class Work:
-    """What all phases and clients of one trial share, and the model of what the store must hold."""
+class TrialState:
+    """Parameters, dataset and model of one trial, shared by all phases and clients."""
 
     dataset: Dataset
     mix: Mix
     distribution: str
     txn: Value
     batch: int
-    """Keys that an operation of `rand-key` asks for."""
+    """Keys that one operation of `rand-key` requests."""
     operations: int
     judged: bool
-    """False for a null engine, whose answers are no answers."""
+    """False for a null engine, whose answers are not checked."""
     model: Model = field(init=False)
 
     def __post_init__(self) -> None:
         self.model = Model(len(self.dataset.names))
 
     def current(self, number: int) -> Record | None:
-        """Record `number` as the store must hold it now; None where it must be absent."""
+        """Record `number` as the store must hold it now; None if it must be absent."""
         version = int(self.model.versions[number])
         return None if version == ABSENT else self.dataset.record(number, version)
 
     def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
-        """Whether each answer is the record as the store must hold it now; where there are fewer numbers or fewer
-        answers, of the first.
+        """Whether each answer is the record as the store must hold it now, up to the end of the shorter sequence.
 
-        An answer is compared whole the first time, and by its hash when the same is found again: the less a check
-        does between slices, the less of the engine's memory it pushes out of the processor's caches.
+        An answer is compared whole the first time, and by its hash when it comes again: the less a check does between
+        slices, the less of the engine's memory it pushes out of the processor's caches.
         """
         at = np.array(numbers[: len(answers)], dtype=np.intp)
-        found = marks(self.model.versions[at].astype(np.int64), answers[: len(at)])
-        right: NDArray[np.bool_] = (found == self.model.marks[at]) & (found != 0)
-        for place in np.flatnonzero(~right).tolist():
-            if same(answers[place], self.current(numbers[place])):
-                self.model.marks[numbers[place]] = found[place]
-                right[place] = True
+        hashes = answer_hashes(self.model.versions[at].astype(np.int64), answers[: len(at)])
+        right: NDArray[np.bool_] = (hashes == self.model.hashes[at]) & (hashes != 0)
+        for index in np.flatnonzero(~right).tolist():
+            if same(answers[index], self.current(numbers[index])):
+                self.model.hashes[numbers[index]] = hashes[index]
+                right[index] = True
         return right
 
 
 class ClientWork:
-    """One client's part of one phase. Which of its builders makes the phase's operations is said in `recipes`."""
+    """One client's share of one phase in one round. `PHASE_WORK` in `workload` names the method of each phase."""
 
-    def __init__(self, work: Work, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
-        self.work, self.port, self.client, self.clients = work, port, client, clients
-        self.dataset, self.model, self.judged = work.dataset, work.model, work.judged
+    def __init__(
+        self, state: TrialState, phase: str, port: Records, client: int, clients: int, round: int = 0
+    ) -> None:
+        self.state, self.port, self.client, self.clients = state, port, client, clients
+        self.dataset, self.model, self.judged = state.dataset, state.model, state.judged
         self._phase = phase
-        """For seeds and messages alone."""
+        """Only for seeds and messages."""
         self._known: NDArray[np.int32] | None = None
-        self.again = round > 0
-        # Neither the engine nor the trial: the inputs are the same for all of them.
-        self._seed = [work.dataset.seed, 2, client, crc32(phase.encode()), round]
+        self.repeated = round > 0
+        # Seeded by neither engine nor trial, so that all of them get the same inputs.
+        self._seed = [state.dataset.seed, 2, client, crc32(phase.encode()), round]
         self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
-        """The versions that the store has at least: one copy for all slices that are built before the next check, as
-        there may be hundreds."""
+        """A snapshot of the model's versions, shared by the (possibly hundreds of) slices built before a check."""
         if self._known is None:
             self._known = self.model.versions.copy()
         return self._known
 
-    def outdate(self) -> None:
-        """A check has begun: what is known changes with it."""
+    def forget_known(self) -> None:
+        """Drops the snapshot: a check is about to change the model."""
         self._known = None
 
     # -- which records ------------------------------------------------------------------------------------
@@ -112,48 +111,48 @@ class ClientWork:
         """How many of all operations are this client's."""
         return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
 
-    def _few(self, part: float) -> int:
-        """How many operations are this client's, of a part of the number of records."""
-        return self.share_of(max(int(self.dataset.records * part), 1))
+    def _fraction(self, fraction: float) -> int:
+        """How many operations are this client's, of a fraction of the number of records."""
+        return self.share_of(max(int(self.dataset.records * fraction), 1))
 
     def _shuffled(self, most: int | None = None) -> Sequence[int]:
-        """This client's records in random order, or so many of them."""
+        """This client's records in random order; at most `most` of them."""
         return Shuffled(range(self.client, self.dataset.records, self.clients), self._seed, most)
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
-        """Numbers of this client's records, by the key distribution."""
-        drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
-        return [self._own_nearest(number) for number in drawn]
+        """Numbers of this client's records, by the key distribution.
 
-    def _own_nearest(self, number: int) -> int:
-        """This client's record in the same row of `clients` records, so that all clients' hot ones are neighbours."""
-        own = number - number % self.clients + self.client
-        return own if own < self.dataset.records else own - self.clients
+        A drawn record of another client is replaced by this client's in the same row of `clients` records, so that
+        all clients' hot records are neighbours.
+        """
+        drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
+        own = [number - number % self.clients + self.client for number in drawn]
+        return [number if number < self.dataset.records else number - self.clients for number in own]
 
     # -- checks -------------------------------------------------------------------------------------------
 
-    def same(self, got: Any, expected: Any, what: str) -> None:
+    def expect(self, got: Any, expected: Any, what: str) -> None:
         if self.judged and not same(got, expected):
             raise Wrong(f"{what}: {difference(got, expected)}")
 
-    def are_as_many(self, got: Any, count: int, what: str) -> None:
-        """`got` is a list of so many, whatever is in it."""
+    def expect_count(self, got: Any, count: int, what: str) -> None:
+        """Raises Wrong unless `got` is a list of `count` items."""
         if self.judged and not is_list(got, count):
             raise Wrong(f"{what}: got {shorten(got)}, expected a list of {count}")
 
-    def are_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        """As `is_current` of each; passes over operations that raised."""
+    def check_all_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
+        """Calls `check_current` for each answer; skips operations that raised."""
         if not self.judged:
             return 0
-        right = self.work.right(numbers, answers)
-        for place in np.flatnonzero(~right).tolist():
-            if type(answers[place]) is not Failure:
-                self.is_current(numbers[place], answers[place])
+        right = self.state.right(numbers, answers)
+        for index in np.flatnonzero(~right).tolist():
+            if type(answers[index]) is not Failure:
+                self.check_current(numbers[index], answers[index])
         return int(right.sum())
 
-    def is_current(self, number: int, answer: Any) -> int:
+    def check_current(self, number: int, answer: Any) -> int:
         if self.judged:
-            self.same(answer, self.work.current(number), f"{self._phase}, record {number}")
+            self.expect(answer, self.state.current(number), f"{self._phase}, record {number}")
         return int(self.judged)
 
     # -- writes -------------------------------------------------------------------------------------------
@@ -163,35 +162,43 @@ class ClientWork:
         numbers: Sequence[Any],
         build: Callable[[Sequence[Any]], list[Any]],
         call: Callable[[Iterable[Any]], Any],
-        stored: Callable[[Sequence[Any], Any], int],
+        check: Callable[[Sequence[Any], Any], int],
         items: int = 1,
     ) -> Slices:
-        """Writes in transactions of `txn` records: one bulk call, or an operation per transaction."""
-        if self.work.txn == "all":
+        """Writes in transactions of `txn` records: one bulk call, or one operation per transaction.
+
+        `check` gets the numbers of a transaction and its answer; `items` is what a record counts.
+        """
+        if self.state.txn == "all":
             feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
-            yield Bulk(call, feed, items, partial(_in_pieces, numbers, stored))
+            yield Bulk(call, feed, items, partial(_check_bulk, numbers, check))
             return
-        size = int(self.work.txn)
+        size = int(self.state.txn)
         step = max(SLICE // size, 1) * size
         for start in range(0, len(numbers), step):
             part = numbers[start : start + step]
             batches = [part[at : at + size] for at in range(0, len(part), size)]
-            yield _batched(call, batches, [build(batch) for batch in batches], stored, items)
+            yield Operations(
+                calls=lambda _: (call,),
+                arguments=[build(batch) for batch in batches],
+                check=_check_each(batches, check),
+                weights=[items * len(batch) for batch in batches],
+            )
 
     def insert(self, blind: bool, keys: int) -> Slices:
-        """Every record once; `keys`: how many each of them makes. Not blind: the old value is observed."""
+        """Inserts every record once. `keys`: keys per record. If not blind, the old value is observed."""
 
         def build(batch: Sequence[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
 
-        def stored(batch: Sequence[int], olds: Any) -> int:
+        def check(batch: Sequence[int], olds: Any) -> int:
             if not blind:
-                self.same(olds, [None] * len(batch), "old values of new records")
+                self.expect(olds, [None] * len(batch), "old values of new records")
             self.model.versions[batch] = 0
             return 0 if blind else len(batch)
 
         call = self.port.insert if blind else self.port.replace
-        return self._transactions(self._shuffled(), build, call, stored, keys)
+        return self._transactions(self._shuffled(), build, call, check, keys)
 
     def update(self) -> Slices:
         versions, model = NextVersion(self.model), self.model
@@ -199,32 +206,33 @@ class ClientWork:
         def build(batch: Sequence[Any]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
 
-        def stored(batch: Sequence[Any], olds: Any) -> int:
-            self.are_as_many(olds, len(batch), "old values")
-            # Each as it was before: of a record that is replaced twice, the second time as the first has left it.
+        def check(batch: Sequence[Any], olds: Any) -> int:
+            self.expect_count(olds, len(batch), "old values")
+            # A record that is replaced twice in a batch has, the second time, what the first replacement stored.
             before = np.array([version - 1 for _, version in batch], dtype=np.int64)
-            for (number, version), old, found in zip(batch, olds, marks(before, olds).tolist(), strict=True):
-                known = found and found == model.marks[number] and version - 1 == model.versions[number]
+            hashes = answer_hashes(before, olds).tolist()
+            for (number, version), old, hashed in zip(batch, olds, hashes, strict=True):
+                known = hashed and hashed == model.hashes[number] and version - 1 == model.versions[number]
                 if not known:
-                    self.is_current(number, old)
+                    self.check_current(number, old)
                 model.versions[number] = version
             return len(batch)
 
-        distribution = self.work.distribution
-        numbers = self.draw_own(distribution, self.share_of(min(self.work.operations, self.dataset.records)))
-        return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, stored)
+        distribution = self.state.distribution
+        numbers = self.draw_own(distribution, self.share_of(min(self.state.operations, self.dataset.records)))
+        return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, check)
 
     def delete(self) -> Slices:
         def build(batch: Sequence[int]) -> list[Key]:
             return [self.dataset.key(number) for number in batch]
 
-        def stored(batch: Sequence[int], found: Any) -> int:
-            self.same(found, [True] * len(batch), "whether deleted records were there")
+        def check(batch: Sequence[int], existed: Any) -> int:
+            self.expect(existed, [True] * len(batch), "whether deleted records existed")
             self.model.versions[batch] = ABSENT
             return len(batch)
 
-        share = self.share_of(min(self.work.operations, self.dataset.records))
-        return self._transactions(self._shuffled(share), build, self.port.delete, stored)
+        count = self.share_of(min(self.state.operations, self.dataset.records))
+        return self._transactions(self._shuffled(count), build, self.port.delete, check)
 
     # -- reads --------------------------------------------------------------------------------------------
 
@@ -237,128 +245,110 @@ class ClientWork:
         most: int = READ_SLICE,
         weigh: Callable[[Any], int] | None = None,
     ) -> Slices:
-        """Reads in read transactions of `txn` operations; in a single one where it is 'all'; each on its own where it
-        is 1. `weigh`: how many items an operation is, where that is not one."""
+        """Reads in read transactions of `txn` operations: all in one for 'all', each on its own for 1.
 
-        most *= TOGETHER if self.clients > 1 else 1
+        `bind` returns the calls of a reader. `weigh` returns how many items an operation counts, if not one.
+        """
+
+        most *= SEVERAL_CLIENTS_FACTOR if self.clients > 1 else 1
 
         def slices(size: int, bind: Calls, **transaction: Any) -> Slices:
             for start in range(0, len(numbers), size):
                 part = numbers[start : start + size]
-                arguments = [argument(place, number) for place, number in enumerate(part)]
+                arguments = [argument(index, number) for index, number in enumerate(part)]
                 weights = weigh and list(map(weigh, part))
                 yield Operations(bind, arguments, partial(check, part), weights=weights, **transaction)
 
-        if self.work.txn == "all":
+        if self.state.txn == "all":
             yield from slices(most, bind, held=self.port.reading())
-        elif int(self.work.txn) == 1:
-            alone = self.port.reader()
-            yield from slices(most, lambda _: bind(alone))
+        elif int(self.state.txn) == 1:
+            single = self.port.reader()
+            yield from slices(most, lambda _: bind(single))
         else:
-            yield from slices(min(int(self.work.txn), SLICE), bind, around=self.port.reading)
+            yield from slices(min(int(self.state.txn), SLICE), bind, around=self.port.reading)
 
-    def rand_key(self, part: float = 1.0) -> Slices:
-        """A part of all records, each once; so many at once as a batch has."""
-        key, numbers, batch = self.dataset.key, self._shuffled(self._few(part)), self.work.batch
+    def rand_key(self, fraction: float = 1.0) -> Slices:
+        """Reads a fraction of all records, each once, `batch` keys per operation."""
+        key, numbers, batch = self.dataset.key, self._shuffled(self._fraction(fraction)), self.state.batch
         if batch > 1:
             return self._reads(
                 Grouped(numbers, batch),
                 lambda reader: (reader.get_many,),
-                lambda _, some: [key(number) for number in some],
-                lambda part, answers: _each(part, self._are_all_current)(answers),
+                lambda _, group: [key(number) for number in group],
+                lambda part, answers: _check_each(part, self._check_batch)(answers),
                 max(READ_SLICE // batch, 1),
                 len,
             )
         return self._reads(
-            numbers,
-            lambda reader: (reader.get,),
-            lambda _, number: key(number),
-            self.are_current,
+            numbers, lambda reader: (reader.get,), lambda _, number: key(number), self.check_all_current
         )
 
-    def _are_all_current(self, numbers: Sequence[int], answer: Any) -> int:
-        self.are_as_many(answer, len(numbers), f"{self._phase}, a batch from record {numbers[0]} on")
-        return self.are_current(numbers, answer)
+    def _check_batch(self, numbers: Sequence[int], answer: Any) -> int:
+        self.expect_count(answer, len(numbers), f"{self._phase}, a batch from record {numbers[0]} on")
+        return self.check_all_current(numbers, answer)
 
     def rand_index(self) -> Slices:
-        """Every record once, by its reversed name and its reversed location in turn."""
+        """Looks up every record once, by its reversed name and its reversed location in turn."""
 
         def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
             return [reader.finder(index) for index in INDEXES]
 
-        def argument(place: int, number: int) -> str:
+        def argument(index: int, number: int) -> str:
             name, location = self.dataset.key(number)
-            return (location if place % 2 else name)[::-1]
+            return (location if index % 2 else name)[::-1]
 
-        return self._reads(self._shuffled(), bind, argument, self.are_current)
+        return self._reads(self._shuffled(), bind, argument, self.check_all_current)
 
-    def scan(self, part: float) -> Slices:
-        """A scan for a part of all records, each from any record on."""
-        count = self._few(part)
-        numbers = self.rng.integers(0, self.dataset.records, count).tolist()
-        key = self.dataset.key
+    def scan(self, fraction: float) -> Slices:
+        """Scans from random records on; as many scans as a fraction of all records."""
+        count, key = self._fraction(fraction), self.dataset.key
         return self._reads(
-            numbers,
+            self.rng.integers(0, self.dataset.records, count).tolist(),
             lambda reader: (reader.scanner(SCAN_LENGTH),),
             lambda _, number: key(number),
-            lambda part, answers: _each(part, self.is_stretch)(answers),
+            lambda part, answers: _check_each(part, self.check_scan)(answers),
             SCAN_SLICE,
         )
 
-    def is_stretch(self, number: int, answer: Any) -> int:
-        """The answer of a scan from record `number` on is complete, in order, and has nothing else."""
+    def check_scan(self, number: int, answer: Any) -> int:
+        """Checks that a scan from record `number` on is complete, in order and has nothing else."""
         if not self.judged:
             return 0
         expected = following(self.model.versions, self.dataset, number, SCAN_LENGTH)
-        self.are_as_many(answer, len(expected), f"{self._phase} from record {number}")
-        for place in np.flatnonzero(~self.work.right(expected, answer)).tolist():
-            self.same(answer[place], self.work.current(expected[place]), f"{self._phase} from record {number}")
+        self.expect_count(answer, len(expected), f"{self._phase} from record {number}")
+        for index in np.flatnonzero(~self.state.right(expected, answer)).tolist():
+            self.expect(answer[index], self.state.current(expected[index]), f"{self._phase} from record {number}")
         return len(expected)
 
 
 class NextVersion:
-    """The version that each further replacement of a record makes, counted while a slice is built."""
+    """Counts the version that each further replacement of a record creates, while slices are built."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._coming: dict[int, int] = {}
+        self._planned: dict[int, int] = {}
 
     def of(self, number: int) -> int:
-        version = self._coming.get(number, int(self._model.versions[number])) + 1
-        self._coming[number] = version
+        version = self._planned.get(number, int(self._model.versions[number])) + 1
+        self._planned[number] = version
         return version
 
 
-def _in_pieces(numbers: Sequence[Any], stored: Callable[[Sequence[Any], Any], int], answer: Any, taken: int) -> int:
-    """The answer of a bulk call, checked in pieces, so that there need be no list of all numbers."""
-    listed = is_list(answer, taken)
-    step = taken if type(answer) is list and not listed else BULK_SLICE
-    starts = range(0, taken, max(step, 1))
+def _check_bulk(numbers: Sequence[Any], check: Callable[[Sequence[Any], Any], int], answer: Any, count: int) -> int:
+    """Checks the answer of a bulk call in pieces, to avoid a list of all numbers."""
+    listed = is_list(answer, count)
+    step = count if type(answer) is list and not listed else BULK_SLICE
+    starts = range(0, count, max(step, 1))
     return sum(
-        stored(numbers[at : at + step][: taken - at], answer[at : at + step] if listed else answer) for at in starts
+        check(numbers[at : at + step][: count - at], answer[at : at + step] if listed else answer) for at in starts
     )
 
 
-def _batched(
-    call: Callable[[Iterable[Any]], Any],
-    batches: Sequence[Sequence[Any]],
-    arguments: list[list[Any]],
-    stored: Callable[[Sequence[Any], Any], int],
-    items: int,
-) -> Operations:
-    return Operations(
-        calls=lambda _: (call,),
-        arguments=arguments,
-        check=_each(batches, stored),
-        weights=[items * len(batch) for batch in batches],
-    )
-
-
-def _each(asked: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[Sequence[Any]], int]:
-    """Checks every answer in turn, and passes over operations that raised."""
+def _check_each(inputs: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[Sequence[Any]], int]:
+    """A check of a slice that calls `check` for each input and answer; skips operations that raised."""
 
     def check_all(answers: Sequence[Any]) -> int:
-        pairs = zip(asked, answers, strict=False)
-        return sum(check(what, answer) for what, answer in pairs if type(answer) is not Failure)
+        pairs = zip(inputs, answers, strict=False)
+        return sum(check(given, answer) for given, answer in pairs if type(answer) is not Failure)
 
     return check_all

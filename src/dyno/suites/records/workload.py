@@ -1,33 +1,73 @@
-"""One trial of the records suite: its stores, what each phase needs before the clock starts, and what must be
-true afterwards. The phases' operations are in `work`."""
+"""One trial of the records suite: its stores, what each phase needs before the clock starts, and what `work` method
+runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Caveat, Phase
-from dyno.contracts.suite import Job
-from dyno.contracts.suite import Work as Slice
+from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.records import conformance
 from dyno.suites.records.dataset import ABSENT, Dataset
-from dyno.suites.records.encoders import ENCODERS
-from dyno.suites.records.keys import NATIVE
+from dyno.suites.records.encoding import ENCODERS, NATIVE
 from dyno.suites.records.layer import LayeredRecords
-from dyno.suites.records.params import mix_of
+from dyno.suites.records.mixed import mixed
+from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCANS, mix_of
 from dyno.suites.records.port import PORT, Records
-from dyno.suites.records.recipes import RECIPES
 from dyno.suites.records.verify import verify
-from dyno.suites.records.work import ClientWork, Work
+from dyno.suites.records.work import ClientWork, Slices, TrialState
 
 LOAD_BATCH = 50_000
 BRIEF = ("overwrite", "delete", "persistence")
-"""The checks before measuring: those that take next to no time."""
+"""The conformance checks that take next to no time: they run before measuring."""
+
+
+@dataclass(frozen=True)
+class PhaseWork:
+    """What one phase does. Nothing else may depend on a phase's name."""
+
+    build: Callable[[ClientWork], Slices]
+    """Returns a client's operations, in the order of execution."""
+    empty: bool = False
+    """Whether the phase starts with an empty store of its own rather than with every record."""
+    indexed: bool = True
+    once: bool = False
+    """Whether further rounds have nothing to do: a record is inserted, and deleted, only once."""
+    items_per_stored: int | None = None
+    """Items that the phase counts for each stored record; None if it stores none, or an unknown number."""
+
+
+def _insert(name: str, blind: bool, indexed: bool) -> PhaseWork:
+    keys = KEYS_PER_RECORD[name]
+    build = partial(ClientWork.insert, blind=blind, keys=keys)
+    return PhaseWork(build, empty=True, indexed=indexed, once=True, items_per_stored=keys)
+
+
+PHASE_WORK: Mapping[str, PhaseWork] = MappingProxyType(
+    {
+        "insert-blind-noindices": _insert("insert-blind-noindices", blind=True, indexed=False),
+        "insert-blind-indices": _insert("insert-blind-indices", blind=True, indexed=True),
+        "insert-noblind-noindices": _insert("insert-noblind-noindices", blind=False, indexed=False),
+        "insert-noblind-indices": _insert("insert-noblind-indices", blind=False, indexed=True),
+        "rand-key": PhaseWork(ClientWork.rand_key),
+        "rand-index": PhaseWork(ClientWork.rand_index),
+        "scan": PhaseWork(partial(ClientWork.scan, fraction=SCANS)),
+        "rand-key-cold": PhaseWork(partial(ClientWork.rand_key, fraction=COLD_KEYS)),
+        "scan-cold": PhaseWork(partial(ClientWork.scan, fraction=COLD_SCANS)),
+        "update": PhaseWork(ClientWork.update, items_per_stored=1),
+        "mixed": PhaseWork(mixed),
+        "delete": PhaseWork(ClientWork.delete, once=True),
+    }
+)
 
 
 def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
@@ -44,12 +84,12 @@ class RecordsWorkload(OnStore):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = job.params
-        records, asked = int(params["records"]), params["operations"]
-        operations = records if asked == "all" else int(asked)
+        records, count = int(params["records"]), params["operations"]
+        operations = records if count == "all" else int(count)
         mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
-        # Names kept for records that a mix inserts; each client's share is rounded up.
+        # Names for the records that a mix inserts; each client's share is rounded up.
         spare = operations + job.clients if mix.write == "insert" else 0
-        self._work = Work(
+        self._state = TrialState(
             dataset=Dataset(records, spare, int(params["value_size"]), job.seed),
             mix=mix,
             distribution=mix.distribution if distribution == "mix" else distribution,
@@ -58,7 +98,7 @@ class RecordsWorkload(OnStore):
             operations=operations,
             judged=not job.spec.floor,
         )
-        self._dataset, self._model = self._work.dataset, self._work.model
+        self._dataset, self._model = self._state.dataset, self._state.model
         self._indexed = False
 
     def checks(self) -> Mapping[str, conformance.Check]:
@@ -77,18 +117,18 @@ class RecordsWorkload(OnStore):
             yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
     def prepare(self, phase: Phase) -> None:
-        recipe = RECIPES[phase.name]
-        if recipe.empty:
-            self._new_store(phase.name, recipe.indexed)
+        needs = PHASE_WORK[phase.name]
+        if needs.empty:
+            self._new_store(phase.name, needs.indexed)
             with self.connect():
                 pass
-        elif self._store is None or self._indexed != recipe.indexed:
-            self._new_store("loaded" if recipe.indexed else "loaded-noindices", recipe.indexed)
+        elif self._store is None or self._indexed != needs.indexed:
+            self._new_store("loaded" if needs.indexed else "loaded-noindices", needs.indexed)
             self.load(self._load_missing)
             self._model.versions[: self._dataset.records] = 0
         else:
             self._load_missing()
-        if not recipe.empty:
+        if not needs.empty:
             self.keep_up()
         self._written |= phase.writes
 
@@ -99,9 +139,8 @@ class RecordsWorkload(OnStore):
         self._model.clear()
 
     def _load_missing(self) -> None:
-        """Brings in what an insert phase, ended by its budget, or an earlier delete left out."""
-        base = self._model.versions[: self._dataset.records]
-        missing = np.flatnonzero(base == ABSENT)
+        """Inserts the records that an earlier phase has deleted, or not inserted within its budget."""
+        missing = np.flatnonzero(self._model.versions[: self._dataset.records] == ABSENT)
         self._written |= len(missing) > 0
         with self.connect() as port:
             for start in range(0, len(missing), LOAD_BATCH):
@@ -109,19 +148,19 @@ class RecordsWorkload(OnStore):
                 port.insert([self._dataset.record(number) for number in batch])
                 self._model.versions[batch] = 0
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        recipe = RECIPES[phase.name]
-        if recipe.once and round > 0:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        what = PHASE_WORK[phase.name]
+        if what.once and round > 0:
             return iter(())
-        return recipe.build(ClientWork(self._work, phase.name, port, client, clients, round))
+        return what.build(ClientWork(self._state, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """The characters of the records' strings, which are ASCII; of a mix it is not known which were written."""
-        stored = RECIPES[phase.name].stored
-        return None if stored is None else round(items // stored * self._dataset.mean_record_bytes)
+        """The characters of the records' strings, which are ASCII; None for a mix, which writes an unknown number."""
+        per_record = PHASE_WORK[phase.name].items_per_stored
+        return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
     def verify(self, phase: Phase) -> int:
         if self._job.spec.floor or not phase.writes:
             return 0
         with self.connect() as port:
-            return verify(self._work, port, phase.name, self._indexed)
+            return verify(self._state, port, phase.name, self._indexed)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites.series import judge
-from dyno.suites.series.machine import SECOND, START
+from dyno.suites.series import verify
+from dyno.suites.series.facility import SECOND, START
 from dyno.suites.series.port import SampleBatch, Samples, Series
-from dyno.suites.series.samples import Digest, batch, of_rows, samples
+from dyno.suites.series.samples import Digest, batch, columns_of, samples
 
 Opened = Callable[[str, Sequence[str]], AbstractContextManager[Series]]
 Check = Callable[[Opened, Tier | None], None]
@@ -26,7 +26,7 @@ MINUTE = 60 * SECOND
 Row = tuple[int, int, float, int, int]
 
 
-class Model:
+class ReferenceArchive:
     """What an archive must hold."""
 
     def __init__(self, names: Sequence[str] = NAMES) -> None:
@@ -34,32 +34,32 @@ class Model:
 
     def insert(self, port: Series, *rows: Row) -> None:
         """One batch."""
-        port.insert(batch(of_rows(rows)))
+        port.insert(batch(columns_of(rows)))
         self.kept |= {(row[0], row[1]): row for row in rows}
 
     def one(self, pv: int, start: int = 0, end: int = 2**63 - 1) -> Samples:
         rows = sorted(row for (of, ts), row in self.kept.items() if of == pv and start <= ts < end)
-        return samples(of_rows(rows)[1:])
+        return samples(columns_of(rows)[1:])
 
     def check(self, port: Series) -> None:
         """All there is, by each way of reading."""
         port.settle()
         for pv, name in enumerate(self.names):
             right = self.one(pv)
-            judge.judge_samples(name, port.one(pv), right)
+            verify.verify_samples(name, port.one(pv), right)
             for ts in right.ts.tolist()[:3]:
                 if port.seen(pv, ts) is not True:
                     raise Wrong(f"{name}: the sample of {ts} is not seen")
         found, kept = Digest(), Digest()
         for piece in port.all():
-            judge.added(found, piece)
-        kept.add(batch(of_rows(list(self.kept.values()))))
-        judge.judge_digest(found, kept)
-        judge.judge_latest(port.latest(), self.latest())
+            verify.add_verified(found, piece)
+        kept.add(batch(columns_of(list(self.kept.values()))))
+        verify.verify_digest(found, kept)
+        verify.verify_latest(port.latest(), self.latest())
 
     def latest(self) -> SampleBatch:
         last = {row[0]: row for row in sorted(self.kept.values())}
-        return batch(of_rows([last[pv] for pv in sorted(last)]))
+        return batch(columns_of([last[pv] for pv in sorted(last)]))
 
 
 def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[Row]:
@@ -74,7 +74,7 @@ def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) ->
 def extracts(opened: Opened, tier: Tier | None) -> None:
     """Samples are as they were written, whatever batches they came in; one variable may have none."""
     for sizes in ((12,), (1, 3, 8)):
-        model, given = Model(), rows_of((0, 1, 2), range(4))
+        model, given = ReferenceArchive(), rows_of((0, 1, 2), range(4))
         with opened(f"extracts-{len(sizes)}", NAMES) as port:
             for size in sizes:
                 model.insert(port, *given[:size])
@@ -87,14 +87,16 @@ def extracts(opened: Opened, tier: Tier | None) -> None:
 def empty(opened: Opened, tier: Tier | None) -> None:
     """An archive that has nothing says so."""
     with opened("empty", NAMES) as port:
-        Model().check(port)
-        judge.judge_buckets("nothing", port.downsample(0, START, START + MINUTE, MINUTE), Model().one(0), MINUTE)
+        ReferenceArchive().check(port)
+        verify.verify_buckets(
+            "nothing", port.downsample(0, START, START + MINUTE, MINUTE), ReferenceArchive().one(0), MINUTE
+        )
 
 
 def values(opened: Opened, tier: Tier | None) -> None:
     """Doubles have all their bits, the least and the greatest too; whole numbers all of theirs."""
     doubles = (0.1, 1 / 3, -2.5e-7, 123456789.123456789, 2.0**53 + 1, 1.7976931348623157e308, 2.2250738585072014e-308)
-    model = Model()
+    model = ReferenceArchive()
     with opened("values", NAMES) as port:
         model.insert(port, *((1, START + n * SECOND, value, n, 3 - n % 4) for n, value in enumerate(doubles)))
         model.insert(port, (2, START, -1e-300, 21, 3), (2, START + SECOND, -4.0, 32_767, 32_767))
@@ -103,7 +105,7 @@ def values(opened: Opened, tier: Tier | None) -> None:
 
 def nanoseconds(opened: Opened, tier: Tier | None) -> None:
     """Samples that are one nanosecond apart are two."""
-    model, at = Model(), START + 123_456_789
+    model, at = ReferenceArchive(), START + 123_456_789
     with opened("nanoseconds", NAMES) as port:
         model.insert(port, *((0, at + n, float(n), 0, 0) for n in range(3)))
         model.insert(port, *((0, at + n, float(n), 0, 0) for n in (1_000, 1_001, 1_000_000, 1_000_001)))
@@ -112,18 +114,18 @@ def nanoseconds(opened: Opened, tier: Tier | None) -> None:
 
 def windows(opened: Opened, tier: Tier | None) -> None:
     """A window has its beginning and not its end."""
-    model = Model()
+    model = ReferenceArchive()
     with opened("windows", NAMES) as port:
         model.insert(port, *((pv, START + n * SECOND, n + 0.25, 0, 0) for n in range(20) for pv in (0, 3)))
         port.settle()
         for first, last in ((0, 20), (3, 9), (5, 6), (7, 7), (19, 40), (30, 50)):
             start, end = START + first * SECOND, START + last * SECOND
-            judge.judge_samples(f"seconds {first} to {last}", port.window(3, start, end), model.one(3, start, end))
+            verify.verify_samples(f"seconds {first} to {last}", port.window(3, start, end), model.one(3, start, end))
 
 
 def late(opened: Opened, tier: Tier | None) -> None:
     """A sample that is older than what is there is put in its place."""
-    model = Model()
+    model = ReferenceArchive()
     with opened("late", NAMES) as port:
         model.insert(port, *rows_of((0, 1), range(10, 20)))
         model.insert(port, *rows_of((0, 2), (3, 15.5, 21)))
@@ -133,18 +135,18 @@ def late(opened: Opened, tier: Tier | None) -> None:
 
 def duplicates(opened: Opened, tier: Tier | None) -> None:
     """A sample that comes again as it was is there once."""
-    model, given = Model(), rows_of((0, 1, 3), range(6))
+    model, given = ReferenceArchive(), rows_of((0, 1, 3), range(6))
     with opened("duplicates", NAMES) as port:
         model.insert(port, *given)
         model.insert(port, *given[4:8], *rows_of((0,), (7,)))
         model.insert(port, *given[:1], *given[4:5])
         model.check(port)
-        judge.judge_buckets("a minute", port.downsample(0, START, START + MINUTE, MINUTE), model.one(0), MINUTE)
+        verify.verify_buckets("a minute", port.downsample(0, START, START + MINUTE, MINUTE), model.one(0), MINUTE)
 
 
 def corrections(opened: Opened, tier: Tier | None) -> None:
     """One that comes again with another value, status or severity takes the place of the former, up or down."""
-    model, given = Model(), rows_of((0, 1), range(4), 50.0)
+    model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
     with opened("corrections", NAMES) as port:
         model.insert(port, *given)
         model.insert(port, *((pv, ts, -value, stat, sevr) for pv, ts, value, stat, sevr in given[2:5]))
@@ -155,7 +157,7 @@ def corrections(opened: Opened, tier: Tier | None) -> None:
 
 def downsamples(opened: Opened, tier: Tier | None) -> None:
     """Minutes without a sample are left out, and what is outside of the times."""
-    model, minutes = Model(), (0, 1, 4)
+    model, minutes = ReferenceArchive(), (0, 1, 4)
     with opened("downsamples", NAMES) as port:
         seconds = [60 * minute + second for minute in minutes for second in (0, 0.001, 17, 59.999)]
         model.insert(port, *rows_of((1, 2), seconds, -30.0))
@@ -163,13 +165,13 @@ def downsamples(opened: Opened, tier: Tier | None) -> None:
         for first, last, bucket in ((0, 5, 1), (1, 4, 1), (0, 10, 5), (2, 4, 1)):
             start, end = START + first * MINUTE, START + last * MINUTE
             found = port.downsample(1, start, end, bucket * MINUTE)
-            judge.judge_buckets(f"minutes {first} to {last}", found, model.one(1, start, end), bucket * MINUTE)
+            verify.verify_buckets(f"minutes {first} to {last}", found, model.one(1, start, end), bucket * MINUTE)
 
 
 def many(opened: Opened, tier: Tier | None) -> None:
     """Of more samples than fit into a page, a piece or an answer none is lost or there twice."""
     names = [f"V{number:03d}" for number in range(120)]
-    rng, model = np.random.default_rng(5), Model(names)
+    rng, model = np.random.default_rng(5), ReferenceArchive(names)
     with opened("many", names) as port:
         for part in range(3):
             given = rows_of(range(120), range(100 * part, 100 * part + 100))
@@ -181,11 +183,11 @@ def names(opened: Opened, tier: Tier | None) -> None:
     """An archive knows its variables by name: opened with these in another order, and with more, it finds them."""
     if tier is Tier.VOLATILE:
         return
-    model = Model()
+    model = ReferenceArchive()
     with opened("names", NAMES) as port:
         model.insert(port, *rows_of((0, 1, 2), range(3)))
     others = ("new", *NAMES[::-1])
-    moved = Model(others)
+    moved = ReferenceArchive(others)
     moved.kept = {(at, ts): (at, ts, *rest) for pv, ts, *rest in model.kept.values() for at in [len(NAMES) - pv]}  # type: ignore[misc]
     with opened("names", others) as port:
         moved.check(port)
@@ -197,7 +199,7 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
     """Unless the tier is volatile, an archive that is closed and opened again holds what it held, and takes more."""
     if tier is Tier.VOLATILE:
         return
-    model, given = Model(), rows_of((0, 2), range(10))
+    model, given = ReferenceArchive(), rows_of((0, 2), range(10))
     with opened("persistence", NAMES) as port:
         model.insert(port, *given[:8])
     with opened("persistence", NAMES) as port:

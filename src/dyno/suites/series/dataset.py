@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.series.machine import HALF_HOUR, START, Machine
+from dyno.suites.series.facility import HALF_HOUR, START, Facility
 from dyno.suites.series.port import SampleBatch, Samples
 
 CORRECTION = 1.0
@@ -52,7 +52,7 @@ class Dataset(Protocol):
 
 
 @dataclass(frozen=True)
-class Way:
+class ArrivalPattern:
     """How samples come in."""
 
     batch: int
@@ -65,10 +65,10 @@ class Way:
     """Of a million, those that arrive twice, and have another value the second time."""
 
 
-class SyntheticHalfHours:
+class SyntheticDataset:
     """So many half-hours of a machine that is made up. See `Dataset`."""
 
-    def __init__(self, machine: Machine, half_hours: int, way: Way) -> None:
+    def __init__(self, machine: Facility, half_hours: int, way: ArrivalPattern) -> None:
         self._machine, self._way = machine, way
         self.names = machine.names
         self._variables = len(self.names)
@@ -79,7 +79,7 @@ class SyntheticHalfHours:
 
     def arrivals(self) -> Iterator[Arrival]:
         """Tick by tick, all variables in each; what is late, or comes again, before what is in time."""
-        waiting: dict[int, list[_Some]] = defaultdict(list)
+        waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):
             fresh, late, again = self._sent(range(start, min(start + self._step, self._ticks)))
@@ -98,7 +98,7 @@ class SyntheticHalfHours:
         """All in time."""
         for number in range(batches):
             start = self._ticks + number * self._step
-            yield self._arrival([_Some(*self._of(range(start, start + self._step)))])
+            yield self._arrival([_Selection(*self._of(range(start, start + self._step)))])
 
     def one(self, pv: int) -> Samples:
         tick = np.arange(self._ticks, dtype=np.int64)
@@ -111,18 +111,21 @@ class SyntheticHalfHours:
         pv = np.tile(np.arange(self._variables, dtype=np.int64), len(ticks))
         return pv, np.repeat(np.arange(ticks.start, ticks.stop, dtype=np.int64), self._variables)
 
-    def _sent(self, ticks: range) -> tuple[_Some, dict[int, _Some], dict[int, _Some]]:
+    def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
         """What of these ticks is in time; what comes later, and what again, by how many batches."""
         pv, tick = self._of(ticks)
         late = self._machine.late(pv, tick, MOST_LATE, self._way.late)
         again = self._again(pv, tick)
         # What is late comes again after it has come.
         again = np.where(again > 0, again + late, 0)
-        by_late = {int(after): _Some(pv[late == after], tick[late == after]) for after in np.unique(late[late > 0])}
-        by_again = {
-            int(after): _Some(pv[again == after], tick[again == after], True) for after in np.unique(again[again > 0])
+        by_late = {
+            int(after): _Selection(pv[late == after], tick[late == after]) for after in np.unique(late[late > 0])
         }
-        return _Some(pv[late == 0], tick[late == 0]), by_late, by_again
+        by_again = {
+            int(after): _Selection(pv[again == after], tick[again == after], True)
+            for after in np.unique(again[again > 0])
+        }
+        return _Selection(pv[late == 0], tick[late == 0]), by_late, by_again
 
     def _again(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.int64]:
         resent = self._machine.resent(pv, tick, MOST_LATE, self._way.resent)
@@ -132,7 +135,7 @@ class SyntheticHalfHours:
     def _corrected(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.bool_]:
         return self._machine.corrected(pv, tick, self._way.corrected)
 
-    def _arrival(self, parts: Sequence[_Some]) -> Arrival:
+    def _arrival(self, parts: Sequence[_Selection]) -> Arrival:
         pv, tick = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
         again = np.concatenate([np.full(len(part.pv), part.again) for part in parts])
         batch = self._machine.samples(pv, tick)
@@ -143,7 +146,7 @@ class SyntheticHalfHours:
         return Arrival(batch, int((~again).sum()), replaced)
 
 
-class _Some(NamedTuple):
+class _Selection(NamedTuple):
     """Samples by variable and number, and whether they are there already."""
 
     pv: NDArray[np.int64]

@@ -24,9 +24,9 @@ from dyno.host import installation
 from dyno.host.versions import version
 from dyno.servers import loopback
 from dyno.servers.process import Process
-from dyno.suites.series import ioc, judge, samples
+from dyno.suites.series import ioc, samples, verify
+from dyno.suites.series.facility import SECOND
 from dyno.suites.series.ioc import database, names
-from dyno.suites.series.machine import SECOND
 from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest
 
@@ -83,7 +83,7 @@ def _serving(home: Path, asked: LiveLoad) -> Iterator[dict[str, str]]:
         yield pva
 
 
-class Received:
+class EventReceiver:
     """What comes, from each variable in the order in which it comes: a thread takes it from the client library."""
 
     def __init__(self, context: Any, every: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ class Received:
             subscription.close()
 
 
-class Live:
+class LiveRun:
     """One run of it."""
 
     def __init__(self, home: Path, asked: LiveLoad) -> None:
@@ -171,7 +171,7 @@ class Live:
         with (
             _serving(self._home, self._asked) as addresses,
             closing(Context("pva", conf=addresses, useenv=False, nt=False)) as context,
-            closing(Received(context, names(self._asked.variables))) as received,
+            closing(EventReceiver(context, names(self._asked.variables))) as received,
         ):
             self._await(received)
             begin, used = time_ns(), process_time_ns()
@@ -180,7 +180,7 @@ class Live:
             used = process_time_ns() - used
         return self._reported(begin, end, late_ns, used)
 
-    def _await(self, received: Received) -> None:
+    def _await(self, received: EventReceiver) -> None:
         """Until every variable has been heard of; what came until then is not archived."""
         deadline = time_ns() + CONNECT_S * SECOND
         while received.connected() < self._asked.variables:
@@ -189,7 +189,7 @@ class Live:
             sleep(0.05)
         self._before = {row[0]: row[2] for row in received.take()}
 
-    def _archive(self, port: Series, received: Received, begin: int, end: int) -> int:
+    def _archive(self, port: Series, received: EventReceiver, begin: int, end: int) -> int:
         """Batch by batch, until each variable has had a later event; by how much the last one was in after `end`."""
         period = self._asked.period_ms * 1_000_000
         while len(self._after) < self._asked.variables:
@@ -213,7 +213,7 @@ class Live:
         return f"fell {DRAIN_S} s behind: it kept up with {archived:,.0f} events a second of the {offered:,} offered"
 
     def _put(self, port: Series, rows: list[Row]) -> None:
-        batch = samples.batch(samples.of_rows(rows))
+        batch = samples.batch(samples.columns_of(rows))
         port.insert(batch)
         self._acknowledged.append(time_ns())
         self._kept.append(batch)
@@ -276,8 +276,8 @@ class Live:
         port.settle()
         found = Digest()
         for piece in port.all():
-            judge.added(found, piece)
-        return judge.judge_digest(found, self.digest)
+            verify.add_verified(found, piece)
+        return verify.verify_digest(found, self.digest)
 
 
 def _seconds(begin: int, acknowledged: Sequence[int], lags: Sequence[Any]) -> list[Mapping[str, int]]:

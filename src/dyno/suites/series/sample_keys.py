@@ -17,7 +17,7 @@ KEY = Struct(">IQ")
 NAME = b"\xff\xff\xff\xff"
 """Before a name: after all variables. Its value is the number that stands for it."""
 NUMBER = Struct(">I")
-MOST = (1 << 64) - 1
+MAX_TIME = (1 << 64) - 1
 PIECE = 65_536
 """Records of all that are looked at together."""
 
@@ -61,23 +61,23 @@ def samples_of(found: Iterable[Entry]) -> Samples:
     return samples.samples(columns(found)[1:])
 
 
-def batches(found: Iterator[Entry], numbers: samples.Numbers) -> Iterator[SampleBatch]:
+def batches(found: Iterator[Entry], numbers: samples.VariableIds) -> Iterator[SampleBatch]:
     """Piece by piece."""
     while piece := list(islice(found, PIECE)):
         yield batch(piece, numbers)
 
 
-def batch(found: Iterable[Entry], numbers: samples.Numbers) -> SampleBatch:
+def batch(found: Iterable[Entry], numbers: samples.VariableIds) -> SampleBatch:
     pv, *rest = columns(found)
     return samples.batch([numbers.from_store(pv), *rest])
 
 
-def known(found: Iterable[Entry]) -> list[tuple[int, str]]:
+def parse_names(found: Iterable[Entry]) -> list[tuple[int, str]]:
     """Of the records of names: the numbers and the names."""
     return [(NUMBER.unpack(value)[0], key[len(NAME) :].decode()) for key, value in found]
 
 
-def added(names: Sequence[str], there: Sequence[tuple[int, str]]) -> tuple[list[Entry], list[tuple[int, str]]]:
+def add_names(names: Sequence[str], there: Sequence[tuple[int, str]]) -> tuple[list[Entry], list[tuple[int, str]]]:
     """What is to be put in for names that are not there yet; and all that are there then."""
     old = {name for _, name in there}
     new = list(enumerate((name for name in names if name not in old), len(there)))

@@ -1,29 +1,28 @@
-"""What engines share that keep or hand over samples as columns, and the digest by which all are held to be the same.
-No engine may be named here. NumPy is imported where it is used: engines' files, which import this one, are read by
-the parent too.
+"""Conversions between samples and columns, rows, CSV and Arrow tables, for all engines, and the digest over samples.
+
+Names no engine. NumPy is imported inside the functions, because the parent imports engines' files and so this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
 MASK = (1 << 64) - 1
-# Odd numbers without a pattern, one for each field (those of xxHash and of SplitMix64).
+# Odd numbers without a pattern, one for each field (from xxHash and SplitMix64).
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0x85EBCA77C2B2AE63)
 
 
 class Digest:
-    """How many samples there are, and a sum over a hash of each, all fields in it: the same in whatever order they
-    come."""
+    """The number of samples, and the sum of a hash over all fields of each, independent of their order."""
 
     def __init__(self, count: int = 0, total: int = 0) -> None:
         self.count, self.total = count, total
 
     def add(self, batch: SampleBatch, times: int = 1) -> None:
-        """Or takes it away: times -1. Arrays must be of the port's types."""
+        """Adds a batch, or subtracts it for times -1. Arrays must have the port's types."""
         self.count += times * len(batch.ts)
         self.total = (self.total + times * _hashes(batch)) & MASK
 
@@ -41,17 +40,17 @@ def _hashes(batch: SampleBatch) -> int:
 
     mixed = np.zeros(len(batch.ts), np.uint64)
     for values, factor in zip(batch, _FACTORS, strict=True):
-        # The bits of a double as they are, and -0.0 is another value than 0.0.
+        # By its bits: -0.0 and 0.0 are different values.
         bits = values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
-        # The factor spreads a field over the high bits, and the shift brings these to the next factor's low ones.
+        # The factor spreads a field over the high bits; the shift moves these to the low bits for the next factor.
         mixed ^= bits
         mixed *= np.uint64(factor)
         mixed ^= mixed >> np.uint64(29)
     return int(mixed.sum(dtype=np.uint64))
 
 
-def typed(batch: Any) -> bool:
-    """Whether its arrays are of exactly the port's types, and of one length."""
+def is_typed(batch: Any) -> bool:
+    """Whether it is a SampleBatch of arrays of one length and exactly the port's types."""
     import numpy as np
 
     return (
@@ -65,7 +64,7 @@ def typed(batch: Any) -> bool:
 
 
 def batch(columns: Sequence[Any]) -> SampleBatch:
-    """Of sequences of plain numbers or arrays, in the order of the fields."""
+    """A batch from sequences of numbers or arrays, in the order of the fields."""
     return SampleBatch(*_arrays(columns, FIELDS))
 
 
@@ -74,7 +73,6 @@ def samples(columns: Sequence[Any]) -> Samples:
 
 
 def buckets(columns: Sequence[Any]) -> Buckets:
-    """The means as doubles."""
     return Buckets(*_arrays(columns, ("ts", "val", "val", "val")))
 
 
@@ -84,45 +82,74 @@ def _arrays(columns: Sequence[Any], names: Iterable[str]) -> list[Array]:
     return [np.ascontiguousarray(values, DTYPES[name]) for name, values in zip(names, columns, strict=True)]
 
 
-def of_rows(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
-    """Columns of rows as a client library gives them."""
+def columns_of(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
+    """Transposes rows of a client library."""
     return list(zip(*rows, strict=True)) if rows else [()] * names
 
 
-def tuples(given: SampleBatch) -> Iterable[tuple[Any, ...]]:
-    """Rows of plain numbers."""
-    return zip(*(values.tolist() for values in given), strict=True)
+def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
+    """Rows of Python numbers."""
+    return zip(*(values.tolist() for values in batch), strict=True)
 
 
-def csv(given: SampleBatch) -> Any:
-    """Rows as CSV without a heading: a buffer of bytes. Floats by the shortest text that is read as the same ones."""
+def to_csv(batch: SampleBatch) -> Any:
+    """CSV without a header, as a buffer of bytes. Floats have the shortest text that parses to the same value."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 
     stream = pyarrow.BufferOutputStream()
-    write_csv(pyarrow.table(given._asdict()), stream, WriteOptions(include_header=False))
+    write_csv(pyarrow.table(batch._asdict()), stream, WriteOptions(include_header=False))
     return stream.getvalue()
 
 
-def reduced(found: Samples, bucket: int) -> Buckets:
-    """Means, least and greatest values by stretches: for a store that can't work them out."""
+def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
+    """A batch from an Arrow table or record batch whose rows have their variable's name, dictionary-encoded.
+
+    `name`: the column of names; `numbers`: the port's number of each name; `rest`: the columns of time, value, status
+    and severity.
+    """
     import numpy as np
 
-    begins = found.ts - found.ts % bucket
+    names = table.column(name)
+    names = names.combine_chunks() if hasattr(names, "combine_chunks") else names
+    # The dictionary may have entries that no row uses, and that are not variables.
+    known = np.array([numbers.get(entry, -1) for entry in names.dictionary.to_pylist()], "i4")
+    return batch([known[names.indices.to_numpy()], *(table.column(field).to_numpy() for field in rest)])
+
+
+def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> Any:
+    """Column types for Arrow's CSV reader, which would otherwise guess them from the first rows."""
+    import pyarrow
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
+        column_types={
+            names: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+            **dict.fromkeys(whole, pyarrow.int64()),
+            **dict.fromkeys(doubles, pyarrow.float64()),
+        }
+    )
+
+
+def downsample(series: Samples, bucket: int) -> Buckets:
+    """Means, minima and maxima by bucket of `bucket` ns, for stores that can't compute them."""
+    import numpy as np
+
+    begins = series.ts - series.ts % bucket
     if not len(begins):
         return buckets([()] * 4)
     first = np.flatnonzero(np.r_[True, begins[1:] != begins[:-1]])
     counts = np.diff(np.r_[first, len(begins)])
     return Buckets(
         begins[first],
-        np.add.reduceat(found.val, first) / counts,
-        np.minimum.reduceat(found.val, first),
-        np.maximum.reduceat(found.val, first),
+        np.add.reduceat(series.val, first) / counts,
+        np.minimum.reduceat(series.val, first),
+        np.maximum.reduceat(series.val, first),
     )
 
 
-def last(columns: Sequence[Array]) -> list[Array]:
-    """Sorted by variable and time; of those that are the same in both the last."""
+def latest_versions(columns: Sequence[Array]) -> list[Array]:
+    """Sorts columns by variable and time, and keeps the last row of each variable and time."""
     import numpy as np
 
     pv, ts = columns[:2]
@@ -132,31 +159,31 @@ def last(columns: Sequence[Array]) -> list[Array]:
     return [column[order[kept]] for column in columns]
 
 
-class Numbers:
-    """Names that a store has numbers of its own for, against those that the port was opened with."""
+class VariableIds:
+    """Maps the port's numbers of variables (positions in the names that it was opened with) to the store's ids."""
 
     def __init__(self, names: Sequence[str], stored: Sequence[tuple[int, str]]) -> None:
-        """`stored`: every name that was given, with the store's number, from 0 up without a gap as a rule."""
+        """`stored`: ids and names in the store, which include all of `names`; usually from 0 up without a gap."""
         import numpy as np
 
-        at = {name: number for number, name in stored}
-        self.count = len(at)
-        """Of those that the store has."""
-        self.stored = np.array([at[name] for name in names], "i4")
-        """By the port's number."""
-        self._given = np.full(max(at.values(), default=-1) + 1, -1, "i4")
-        self._given[self.stored] = np.arange(len(names), dtype="i4")
+        ids = {name: number for number, name in stored}
+        self.count = len(ids)
+        """Variables in the store."""
+        self.stored = np.array([ids[name] for name in names], "i4")
+        """The store's id for each of the port's numbers."""
+        self._numbers = np.full(max(ids.values(), default=-1) + 1, -1, "i4")
+        self._numbers[self.stored] = np.arange(len(names), dtype="i4")
         self._same = bool((self.stored == np.arange(len(names))).all())
 
-    def to_store(self, given: Array) -> Array:
-        return given if self._same else self.stored[given]
+    def to_store(self, numbers: Array) -> Array:
+        return numbers if self._same else self.stored[numbers]
 
-    def from_store(self, found: Any) -> Array:
+    def from_store(self, ids: Any) -> Array:
         import numpy as np
 
-        numbers = np.ascontiguousarray(found, "i4")
-        return numbers if self._same else self._given[numbers]
+        array = np.ascontiguousarray(ids, "i4")
+        return array if self._same else self._numbers[array]
 
-    def one(self, given: int) -> int:
-        """The store's number of a variable."""
-        return int(self.stored[given])
+    def one(self, number: int) -> int:
+        """The store's id of one variable."""
+        return int(self.stored[number])

@@ -1,19 +1,22 @@
-"""The archive in SQL: the statements that engines share, with their own names of types. No engine may be named
-here."""
+"""Archives in SQL: the statements that engines share, and the reading half of the port. Names no engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from dyno.suites.series import samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series.samples import VariableIds
 
 TABLE, DIRECTORY = "samples", "variables"
 FIELDS = "ts, val, stat, sevr"
 ROWS = 65_536
-"""That are fetched at once, of all."""
+"""Rows fetched at a time when all samples are read."""
 
 
 class Types(NamedTuple):
-    """What an engine calls them."""
+    """The engine's names of the column types."""
 
     name: str
     id: str
@@ -23,23 +26,18 @@ class Types(NamedTuple):
 
 
 def create_names(types: Types, suffix: str = "") -> str:
-    """Numbers from 0 up stand for the names of variables."""
-    return (
-        f"CREATE TABLE IF NOT EXISTS {DIRECTORY} (id {types.id} NOT NULL, name {types.name} NOT NULL){_space(suffix)}"
-    )
+    """The table of variables: their names, and ids from 0 up."""
+    columns = f"id {types.id} NOT NULL, name {types.name} NOT NULL"
+    return f"CREATE TABLE IF NOT EXISTS {DIRECTORY} ({columns}) {suffix}".rstrip()
 
 
 def create(types: Types, suffix: str = "", key: str = "PRIMARY KEY (pv, ts)") -> str:
-    """The samples, clustered on variable and time, or with an index of these, where there is to be a key."""
+    """The table of samples, by default with variable and time as its key."""
     columns = (
         f"pv {types.id} NOT NULL, ts {types.ts} NOT NULL, val {types.val} NOT NULL, "
         f"stat {types.small} NOT NULL, sevr {types.small} NOT NULL"
     )
-    return f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns}{', ' if key else ''}{key}){_space(suffix)}"
-
-
-def _space(suffix: str) -> str:
-    return f" {suffix}" if suffix else ""
+    return f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns}{', ' if key else ''}{key}) {suffix}".rstrip()
 
 
 NAMES = f"SELECT id, name FROM {DIRECTORY}"
@@ -49,10 +47,10 @@ def add_name(mark: str) -> str:
     return f"INSERT INTO {DIRECTORY} VALUES ({mark}, {mark})"
 
 
-def missing(names: Sequence[str], known: Mapping[int, str]) -> list[tuple[int, str]]:
-    """Names that are to be added, with the next numbers."""
-    there = set(known.values())
-    return list(enumerate((name for name in names if name not in there), len(known)))
+def missing_names(names: Sequence[str], known: Mapping[int, str]) -> list[tuple[int, str]]:
+    """Names to add to the table of variables, with the next ids."""
+    present = set(known.values())
+    return list(enumerate((name for name in names if name not in present), len(known)))
 
 
 def seen(mark: str) -> str:
@@ -71,23 +69,66 @@ ALL = f"SELECT pv, {FIELDS} FROM {TABLE}"
 LATEST_BY_GROUPS = (
     f"SELECT pv, MAX(ts), ARG_MAX(val, ts), ARG_MAX(stat, ts), ARG_MAX(sevr, ts) FROM {TABLE} GROUP BY pv"
 )
-"""For what reads all of a column rather than seeks."""
+"""For column stores, which read a whole column."""
 LATEST_BY_SEEKS = (
     f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM {DIRECTORY} v JOIN {TABLE} s "
     f"ON s.pv = v.id AND s.ts = (SELECT MAX(ts) FROM {TABLE} WHERE pv = v.id)"
 )
-"""For what has an index of variable and time: a seek for each variable."""
+"""For engines with an index on variable and time: one seek per variable."""
 LATEST_BY_SKIPS = (
     f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM (SELECT pv, MAX(ts) AS ts FROM {TABLE} GROUP BY pv) v "
     f"JOIN {TABLE} s ON s.pv = v.pv AND s.ts = v.ts"
 )
-"""For what skips from variable to variable in such an index, where it is asked for groups."""
+"""For engines that skip from variable to variable in such an index when they group."""
 
 
 def downsample(mark: str, bucket: int, begins: str) -> str:
-    """`begins`: where the stretch of a time begins, in the engine's words, with {bucket} for its length."""
+    """`begins`: the engine's expression for the start of a time's bucket, with {bucket} for the bucket's length."""
     begin = begins.format(bucket=bucket)
     return (
         f"SELECT {begin}, AVG(val), MIN(val), MAX(val) FROM {TABLE} "
         f"WHERE pv = {mark} AND ts >= {mark} AND ts < {mark} GROUP BY {begin} ORDER BY 1"
     )
+
+
+class SqlSeries:
+    """The reading half of `dyno.suites.series.port.Series`. A subclass adds `insert` and `all`."""
+
+    mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
+    """The placeholder of a value, the start of a time's bucket (by integer division), and the statement for the last
+    sample of each variable."""
+
+    def __init__(self, numbers: VariableIds) -> None:
+        self.numbers = numbers
+        self._seen, self._one, self._window = seen(self.mark), one(self.mark), window(self.mark)
+
+    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+        """The statement's result as `count` columns."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Committed samples are readable at once."""
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return len(self.columns(self._seen, (self.numbers.one(pv), ts), 1)[0]) > 0
+
+    def one(self, pv: int) -> Samples:
+        return samples.samples(self.columns(self._one, (self.numbers.one(pv),), 4))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        return samples.samples(self.columns(self._window, (self.numbers.one(pv), start, end), 4))
+
+    def latest(self) -> SampleBatch:
+        return self.batch(self.columns(self.last, (), 5))
+
+    def batch(self, columns: Sequence[Any]) -> SampleBatch:
+        """A batch from columns as they are stored."""
+        return samples.batch([self.numbers.from_store(columns[0]), *columns[1:]])
+
+    def stored(self, given: SampleBatch) -> SampleBatch:
+        """The batch with the store's ids of its variables."""
+        return given._replace(pv=self.numbers.to_store(given.pv))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        statement = downsample(self.mark, bucket, self.begins)
+        return samples.buckets(self.columns(statement, (self.numbers.one(pv), start, end), 4))

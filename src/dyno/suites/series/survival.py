@@ -13,10 +13,10 @@ import numpy as np
 
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Fact, Refused, Wrong
-from dyno.suites.series import judge
+from dyno.suites.series import verify
 from dyno.suites.series.dataset import Dataset
 from dyno.suites.series.port import SampleBatch, Series
-from dyno.suites.series.samples import Digest, last
+from dyno.suites.series.samples import Digest, latest_versions
 
 PATIENCE_SECONDS, AGAIN_SECONDS = 60.0, 0.5
 """That a cluster may take to find out that a node is gone, on a machine that has other things to do."""
@@ -68,7 +68,7 @@ class Survival:
         acknowledged, others = self._given(batches)
         pieces = [piece for piece in found if len(piece.ts)]
         for piece in pieces:
-            judge.added(Digest(), piece)
+            verify.add_verified(Digest(), piece)
         there = _whole(pieces)
         keys = _keys(there)
         if len(np.unique(keys)) != len(keys):
@@ -90,7 +90,7 @@ class Survival:
                 both[number in self._failed].append(arrival.batch)
                 if arrival.replaced is not None:
                     both[1].append(arrival.replaced)
-        return SampleBatch(*last(_whole(both[0]))), _whole(both[1])
+        return SampleBatch(*latest_versions(_whole(both[0]))), _whole(both[1])
 
     def facts(self) -> Mapping[str, Fact]:
         return {
@@ -100,7 +100,7 @@ class Survival:
         }
 
 
-def patiently(port: Series) -> list[SampleBatch]:
+def read_with_retries(port: Series) -> list[SampleBatch]:
     """All samples that the port has, asked for again while those that are left still ask the one that is gone."""
     deadline = monotonic() + PATIENCE_SECONDS
     while True:

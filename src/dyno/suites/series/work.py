@@ -15,9 +15,9 @@ import numpy as np
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.contracts.suite import Work as Slice
-from dyno.suites.series import judge
+from dyno.suites.series import verify
 from dyno.suites.series.dataset import Arrival, Dataset
-from dyno.suites.series.machine import SECOND
+from dyno.suites.series.facility import SECOND
 from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.survival import Survival
@@ -29,7 +29,7 @@ POLL_S, PATIENCE_S = 0.001, 60
 
 
 @dataclass
-class Archive:
+class Model:
     """What the store must hold by now."""
 
     dataset: Dataset
@@ -73,10 +73,10 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Work:
+class TrialState:
     """What all phases of a trial share."""
 
-    archive: Archive
+    archive: Model
     reads: int
     window_ns: int
     watched: int
@@ -85,7 +85,7 @@ class Work:
     """Of a node that is killed in the middle of `insert`."""
 
 
-class Watched(NamedTuple):
+class VisibilityTimes(NamedTuple):
     """How long a batch took, in ns."""
 
     acknowledged: int
@@ -96,7 +96,7 @@ class Watched(NamedTuple):
 class ClientWork:
     """The slices of one phase. There is one client."""
 
-    def __init__(self, work: Work, phase: str, port: Series, round: int) -> None:
+    def __init__(self, work: TrialState, phase: str, port: Series, round: int) -> None:
         self._work, self._phase, self._port, self._round = work, phase, port, round
         self._archive, self._dataset = work.archive, work.archive.dataset
 
@@ -118,7 +118,7 @@ class ClientWork:
         for arrival in self._dataset.further(self._work.watched):
             yield self._added(self._watched, arrival, counts=False)
 
-    def _watched(self, batch: SampleBatch) -> Watched:
+    def _watched(self, batch: SampleBatch) -> VisibilityTimes:
         pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
         begin = now()
         self._port.insert(batch)
@@ -127,7 +127,7 @@ class ClientWork:
             if now() - over > PATIENCE_S * SECOND:
                 raise TimeoutError(f"a sample could not be read {PATIENCE_S} s after it was acknowledged")
             sleep(POLL_S)
-        return Watched(over - begin, now() - over)
+        return VisibilityTimes(over - begin, now() - over)
 
     def _added(self, call: Callable[[SampleBatch], Any], arrival: Arrival, counts: bool = True) -> Operations:
         return Operations(
@@ -153,7 +153,7 @@ class ClientWork:
     def ones(self, cold: bool) -> Slices:
         for pv in self._variables(cold):
             right = self._right(pv)
-            yield self._read(self._port.one, (pv,), right, partial(judge.judge_samples, self._of(pv), right=right))
+            yield self._read(self._port.one, (pv,), right, partial(verify.verify_samples, self._of(pv), right=right))
 
     def windows(self, cold: bool) -> Slices:
         """At random whole seconds, such that the window is not beyond the end."""
@@ -163,7 +163,7 @@ class ClientWork:
         for pv in self._variables(cold):
             start = dataset.start + int(rng.integers(0, span, endpoint=True)) * SECOND
             right = _within(self._right(pv), start, start + length)
-            check = partial(judge.judge_samples, f"a window of {self._of(pv)}", right=right)
+            check = partial(verify.verify_samples, f"a window of {self._of(pv)}", right=right)
             yield self._read(self._port.window, (pv, start, start + length), right, check)
 
     def means(self, cold: bool) -> Slices:
@@ -171,12 +171,14 @@ class ClientWork:
         start = max(dataset.end - DAY, dataset.start)
         for pv in self._variables(cold):
             right = _within(self._right(pv), start, dataset.end)
-            check = partial(judge.judge_buckets, f"minutes of {self._of(pv)}", samples=right, bucket=MINUTE)
+            check = partial(verify.verify_buckets, f"minutes of {self._of(pv)}", samples=right, bucket=MINUTE)
             yield self._read(self._port.downsample, (pv, start, dataset.end, MINUTE), None, check)
 
     def lasts(self, cold: bool) -> Slices:
         for _ in range(self._count(cold)):
-            yield self._read(self._port.latest, (), None, lambda got: judge.judge_latest(got, self._archive.latest()))
+            yield self._read(
+                self._port.latest, (), None, lambda got: verify.verify_latest(got, self._archive.latest())
+            )
 
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
@@ -192,7 +194,7 @@ class ClientWork:
     def every(self, cold: bool) -> Slices:
         """One call, which takes all that comes. The clock stands still while a piece is looked at."""
         if self._count(cold):
-            found = _Found(self._archive.judged)
+            found = _Extraction(self._archive.judged)
             yield Bulk(
                 call=partial(found.take, self._port.all),
                 feed=found.looked(),
@@ -201,11 +203,11 @@ class ClientWork:
                 counted=lambda answer, taken: found.count if self._archive.judged else self._dataset.total,
             )
 
-    def _judge_all(self, found: _Found, answer: Any, taken: int) -> int:
+    def _judge_all(self, found: _Extraction, answer: Any, taken: int) -> int:
         if not self._archive.judged:
             return 0
         found.look()
-        return judge.judge_digest(found.digest, self._archive.digest) if answer else 0
+        return verify.verify_digest(found.digest, self._archive.digest) if answer else 0
 
     # -- what is asked for ----------------------------------------------------------------------------------
 
@@ -232,7 +234,7 @@ class ClientWork:
         return (answer for answer in answers if type(answer) is not Failure) if self._archive.judged else ()
 
 
-class _Found:
+class _Extraction:
     """What comes of all samples: taken piece by piece inside the call, and looked at while the clock stands still."""
 
     def __init__(self, judged: bool) -> None:
@@ -258,7 +260,7 @@ class _Found:
     def look(self) -> None:
         for piece in self._waiting:
             if self._judged:
-                judge.added(self.digest, piece)
+                verify.add_verified(self.digest, piece)
         self._waiting.clear()
 
 
@@ -267,7 +269,7 @@ def _within(samples: Samples, start: int, end: int) -> Samples:
     return Samples(*(values[first:last] for values in samples))
 
 
-def _parts(answers: Sequence[Watched]) -> dict[str, list[int]]:
+def _parts(answers: Sequence[VisibilityTimes]) -> dict[str, list[int]]:
     return {
         "acknowledged": [answer.acknowledged for answer in answers],
         "readable": [answer.readable for answer in answers],

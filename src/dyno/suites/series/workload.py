@@ -14,26 +14,26 @@ from dyno.contracts.suite import Job, Reported
 from dyno.contracts.suite import Work as Slice
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
-from dyno.suites.series import conformance, judge, survival
-from dyno.suites.series.dataset import Dataset, SyntheticHalfHours, Way
+from dyno.suites.series import conformance, survival, verify
+from dyno.suites.series.dataset import ArrivalPattern, Dataset, SyntheticDataset
+from dyno.suites.series.facility import SECOND, Facility
 from dyno.suites.series.ioc import names as live_names
-from dyno.suites.series.machine import SECOND, Machine
 from dyno.suites.series.port import SAMPLE_BYTES, Series
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.survival import Survival
-from dyno.suites.series.work import Archive, ClientWork, Work
+from dyno.suites.series.work import ClientWork, Model, TrialState
 
 
 def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
     """What the parameters ask for; `place`: a directory for what it is made of."""
     if params["archive"]:
         # Its library need not be here for others.
-        from dyno.suites.series.archived import Archived
+        from dyno.suites.series.pb_files import PbDataset
 
-        return Archived(Path(str(params["archive"])), place, int(params["batch"]))
-    way = Way(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
-    machine = Machine(seed, int(params["variables"]), int(params["per_half_hour"]))
-    return SyntheticHalfHours(machine, int(params["half_hours"]), way)
+        return PbDataset(Path(str(params["archive"])), place, int(params["batch"]))
+    way = ArrivalPattern(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
+    machine = Facility(seed, int(params["variables"]), int(params["per_half_hour"]))
+    return SyntheticDataset(machine, int(params["half_hours"]), way)
 
 
 class SeriesWorkload(OnStore):
@@ -43,8 +43,8 @@ class SeriesWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._dataset = dataset(params, job.seed, job.home / "dataset")
-        self._archive = Archive(self._dataset, judged=not job.spec.floor)
-        self._work = Work(
+        self._archive = Model(self._dataset, judged=not job.spec.floor)
+        self._work = TrialState(
             archive=self._archive,
             reads=int(params["reads"]),
             window_ns=int(params["window_s"]) * SECOND,
@@ -92,10 +92,10 @@ class SeriesWorkload(OnStore):
 
     def _begin_live(self) -> Any:
         """In a store of its own, in the place of the other: it is the last phase."""
-        from dyno.suites.series.live import Live, LiveLoad
+        from dyno.suites.series.live import LiveLoad, LiveRun
 
         given = (int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms"))
-        live = Live(self._job.home / "ioc", LiveLoad(*given))
+        live = LiveRun(self._job.home / "ioc", LiveLoad(*given))
         self.close()
         self.begin("live")
         return live
@@ -157,11 +157,11 @@ class SeriesWorkload(OnStore):
         found = Digest()
         with self.connect() as port:
             if self._work.survival is not None:
-                return self._work.survival.verify(survival.patiently(port), self._archive.batches)
+                return self._work.survival.verify(survival.read_with_retries(port), self._archive.batches)
             port.settle()
             for piece in port.all():
-                judge.added(found, piece)
-        return judge.judge_digest(found, self._archive.digest)
+                verify.add_verified(found, piece)
+        return verify.verify_digest(found, self._archive.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """How many samples there are, what of them all engines must agree on, and what each takes on disk."""

@@ -37,7 +37,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _VALUE, _TIME, _GAP, _STEP, _LOST, _ABOUT, _RESENT, _CORRECTED, _LATE = range(1, 10)
 
 
-class Machine:
+class Facility:
     """So many variables with so many samples in each half-hour."""
 
     def __init__(self, seed: int, variables: int, samples: int) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 from dyno.contracts.equality import array_difference, difference, same
 from dyno.contracts.model import Wrong
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
-from dyno.suites.series.samples import Digest, reduced, typed
+from dyno.suites.series.samples import Digest, downsample, is_typed
 
 MEAN_ERROR = 1e-12
 """By which a mean may be off, of the largest value in its stretch: sums of some dozens of values, in any order."""
 
 
-def judge_samples(what: str, got: Any, right: Samples) -> int:
+def verify_samples(what: str, got: Any, right: Samples) -> int:
     """All fields, exactly. Returns how many samples were compared."""
     if type(got) is not Samples:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
@@ -27,9 +27,9 @@ def judge_samples(what: str, got: Any, right: Samples) -> int:
     return len(right.ts)
 
 
-def judge_latest(got: Any, right: SampleBatch) -> int:
+def verify_latest(got: Any, right: SampleBatch) -> int:
     """`right` is in the order of the variables."""
-    if not typed(got):
+    if not is_typed(got):
         raise Wrong(f"the latest samples: {_kind(got)}")
     order = np.argsort(got.pv, kind="stable")
     if not same(got.pv[order], right.pv):
@@ -40,9 +40,9 @@ def judge_latest(got: Any, right: SampleBatch) -> int:
     return len(right.pv)
 
 
-def judge_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
+def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     """Against the samples that they are of."""
-    right = reduced(samples, bucket)
+    right = downsample(samples, bucket)
     if type(got) is not Buckets:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
     for name, values, wanted in zip(Buckets._fields, got, right, strict=True):
@@ -59,16 +59,16 @@ def judge_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
-def judge_digest(found: Digest, kept: Digest) -> int:
+def verify_digest(found: Digest, kept: Digest) -> int:
     """Both are Dyno's own, worked out of what came back."""
     if found != kept:
         raise Wrong(f"the archive has {found}, expected {kept}")
     return 1
 
 
-def added(digest: Digest, got: Any) -> None:
+def add_verified(digest: Digest, got: Any) -> None:
     """A batch of what `all` gives back is counted in."""
-    if not typed(got):
+    if not is_typed(got):
         raise Wrong(f"a batch of all samples: {_kind(got)}")
     digest.add(got)
 

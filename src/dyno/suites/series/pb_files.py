@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from dyno.contracts.model import Refused
 from dyno.host import installation
 from dyno.suites.series.dataset import Arrival
-from dyno.suites.series.machine import SECOND
+from dyno.suites.series.facility import SECOND
 from dyno.suites.series.params import PB
 from dyno.suites.series.port import SampleBatch, Samples
 
 MINUTE = 60 * SECOND
-ROW = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "i2")])
+SAMPLE_DTYPE = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "i2")])
 
 
-class Archived:
+class PbDataset:
     """See `dyno.suites.series.dataset.Dataset`. Samples arrive in the order of their times."""
 
     def __init__(self, files: Path, place: Path, batch: int) -> None:
@@ -69,7 +69,7 @@ class Archived:
         return self._rows(pv, array[first:last])
 
     def _rows(self, pv: int, rows: NDArray[Any]) -> SampleBatch:
-        columns = (np.ascontiguousarray(rows[name]) for name in ROW.names or ())
+        columns = (np.ascontiguousarray(rows[name]) for name in SAMPLE_DTYPE.names or ())
         return SampleBatch(np.full(len(rows), pv, "i4"), *columns)
 
 
@@ -102,7 +102,7 @@ def _parsed(path: Path) -> tuple[str, NDArray[Any]]:
         for event in events
         if isinstance(event.val, (int, float))
     ]
-    found = np.array(rows, ROW)
+    found = np.array(rows, SAMPLE_DTYPE)
     return next((each.pv_name for each in about.values()), path.stem), found[np.isfinite(found["val"])]
 
 

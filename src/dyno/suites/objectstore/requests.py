@@ -1,0 +1,207 @@
+"""Scripts of several requests, untimed requests of a bucket, probes after a burst, and billed requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from time import perf_counter_ns as now
+from typing import Any, NamedTuple
+
+from dyno.contracts.equality import same, shorten
+from dyno.contracts.model import Wrong
+from dyno.suites.objectstore import params as p
+from dyno.suites.objectstore.dataset import DIGEST
+from dyno.suites.objectstore.port import Body, Bucket, NoObject, Requester, StoreRequest, StoreResponse, Throttled
+
+PATIENCE_NS = 600_000_000_000
+RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200
+"""Delay and number of retries of throttled requests."""
+STEADY = 10
+"""Probes in a row that must be served before a store counts as recovered, at the time of the first of them."""
+PROBE_SECONDS = 0.01
+STALE_CHECKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
+
+WRITING, READING, SENT, KEPT = "writing_requests", "reading_requests", "sent_bytes", "kept_bytes"
+"""Facts about what a provider bills."""
+
+Script = Generator[StoreRequest, Any, Any]
+"""Requests that make one operation: receives each answer, exceptions too, and returns the operation's answer."""
+
+
+class ScriptRunner:
+    """See `dyno.contracts.suite.InFlight`. An argument is a callable that starts a script, whose requests follow each
+    other at one place."""
+
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
+        self._scripts: dict[int, Script] = {}
+
+    def begin(self, place: int, argument: Any) -> None:
+        script = self._scripts[place] = argument()
+        self._requester.begin(place, next(script))
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        done = []
+        for place, answer in self._requester.ended(wait_ns):
+            try:
+                following = self._scripts[place].send(answer)
+            except StopIteration as stop:
+                done.append((place, stop.value))
+            else:
+                self._requester.begin(place, following)
+        return done
+
+
+def run_all(
+    requester: Requester, places: int, requests: Iterable[StoreRequest]
+) -> Iterator[tuple[StoreRequest, StoreResponse]]:
+    """Makes all requests, and retries throttled ones. Raises Wrong if one fails otherwise."""
+    free, running, retries = list(range(places)), dict[int, StoreRequest](), 0
+    remaining, throttled = iter(requests), list[StoreRequest]()
+    while True:
+        while free and (request := throttled.pop() if throttled else next(remaining, None)) is not None:
+            place = free.pop()
+            running[place] = request
+            requester.begin(place, request)
+        if not running:
+            return
+        done = requester.ended(PATIENCE_NS)
+        if not done:
+            raise Wrong(f"{len(running)} requests were not answered")
+        for place, answer in done:
+            request = running.pop(place)
+            free.append(place)
+            if isinstance(answer, Throttled) and retries < MAX_RETRIES:
+                retries += 1
+                throttled.append(request)
+                time.sleep(RETRY_SECONDS)
+            elif type(answer) is StoreResponse:
+                yield request, answer
+            else:
+                raise Wrong(f"{request.verb} {request.key}: {shorten(answer)}")
+
+
+def digest_of(answer: StoreResponse) -> bytes:
+    """The digest of the received body."""
+    return answer.digest or DIGEST(answer.body or b"").digest()
+
+
+def multipart_script(key: str, parts: Sequence[Any]) -> Script:
+    """Uploads an object in parts; if one fails, drops the upload and returns the exception."""
+    opened = yield StoreRequest("open", key)
+    if isinstance(opened, Exception):
+        return opened
+    tags = []
+    for number, body in enumerate(parts, start=1):
+        part = yield StoreRequest("part", key, body, upload=opened.tag, number=number)
+        if isinstance(part, Exception):
+            yield StoreRequest("drop", key, upload=opened.tag)
+            return part
+        tags.append(part.tag)
+    joined = yield StoreRequest("join", key, upload=opened.tag, tags=tuple(tags))
+    return joined
+
+
+class VisibilityResult(NamedTuple):
+    """Which of STALE_CHECKS returned an older state."""
+
+    stale: tuple[str, ...]
+
+
+def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
+    """Writes, reads, lists, overwrites and deletes one name, and compares each answer with what was acknowledged.
+
+    Returns VisibilityResult, or the exception of the first request that failed.
+    """
+    stale = []
+    steps: tuple[tuple[str, StoreRequest, Any], ...] = (
+        ("", StoreRequest("put", key, bodies[0]), None),
+        ("stale_reads", StoreRequest("get", key), digests[0]),
+        ("stale_lists", StoreRequest("list", key, number=2), [key]),
+        ("", StoreRequest("put", key, bodies[1]), None),
+        ("stale_overwrites", StoreRequest("get", key), digests[1]),
+        ("", StoreRequest("delete", key), None),
+        ("stale_deletes", StoreRequest("get", key), None),
+        ("stale_delete_lists", StoreRequest("list", key, number=2), []),
+    )
+    for check, request, right in steps:
+        answer, seen = (yield request), None
+        if isinstance(answer, Exception) and not (isinstance(answer, NoObject) and check):
+            return answer
+        if check and not isinstance(answer, NoObject):
+            seen = list(answer.names()) if request.verb == "list" else digest_of(answer)
+        if check and not same(seen, right):
+            stale.append(check)
+    return VisibilityResult(tuple(stale))
+
+
+class StartRecorder:
+    """A `Requester` that records when its first request began."""
+
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
+        self.at: int | None = None
+        self.ended, self.close = requester.ended, requester.close
+
+    def begin(self, place: int, argument: Any) -> None:
+        if self.at is None:
+            self.at = now()
+        self._requester.begin(place, argument)
+
+
+def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patience: float) -> float | None:
+    """Seconds from the start of a burst to the first of STEADY probes in a row that are served.
+
+    Probes are made one by one, each on a new connection. None if the store did not recover within `patience` seconds.
+    """
+    served, first = 0, 0
+    with closing(port.asking(1, True)) as requester:
+        while now() - begun_ns < patience * 1e9:
+            sent = now()
+            requester.begin(0, request)
+            done = requester.ended(round(patience * 1e9))
+            if not done:
+                return None
+            if type(done[0][1]) is not StoreResponse:
+                served = 0
+            else:
+                first, served = (sent, 1) if not served else (first, served + 1)
+            if served == STEADY:
+                return (first - begun_ns) / 1e9
+            time.sleep(PROBE_SECONDS)
+    return None
+
+
+def latencies_by_tenth(answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
+    """Latencies in ns of the served requests, by the tenth of the burst in which they were sent."""
+    latencies: dict[str, list[int]] = {}
+    for index, answer in enumerate(answers):
+        if type(answer) is StoreResponse:
+            latencies.setdefault(p.TENTH[index * p.TENTHS // len(answers)], []).append(answer.total_ns)
+    return latencies
+
+
+def billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping[str, int]:
+    """What a provider bills for `served` operations of a phase: requests by class, and bytes that leave the store.
+
+    Classes are Amazon's, which others share (Amazon Web Services, Amazon S3 pricing, "Requests & data retrievals"): a
+    list costs as much as a write, a delete costs nothing. Prices don't belong here. `size`: bytes of an object;
+    `parts`: parts of an upload; `sent`: bytes of an answer in a phase that reads.
+    """
+    writing, reading, out = {
+        p.PUT: (1, 0, 0),
+        p.COPY: (1, 0, 0),
+        p.LIST: (1, 0, 0),
+        # One to open, one to join.
+        p.MULTIPART: (parts + 2, 0, 0),
+        p.HEAD: (0, 1, 0),
+        p.GET: (0, 1, sent),
+        p.BURST: (0, 1, sent),
+        p.COLD: (0, 1, sent),
+        p.RANGE: (0, 1, sent),
+        # Two writes and two lists; three reads, of which the last finds nothing.
+        p.VISIBLE: (4, 3, 2 * size),
+        p.DELETE: (0, 0, 0),
+    }[phase]
+    return {WRITING: writing * served, READING: reading * served, SENT: out * served}
