@@ -13,7 +13,7 @@ SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriame
 # What is imported is compiled to bytecode then; most never is.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test check lint lock setup system servers clean
+.PHONY: demo test check lint lock reference setup system servers clean
 
 demo: $(ENGINES)
 	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
@@ -33,6 +33,10 @@ lint: setup
 	$(BIN)/mypy
 	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --all --check; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cd rust && cargo clippy --quiet --release --locked -- -D warnings; fi
+
+# The pages of docs/ that follow from tables in the code.
+reference: setup
+	$(BIN)/python tools/reference.py
 
 setup: $(STAMP)
 

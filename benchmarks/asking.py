@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 
 from dyno.engines.s3 import server_nginx
+from dyno.options import RunRequest
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 from dyno.stats.summary import summarize
 
 Figure = tuple[float, float]
@@ -35,7 +35,9 @@ Figure = tuple[float, float]
 
 def by_dyno(url: str, inflight: int, seconds: float) -> Figure:
     params = {"inflight": [inflight], "requests": [100_000]}
-    made = plan.make(RunRequest("http", [f"website:url={url}"], params, phases=["kept"], samples=1, duration=seconds))
+    made = plan.make(
+        RunRequest("http", [f"website:url={url}"], params=params, phases=["kept"], samples=1, duration=seconds)
+    )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asking-") as place:
         run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
     (row,) = [row for row in summarize(run) if not row.cell.floor]

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.cli.progress import observer
+from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
 from dyno.stats.gate import gate

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from dyno.cli.progress import observer
 from dyno.measure import loops
+from dyno.options import RunRequest
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 
 LEAST = 0.9
 BARE_SECONDS = 0.5

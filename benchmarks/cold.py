@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from dyno.cli.progress import observer
+from dyno.options import RunRequest
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 
 MOST_PERCENT, LEAST = 1.0, 0.9
 MIB = 1 << 20

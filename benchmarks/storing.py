@@ -35,8 +35,8 @@ from typing import Any
 from asking import Figure, outside
 
 from dyno import registry
+from dyno.options import RunRequest
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 from dyno.stats.summary import CellSummary, client_cpu_ns, summarize
 
 PHASES = ["put", "head", "get", "delete"]
@@ -61,7 +61,7 @@ def main() -> int:
     }
     engines = [f"{asked.engine}:client={client}" for client in ("boto3", "thin")]
     made = plan.make(
-        RunRequest("objectstore", engines, params, phases=PHASES, samples=asked.samples, budget=asked.seconds)
+        RunRequest("objectstore", engines, params=params, phases=PHASES, samples=asked.samples, budget=asked.seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
         run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
@@ -129,7 +129,9 @@ def _by_dyno(url: str, client: str, asked: argparse.Namespace, inflight: int) ->
         "targets": [1],
     }
     engine = f"s3:url={url}+client={client}"
-    made = plan.make(RunRequest("objectstore", [engine], params, phases=["get"], samples=1, duration=asked.seconds))
+    made = plan.make(
+        RunRequest("objectstore", [engine], params=params, phases=["get"], samples=1, duration=asked.seconds)
+    )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
         run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
     (row,) = [row for row in summarize(run) if not row.cell.floor]

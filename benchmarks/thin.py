@@ -32,9 +32,9 @@ from urllib.parse import quote
 from dyno import registry
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier
+from dyno.options import RunRequest
 from dyno.report.tables import units
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
 from dyno.stats.summary import summarize
 

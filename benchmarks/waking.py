@@ -27,9 +27,9 @@ from thin import PHASE, compared
 
 from dyno import registry
 from dyno.contracts.model import UsageError
+from dyno.options import RunRequest
 from dyno.report.tables import units
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import summarize
 
@@ -55,7 +55,7 @@ def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
     """One run. Raises UsageError."""
     params = {"records": [records]}
     made = plan.make(
-        RunRequest("records", [engine], params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
+        RunRequest("records", [engine], params=params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="waking-") as place:
         work = Path(place)

@@ -35,12 +35,12 @@ from dyno.host import ceilings
 from dyno.host import facts as host
 from dyno.host.wakeups import wakeups
 from dyno.measure.settle import LONGEST_NS
+from dyno.options import RunRequest
 from dyno.report.charts import FIXED, sweep
 from dyno.report.export import documents
 from dyno.report.tables import units
 from dyno.results import SCHEMA, Attempt, create, load
 from dyno.runner import plan, plan_file
-from dyno.runner.plan import RunRequest
 from dyno.selftest import checks
 from dyno.servers import set_option
 from dyno.servers.process import program
@@ -216,7 +216,9 @@ def test_command_and_its_flags_are_documented(name: str) -> None:
     assert f"dyno {name}" in found, f"docs/commands.md has no section 'dyno {name}'"
     body = found[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
-    said = {word for row in rows(body) for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
+    # The flags of the run options have a page of their own.
+    tables = rows(body) + (rows(sections(read("run-options.md"))["Options"]) if name == "run" else [])
+    said = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
     assert said == there
 
 
@@ -281,10 +283,11 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     headers, trials = ([line for line in lines if line["kind"] == kind] for kind in ("run", "trial"))
     assert len(headers) == len(run_files) and len(headers) + len(trials) == len(lines)
     page = sections(read("run-file.md"))
+    options = set(named(sections(read("run-options.md"))["In the run file"])) - {"plan.least"}
     # What has been crashed here is the cache's, and told apart.
     seen = [pair for line in headers for pair in keys({**line, "crashed": None})]
     assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
-    undocumented, gone = differences(seen, set(named(page["The first line"])) | host_keys())
+    undocumented, gone = differences(seen, set(named(page["The first line"])) | options | host_keys())
     assert not undocumented and not gone
     seen = [pair for line in trials for pair in keys(line)]
     documented = set(named(page["Trial lines"]))
@@ -325,7 +328,8 @@ def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
 
 
 def test_plan_file_keys_are_documented() -> None:
-    assert set(named(sections(read("plan-files.md"))["Keys"])) == set(plan_file.KEYS)
+    rows_ = rows(sections(read("run-options.md"))["Options"])
+    assert [plain(row[1]) for row in rows_] == list(plan_file.KEYS)
 
 
 def toml_blocks() -> list[str]:
@@ -340,7 +344,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
         path.write_text(text)
         assert plan.make(plan_file.read(path)).cells
     whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
-    assert set(whole) == set(plan_file.KEYS) - {"budget"}, "the complete example has every key, of two one"
+    assert set(whole) == {"suite", *plan_file.KEYS} - {"budget"}, "the complete example has every key, of two one"
 
 
 # --- doubts and claims --------------------------------------------------------------------------------------

@@ -21,3 +21,8 @@ def test_it_builds_without_a_warning(shell: Shell, tmp_path: Path) -> None:
     assert "tutorials/choosing-a-store.html" in home
     # What is outside of it is named, and not linked.
     assert not re.search(r'href="[^"]*\.\./examples', (tmp_path / "site" / "ci.html").read_text())
+
+
+def test_reference_pages_are_what_the_tables_say(shell: Shell) -> None:
+    ended = shell.sh(sys.executable, ROOT / "tools" / "reference.py", "--check")
+    assert (ended.status, ended.err) == (0, "")

@@ -18,10 +18,10 @@ from shell import FAULTY, Shell, small, wait_for
 from stats.madeup import a_sample, an_attempt
 
 from dyno import results
+from dyno.options import RunRequest
 from dyno.results import Attempt, Run
 from dyno.runner import parent, plan, strategy
 from dyno.runner.parent import NoProgress
-from dyno.runner.run_request import RunRequest
 from dyno.runner.strategy import StopRule
 from dyno.stats.stop_rule import unsure, wanting
 

@@ -17,10 +17,10 @@ import pytest
 from shell import FAULTY, Shell, small, wait_for
 
 from dyno.contracts.model import Trial
+from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.runner import plan, trial
 from dyno.runner.dataset import Datasets
-from dyno.runner.run_request import RunRequest
 from dyno.runner.worker_pool import WorkerPools, WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")

@@ -402,7 +402,7 @@ from pathlib import Path
 from dyno.cli.progress import NoProgress
 from dyno.report.export.documents import as_data
 from dyno.runner import parent, plan
-from dyno.runner.plan import RunRequest
+from dyno.options import RunRequest
 
 request = RunRequest(
     "records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]

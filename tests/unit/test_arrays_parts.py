@@ -17,8 +17,8 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
+from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.runner.run_request import RunRequest
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.params import PUBLISHED_ROWS
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change

@@ -19,8 +19,8 @@ from dyno.contracts.model import Tier, UsageError, Wrong
 from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.slices import HeldTransaction
+from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.runner.run_request import RunRequest
 from dyno.suites.compression.batches import body
 from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
 from dyno.suites.compression.packers import PACKER_SPECS, open_packer
@@ -112,7 +112,8 @@ def test_a_plan_imports_no_library_of_a_packer() -> None:
 
     libraries = sorted({kind.module for kind in PACKER_SPECS.values()} - set(sys.stdlib_module_names))
     program = (
-        "import sys; from dyno.runner import plan; plan.make(plan.RunRequest('compression', preset='standard'));"
+        "import sys; from dyno.runner import plan; from dyno.options import RunRequest;"
+        "plan.make(RunRequest('compression', preset='standard'));"
         f"print([name for name in {libraries} if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

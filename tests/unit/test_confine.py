@@ -19,8 +19,8 @@ from dyno.cli.progress import NoProgress
 from dyno.contracts.model import UsageError
 from dyno.host import confine
 from dyno.host.confine import CannotConfine, Group, confined
+from dyno.options import RunRequest
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 
 pytestmark = pytest.mark.slow
 

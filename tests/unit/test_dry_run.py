@@ -6,8 +6,9 @@ import pytest
 from shell import Shell, small
 
 from dyno import registry
+from dyno.options import RunRequest
 from dyno.report.about.plan_preview import clock
-from dyno.runner.plan import RunRequest, make, unpaced
+from dyno.runner.plan import make, unpaced
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,8 @@ from shell import Shell, small
 
 from dyno import registry, results
 from dyno.contracts.model import Tier, UsageError
-from dyno.runner.plan import Plan, RunRequest
+from dyno.options import RunRequest
+from dyno.runner.plan import Plan
 from dyno.runner.plan import make as plan_of
 from dyno.servers import set_option
 

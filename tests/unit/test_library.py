@@ -17,7 +17,7 @@ from stats.madeup import a_cell, of_rates, reads, written
 
 import dyno
 from dyno.contracts.model import UsageError
-from dyno.runner.plan import RunRequest
+from dyno.options import RunRequest
 
 FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
 

@@ -24,8 +24,9 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.pace import Pace
 from dyno.host import interpreters
+from dyno.options import RunRequest
 from dyno.runner import plan, plan_file
-from dyno.runner.plan import Plan, RunRequest
+from dyno.runner.plan import Plan
 from dyno.suites.records import SUITE
 
 # Of the engines that run unasked, those that the tests can count on.
@@ -444,7 +445,7 @@ CANNOT_BE = {
     ),
     "duration with budget": (
         asked(budget=1.0, duration=1.0),
-        "budget (the most) and duration (exactly so long) of a phase exclude each other",
+        "budget (the maximum) and duration (fixed) of a phase exclude each other",
     ),
     "arrivals": (asked(arrivals="posson"), "arrivals posson is not known; did you mean poisson?"),
     "arrivals far off": (asked(arrivals="xyz"), "arrivals xyz is not known; there are: poisson, uniform"),
@@ -577,17 +578,18 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     # Of the rest of the flags, none says what is measured. An address for all engines is their option `url` there.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
-    assert set(plan_file.KEYS) == {"suite", *flags - where}
+    assert set(plan_file.KEYS) == flags - where
 
 
 def overridden(file: Path, *flags: str) -> Plan:
     """The plan of `dyno run FILE` with these flags."""
-    from dyno.cli.run import _asked, command
+    from dyno.cli.run import command
+    from dyno.cli.run_flags import request
 
     given = command.make_context("run", [str(file), *flags]).params
     elsewhere = ("path", "resume", "overwrite", "most", "root")
     given = {name: value for name, value in given.items() if name not in elsewhere}
-    return plan.make(_asked(given.pop("what"), given))
+    return plan.make(request(given.pop("what"), given, given.pop("on")))
 
 
 def test_flags_override_a_plan_file(write: Write) -> None:
@@ -610,7 +612,7 @@ def test_a_flag_for_the_duration_replaces_the_files_budget_and_the_other_way_rou
     made = overridden(file, "--budget", "4")
     assert (made.duration, made.budget) == (None, 4.0)
     both = refusal(lambda: overridden(file, "--budget", "4", "--duration", "4"))
-    assert both.startswith("budget (the most) and duration (exactly so long) of a phase exclude each other")
+    assert both.startswith("budget (the maximum) and duration (fixed) of a phase exclude each other")
 
 
 WRONG_FILES = {
@@ -661,7 +663,7 @@ WRONG_FILES = {
     ),
     "budget and duration": (
         'suite = "records"\nbudget = 1\nduration = 1',
-        "budget (the most) and duration (exactly so long) of a phase exclude each other",
+        "budget (the maximum) and duration (fixed) of a phase exclude each other",
     ),
     "engine that is neither": (
         'suite = "records"\nengine = [{ nam = "lmdb" }]',
@@ -706,36 +708,36 @@ def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) ->
 
 # With what each is told to be instead.
 OUT_OF_RANGE = {
-    "samples = 0": "samples is out of range: it wants 1 or more",
-    "samples = -1": "samples is out of range: it wants 1 or more",
-    "seed = -1": "seed is out of range: it wants 0 or more",
-    "budget = 0": "budget is out of range: it wants 0.01 or more",
-    "budget = inf": "budget is out of range: it wants 0.01 or more",
-    "budget = nan": "budget is out of range: it wants 0.01 or more",
-    "duration = 0": "duration is out of range: it wants 0.01 or more",
-    "duration = inf": "duration is out of range: it wants 0.01 or more",
-    "warmup = -1": "warmup is out of range: it wants 0 or more",
-    "warmup = nan": "warmup is out of range: it wants 0 or more",
-    "timeout = -5": "timeout is out of range: it wants 1 or more",
-    "memory = 0": "memory is out of range: it wants 50 MiB or more",
-    "retries = -1": "retries is out of range: it wants 0 or more",
-    "until = 5\nwithin = 0": "within is out of range: it wants 1 or more",
-    "until = 5\nwithin = inf": "within is out of range: it wants 1 or more",
+    "samples = 0": "samples is out of range: expected 1 or more",
+    "samples = -1": "samples is out of range: expected 1 or more",
+    "seed = -1": "seed is out of range: expected 0 or more",
+    "budget = 0": "budget is out of range: expected 0.01 or more",
+    "budget = inf": "budget is out of range: expected 0.01 or more",
+    "budget = nan": "budget is out of range: expected 0.01 or more",
+    "duration = 0": "duration is out of range: expected 0.01 or more",
+    "duration = inf": "duration is out of range: expected 0.01 or more",
+    "warmup = -1": "warmup is out of range: expected 0 or more",
+    "warmup = nan": "warmup is out of range: expected 0 or more",
+    "timeout = -5": "timeout is out of range: expected 1 or more",
+    "memory = 0": "memory is out of range: expected 50 MiB or more",
+    "retries = -1": "retries is out of range: expected 0 or more",
+    "until = 5\nwithin = 0": "within is out of range: expected 1 or more",
+    "until = 5\nwithin = inf": "within is out of range: expected 1 or more",
     "until = 0": "until 0: wants a percentage over 0 and up to 100, such as 5%",
     "until = nan": "until nan: wants a percentage over 0 and up to 100, such as 5%",
     'until = "narrow"': "until narrow: wants a percentage over 0 and up to 100, such as 5%",
-    "within = 60": "within is the longest time of a run until its intervals are narrow: say until, such as 5%, too",
+    "within = 60": "within is the maximum time of a run with until: give until, such as 5%, too",
     "phases = [1]": "suite records: phase 1 is not known; there are: ",
     "param = { records = [] }": "suite records: parameter records has no value",
     "param = { clients = [] }": "suite records: parameter clients has no value",
-    "rate = []": "{file}: rate has no value",
-    "clients = []": "{file}: clients has no value",
-    "budget = 1e10": "budget is out of range: it wants at most 1,000,000,000",
-    "timeout = 9223372036854775807": "timeout is out of range: it wants at most 1,000,000,000",
-    "samples = 9223372036854775807": "samples is out of range: it wants at most 1,000,000",
-    "retries = 9223372036854775807": "retries is out of range: it wants at most 1,000",
-    "memory = 1e20": "memory is out of range: it wants less than 8 EiB",
-    "memory = nan": "memory is out of range: it wants less than 8 EiB",
+    "rate = []": "{file}: rate: expected at least one value, got []",
+    "clients = []": "{file}: clients: expected at least one value, got []",
+    "budget = 1e10": "budget is out of range: expected at most 1,000,000,000",
+    "timeout = 9223372036854775807": "timeout is out of range: expected at most 1,000,000,000",
+    "samples = 9223372036854775807": "samples is out of range: expected at most 1,000,000",
+    "retries = 9223372036854775807": "retries is out of range: expected at most 1,000",
+    "memory = 1e20": "memory is out of range: expected less than 8 EiB",
+    "memory = nan": "memory is out of range: expected less than 8 EiB",
     "seed = 9223372036854775808": "{file}: seed: 9223372036854775808 is a number of more than 64 bits",
     f"seed = 0x{'f' * 6000}": "{file}: seed: what was given is a number of more than 64 bits",
     f"seed = {'9' * 5000}": "{file} is not TOML: ",

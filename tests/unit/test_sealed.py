@@ -17,9 +17,9 @@ from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
 from dyno.host import copies
+from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.runner.dataset import Datasets
-from dyno.runner.run_request import RunRequest
 from dyno.suites.records.dataset import Dataset
 
 # -- files ---------------------------------------------------------------------------------------------------------

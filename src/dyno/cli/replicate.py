@@ -13,17 +13,16 @@ from dyno.cli import completion
 from dyno.cli.console import output
 from dyno.cli.flag_values import NAME, PATH
 from dyno.cli.run import carry_out, status
+from dyno.cli.run_flags import run_flags
 from dyno.contracts.model import UsageError
 from dyno.report.replicate import replica
 from dyno.runner import plan, plan_file
 from dyno.runner.rows import lacking, split
-from dyno.runner.run_request import MOST_SAMPLES
 
 
 @click.command(name="replicate")
 @click.argument("experiment", required=False, shell_complete=completion.EXPERIMENT)
-@click.option("--preset", metavar="NAME", help="Another size than the published one: quick, for a first look.")
-@click.option("--samples", type=click.IntRange(1, MOST_SAMPLES), help="Trials of every row.")
+@run_flags("samples", "preset", preset="Another size than the published one: quick, for a first look.")
 @click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")

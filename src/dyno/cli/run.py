@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dyno import registry, results
+from dyno import results
 from dyno.cli import completion, files
 from dyno.cli.console import output, tell
-from dyno.cli.flag_values import NAME, PATH, Quantity, split
-from dyno.cli.flag_values import params as parsed
+from dyno.cli.flag_values import NAME, PATH
 from dyno.cli.progress import observer
+from dyno.cli.run_flags import request, run_flags
 from dyno.cli.show import PRICES
-from dyno.contracts import quantities
 from dyno.contracts.model import UsageError
-from dyno.contracts.value_types import MOST
 from dyno.host.directories import trouble
+from dyno.options import MOST_SAMPLES
 from dyno.report.about import plan_preview
 from dyno.report.tables import coststext, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
-from dyno.runner import parent, plan, plan_file, work_directory
+from dyno.runner import parent, plan, work_directory
 from dyno.runner.forecast import forecast_time
-from dyno.runner.plan import Plan, RunRequest, unpaced
-from dyno.runner.rows import placed
-from dyno.runner.run_request import MOST_RETRIES, MOST_SAMPLES
+from dyno.runner.plan import Plan, unpaced
 from dyno.runner.strategy import StopRule
 from dyno.stats import prices
 from dyno.stats.costs import costs
@@ -42,96 +38,13 @@ FAILED, NOTHING = 1, 3
 
 @click.command(name="run")
 @click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=completion.SUITE)
-@click.option(
-    "-e",
-    "--engine",
-    "engines",
-    multiple=True,
-    shell_complete=completion.ENGINES,
-    metavar="[LABEL=]ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
-    help="Engines to compare. The address of your own server: url=env:NAME or url=file:PATH, as ps(1) shows it else.",
-)
+@run_flags("engines")
 @click.option(
     "--on",
     metavar="ADDRESS",
     help="Run them on your own server or cluster: tcp://scheduler:8786, spark://host:7077; or env:NAME, file:PATH.",
 )
-@click.option(
-    "-p",
-    "--param",
-    "params",
-    multiple=True,
-    shell_complete=completion.PARAMETER,
-    metavar="NAME=V1[,V2...]",
-    help="Values of a parameter.",
-)
-@click.option("--samples", type=click.IntRange(1, MOST_SAMPLES), help="Trials of every row.")
-@click.option(
-    "--until", metavar="PERCENT", help="Add samples until each 95 % interval reaches no further, such as 5%."
-)
-@click.option(
-    "--within",
-    type=Quantity(quantities.seconds, 1),
-    metavar="TIME",
-    help="With --until: longest run. Default: 1800.",
-)
-@click.option(
-    "--preset",
-    shell_complete=completion.PRESET,
-    metavar="NAME",
-    help="Named size: quick (the default), standard or full.",
-)
-@click.option(
-    "--tier",
-    shell_complete=completion.TIER,
-    metavar="TIER",
-    help="Durability of all: volatile, process or power. Default: each engine's own.",
-)
-@click.option("--clients", metavar="N[,N...]", help="Clients at work at the same time.")
-@click.option(
-    "--rate",
-    metavar="R[,R...]",
-    help="Operations a second that are due, of all clients together: an open loop. max: each after the one before.",
-)
-@click.option("--arrivals", metavar="KIND", help="Of an open loop: uniform (the default) or poisson.")
-@click.option("--phases", shell_complete=completion.PHASES, metavar="NAME[,NAME...]", help="Only these phases.")
-@click.option("--seed", type=click.IntRange(0, MOST), help="Seed of the data and of the order of trials. Default: 1.")
-@click.option(
-    "--budget", type=Quantity(quantities.seconds, 0.01), metavar="TIME", help="Longest measuring of a phase."
-)
-@click.option(
-    "--duration",
-    type=Quantity(quantities.seconds, 0.01),
-    metavar="TIME",
-    help="Measure so long, in place of the budget.",
-)
-@click.option(
-    "--warmup", type=Quantity(quantities.seconds, 0), metavar="TIME", help="Unrecorded work before each phase."
-)
-@click.option("--loop", metavar="NAME", help="What measures: native, python, or auto (the default).")
-@click.option(
-    "--timeout", type=Quantity(quantities.seconds, 1), metavar="TIME", help="Longest trial; then it is killed."
-)
-@click.option(
-    "--memory",
-    type=Quantity(quantities.gib, 0.05),
-    metavar="SIZE",
-    help="Most memory of a trial; then it is killed.",
-)
-@click.option(
-    "--confine",
-    type=Quantity(quantities.gib, 0.05),
-    metavar="SIZE",
-    help="Confine each trial to so much memory, page cache included, by a control group.",
-)
-@click.option(
-    "--awake/--no-awake",
-    default=None,
-    help="Keep all cores awake: what waking them up costs is in no figure. Default: let them sleep.",
-)
-@click.option(
-    "--retries", type=click.IntRange(0, MOST_RETRIES), help="Further attempts at a trial that died. Default: 1."
-)
+@run_flags(but=["engines"])
 @click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
 @click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file.")
@@ -158,6 +71,7 @@ def command(
     whole: bool,
     root: Path | None,
     table: Path | None,
+    on: str | None,
     **given: Any,
 ) -> int:
     """Measure engines doing the work of SUITE, or what a plan file says.
@@ -167,7 +81,7 @@ def command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    made, found = plan.make(_asked(what, given)), None if table is None else prices.read(table)
+    made, found = plan.make(request(what, given, on)), None if table is None else prices.read(table)
     if dry:
         plan_preview.render(made.suite, made.phases, made.cells, _sentence(made), output())
         return 0
@@ -223,42 +137,6 @@ def carry_out(
         print(f"The time was up: {wanting(run, made.until) or 'nothing is wanting'}", file=sys.stderr)
     print(f"Written to {file}", file=sys.stderr)
     return run
-
-
-def _asked(what: str, given: dict[str, Any]) -> RunRequest:
-    """The plan file's wishes, if one is named, overridden by the flags that were given."""
-    asked = plan_file.read(Path(what)) if what.endswith(".toml") else RunRequest(suite=what)
-    flags: dict[str, Any] = {
-        **{
-            name: given[name]
-            for name in ("samples", "until", "within", "preset", "tier", "seed", "budget", "timeout", "retries")
-        },
-        **{name: given[name] for name in ("duration", "warmup", "arrivals", "loop", "awake")},
-        **{
-            name: None if given[name] is None else plan_file.size(name, given[name]) for name in ("memory", "confine")
-        },
-        "engines": _several("engine", *given["engines"]),
-        **{name: _several(name, given[name]) for name in ("clients", "rate", "phases")},
-    }
-    said = {field.name: flags[field.name] for field in fields(RunRequest) if flags.get(field.name) not in (None, [])}
-    # One is in place of the other: in the file's place too.
-    if "duration" in said:
-        asked = replace(asked, budget=None)
-    if "budget" in said:
-        asked = replace(asked, duration=None)
-    asked = replace(asked, **said, params={**asked.params, **parsed(given["params"])})
-    if given["on"] is None:
-        return asked
-    return replace(asked, engines=placed(registry.suite(asked.suite), asked.engines, given["on"]))
-
-
-def _several(flag: str, *given: str | None) -> list[str]:
-    """The parts of what a flag was given; None is a flag that was not. Raises UsageError for one without any part."""
-    texts = [text for text in given if text is not None]
-    values = split(texts)
-    if texts and not values:
-        raise UsageError(f"--{flag}: expected at least one value, got {texts[0]!r}")
-    return values
 
 
 def _kept(file: Path) -> str | None:

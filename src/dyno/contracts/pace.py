@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 UNIFORM, POISSON = "uniform", "poisson"
 ARRIVALS = (UNIFORM, POISSON)
+LOOPS = ("auto", "native", "python")
 FOREVER_NS = 1 << 62
 PATIENCE = 10
 """How many times as long as was asked for a duration or a warm-up may take in all, pauses included: an operation that

@@ -15,7 +15,6 @@ from dyno.contracts.model import UsageError
 from dyno.measure import loop as python
 from dyno.native import REMEDY, loaded
 
-LOOPS = ("auto", "native", "python")
 SAMPLE = 20_000
 BATCHES = 5
 

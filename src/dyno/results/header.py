@@ -4,12 +4,13 @@ not tell need not be there. Nothing of what a field means may be put here."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_type_hints
 
 from msgspec import Meta
 
-from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Positive, Text
+from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Text
 from dyno.contracts.sample import Cell
+from dyno.options import PlanOptions
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
 Texts = list[Text]
@@ -17,27 +18,21 @@ Written = Literal["count", "bytes", "ratio", "rate", "ns", "bandwidth"]
 """How a figure is written."""
 
 
-class _Asked(TypedDict):
+class _Work(TypedDict):
     suite: Text
     phases: Annotated[Texts, Meta(min_length=1, max_length=MOST_PHASES)]
-    samples: Positive
-    seed: Count
-    budget: Amount
 
 
-class Plan(_Asked, total=False):
-    duration: Amount | None
-    warmup: Amount
-    arrivals: Text
-    loop: Text
-    timeout: Amount
-    memory: Count | None
-    confine: Count | None
-    retries: Count
-    until: Annotated[float, Meta(gt=0, le=1)] | None
-    within: Amount | None
-    least: Count
-    awake: bool
+if TYPE_CHECKING:
+    Plan = Mapping[str, Any]
+else:
+    _types = get_type_hints(PlanOptions, include_extras=True)
+    _required = {name: _types.pop(name) for name in ("samples", "seed", "budget")}
+    _Required = TypedDict("_Required", _required)
+    _Optional = TypedDict("_Optional", _types, total=False)
+
+    class Plan(_Work, _Required, _Optional):
+        """The work, and the options of `dyno.options.PlanOptions`. Files of earlier versions lack some."""
 
 
 class _Named(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from dyno.contracts.sample import Cell
 from dyno.crash import known_results
 from dyno.host import ceilings, confine, directories, facts, keep_awake
 from dyno.host.wakeups import wakeups
+from dyno.options import PlanOptions
 from dyno.results import Attempt, Run
 from dyno.runner import work_directory
 from dyno.runner.dataset import Datasets
@@ -223,6 +224,8 @@ def _difference(plan: Plan, run: Run, path: Path) -> str | None:
     if results.planned(path) != results.kept(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
+    # A file of an earlier version lacks the options that came later.
+    old = {**{each.name: each.default for each in fields(PlanOptions)}, **old}
     changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]
     return ", ".join(changed) or None
 

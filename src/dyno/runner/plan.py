@@ -10,21 +10,21 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from typing import Any
 
 from dyno import registry
 from dyno.contracts import quantities
 from dyno.contracts.model import Preset, Trial, UsageError, Value
-from dyno.contracts.pace import PATIENCE, UNIFORM
+from dyno.contracts.pace import PATIENCE
 from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
+from dyno.measure.loops import pick
+from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, beside
 from dyno.runner.rows import EngineRow, hidden, rows_of
-from dyno.runner.run_request import RunRequest as RunRequest
-from dyno.runner.run_request import check_numbers
 from dyno.text.passwords import secrets
 
 DEFAULT_PRESET = "quick"
@@ -61,41 +61,13 @@ NAMED = 6
 """Phases; of more, it says how many they are."""
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(PlanOptions):
     """What will be run. Two plans that are equal make the same run."""
 
     suite: str
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
-    samples: int
-    """Blocks; the least number of them where `until` is given."""
-    seed: int
-    budget: float
-    """Seconds of measuring for each phase of a trial, at most."""
-    timeout: float
-    """Seconds for a whole trial."""
-    memory: int | None
-    """Bytes for a trial; None for what the machine can spare."""
-    retries: int
-    duration: float | None = None
-    """Seconds of measuring for each phase, in as many rounds as it takes; None for one round within the budget."""
-    warmup: float = 0.0
-    """Seconds of rounds before each phase, which are not recorded."""
-    arrivals: str = UNIFORM
-    """How an open loop's operations are spread over time."""
-    loop: str = "auto"
-    """Which loop measures: 'native', 'python', or the former where it was built."""
-    until: float | None = None
-    """Further blocks are added until each interval reaches no further than this share of its median."""
-    within: float | None = None
-    """Seconds after which no further block is begun; None where `until` is."""
-    least: int = 1
-    """Blocks that are done however long they take."""
-    confine: int | None = None
-    """Bytes that a trial is confined to by a control group, page cache included; None where it is not."""
-    awake: bool = False
-    """Whether all cores are kept awake, from the first trial to the last."""
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
     their own in the run file, of which reports know no suite."""
@@ -145,17 +117,17 @@ class Plan:
 
     def data(self) -> dict[str, Any]:
         """As it stands in the run file, where the cells have a place of their own."""
-        whole = asdict(replace(self, holds={}))
-        del whole["cells"], whole["addresses"], whole["declared"], whole["interpreters"], whole["holds"]
+        options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
         if self.least == 1:
             # As in files of earlier versions, which can be resumed.
-            del whole["least"]
-        return {**whole, "phases": list(self.phases)}
+            del options["least"]
+        return {"suite": self.suite, "phases": list(self.phases), **options}
 
 
 def make(asked: RunRequest) -> Plan:
     """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
-    check_numbers(asked)
+    asked.check()
+    pick(asked.loop or "auto")
     suite = registry.suite(asked.suite)
     name = asked.preset or DEFAULT_PRESET
     if name not in suite.presets:
@@ -170,6 +142,15 @@ def make(asked: RunRequest) -> Plan:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
     addresses: dict[str, str] = {}
     rows = [row._replace(options=hidden(row.spec, row.options, addresses)) for row in rows]
+    options: dict[str, Any] = {
+        "budget": preset.budget,
+        **requested(asked),
+        "samples": _samples(asked, preset, until),
+        "timeout": _timeout(asked, preset, suite, rows, phases),
+        "until": until,
+        "within": within,
+        "least": preset.samples if asked.until is None and until is not None else 1,
+    }
     return Plan(
         suite=suite.name,
         phases=phases,
@@ -178,21 +159,7 @@ def make(asked: RunRequest) -> Plan:
             for row in rows
             for params in combinations
         ),
-        samples=_samples(asked, preset, until),
-        seed=1 if asked.seed is None else asked.seed,
-        budget=preset.budget if asked.budget is None else asked.budget,
-        timeout=_timeout(asked, preset, suite, rows, phases),
-        memory=asked.memory,
-        confine=asked.confine,
-        awake=bool(asked.awake),
-        retries=1 if asked.retries is None else asked.retries,
-        duration=asked.duration,
-        warmup=asked.warmup or 0.0,
-        arrivals=asked.arrivals or UNIFORM,
-        loop=asked.loop or "auto",
-        until=until,
-        within=within,
-        least=preset.samples if asked.until is None and until is not None else 1,
+        **options,
         declared={
             "phases": [phase.told() for phase in suite.phases if phase.name in phases],
             "layout": None if suite.layout is None else asdict(suite.layout),

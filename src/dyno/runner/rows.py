@@ -11,8 +11,9 @@ from dyno import registry
 from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.sample import Cell
+from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
-from dyno.runner.run_request import RunRequest, tier_named
+from dyno.options import RunRequest
 from dyno.servers.user_server import URL
 from dyno.text.passwords import HIDDEN, mask_argument
 
@@ -216,6 +217,14 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
             raise
         address = address or "://" in str(text)
         yield text, split(text)
+
+
+def tier_named(name: str) -> Tier:
+    """Raises UsageError, with the nearest name, if there is no such tier."""
+    try:
+        return Tier(name)
+    except ValueError:
+        raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
 
 
 def split(text: Entry) -> NamedRow:

@@ -23,9 +23,9 @@ from dyno.contracts.settings import closest_match, unknown
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left
+from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.runner.rows import split_engines
-from dyno.runner.run_request import RunRequest
 from dyno.selftest import trace
 from dyno.selftest.trace import Seen
 from dyno.text.passwords import mask_argument
@@ -136,7 +136,7 @@ def _claims(
         for proof in suite.proof.chain():
             params |= {name: [value] for name, value in proof.params.items()}
             params[proof.count] = [COMMITS + 1]
-        made = plan.make(RunRequest(suite.name, [text], params, samples=1, tier=each.value))
+        made = plan.make(RunRequest(suite.name, [text], params=params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
         yield Claim(spec, cell.asked, each, cell)
 

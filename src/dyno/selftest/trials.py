@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.runner.run_request import RunRequest
 
 PHASE = "work"
 

@@ -1,0 +1,342 @@
+"""The run options: one row each.
+
+Flags, keys of plan files, keyword arguments of `dyno.run`, the run file's header and docs/run-options.md follow from
+this table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from dyno.contracts import quantities
+from dyno.contracts.decoded_types import Amount, Count, Positive, Text
+from dyno.contracts.model import UsageError
+from dyno.contracts.pace import ARRIVALS, LOOPS, UNIFORM
+from dyno.contracts.settings import unknown
+from dyno.contracts.value_types import MOST
+
+LEAST_MEMORY = 50 << 20
+"""Bytes of a trial: the interpreter alone needs about as much."""
+MOST_SECONDS, MOST_SAMPLES, MOST_RETRIES = 10**9, 1_000_000, 1_000
+
+
+class Kind(NamedTuple):
+    """How the value of an option is written."""
+
+    words: str
+    """Its name in the reference."""
+    types: tuple[type, ...]
+    """What a plan file may have for it."""
+    read: Callable[[str], float] | None = None
+    """Reads a time or a size with its unit. Raises ValueError."""
+    several: bool = False
+    """Several values, separated by commas in a flag."""
+
+
+WHOLE = Kind("whole number", (int,))
+TIME = Kind("time", (int, float, str), quantities.seconds)
+SIZE = Kind("size", (int, float, str), quantities.gib)
+PERCENT = Kind("percentage", (str, int, float))
+TEXT = Kind("text", (str,))
+SWITCH = Kind("yes or no", (bool,))
+NAMES = Kind("names", (list,), several=True)
+COUNTS = Kind("whole numbers", (int, str, list), several=True)
+RATES = Kind("numbers", (int, float, str, list), several=True)
+ENGINES = Kind("engines", (list,), several=True)
+PARAMS = Kind("parameters", (dict,))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One run option: a row of the table."""
+
+    kind: Kind
+    help: str
+    """The line of `dyno run --help`."""
+    docs: str
+    """The description in docs/run-options.md."""
+    key: str = ""
+    """Key of a plan file and long name of the flag; empty: `name`."""
+    short: str = ""
+    metavar: str | None = None
+    least: float | None = None
+    """In the unit of the field: seconds, bytes."""
+    most: float = MOST
+    choices: Sequence[str] = ()
+    name: str = ""
+    """Keyword argument and field of RunRequest."""
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.key}"
+
+    def check(self, value: Any) -> None:
+        """Raises UsageError if the value is out of range or not one of the choices."""
+        if self.choices and value not in self.choices:
+            raise UsageError(unknown(self.key, value, self.choices))
+        if self.least is not None and not self.least <= value < math.inf:
+            least = "50 MiB" if self.least == LEAST_MEMORY else f"{self.least:g}"
+            raise UsageError(f"{self.key} is out of range: expected {least} or more, got {value:g}")
+        if self.least is not None and value > self.most:
+            raise UsageError(f"{self.key} is out of range: expected at most {self.most:,}")
+
+
+def option(kind: Kind, help: str, docs: str, default: Any = None, **more: Any) -> Any:
+    return field(default=default, metadata={"option": Option(kind, help, docs, **more)})
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a user requested, before it is resolved. None, or an empty list: not given."""
+
+    suite: str
+    engines: Sequence[str | Mapping[str, Any]] = option(
+        ENGINES,
+        "Engines to compare. To keep the address of your own server out of ps(1): url=env:NAME or url=file:PATH.",
+        "Engines to compare: `NAME` or `NAME:OPTION=VALUE+OPTION=VALUE`, with `LABEL=` before it to give its rows "
+        "[another name](plan-files.md#labels). Among the options, `tier=TIER` is "
+        "[its own tier](plan-files.md#a-tier-for-each-engine). The flag may be repeated. In a plan file and in "
+        "Python, an engine may also be a table of `name` and options, whose values may hold commas. "
+        "[Passwords](servers.md#passwords) are best not given here. Default: every engine of the suite that is "
+        "installed, needs no server, gives the requested tier and serves the requested number of clients",
+        (),
+        key="engine",
+        short="-e",
+        metavar="[LABEL=]ENGINE[:OPT=VAL[+OPT=VAL]][,...]",
+    )
+    _: KW_ONLY
+    params: Mapping[str, Any] = option(
+        PARAMS,
+        "Values of a parameter.",
+        "Values of a parameter of the suite: `NAME=VALUE`, or several separated by commas. Each combination of all "
+        "values is measured. The flag may be repeated. A parameter that none of the measured phases uses is an error",
+        key="param",
+        short="-p",
+        metavar="NAME=V1[,V2...]",
+    )
+    samples: int | None = option(
+        WHOLE,
+        "Trials of every row.",
+        "Trials of every cell, 1 to 1,000,000; with `until` at least that many. Default: the preset's",
+        least=1,
+        most=MOST_SAMPLES,
+    )
+    until: str | float | None = option(
+        PERCENT,
+        "Add samples until each 95 % interval reaches no further from its median, such as 5%.",
+        "Percentage such as `5%`: samples are added until the 95 % interval of each row reaches no further from its "
+        "median. In Python, a number is a share: 0.05. Default: the preset's. See "
+        "[methodology.md](methodology.md#until-it-is-narrow)",
+        metavar="PERCENT",
+    )
+    within: float | None = option(
+        TIME,
+        "With --until: maximum time of the run. Default: 1800.",
+        "With `until`: no sample is begun that would probably end after this time. `--resume` continues for as long "
+        "again. Default: 1800",
+        least=1,
+        most=MOST_SECONDS,
+    )
+    preset: str | None = option(
+        TEXT,
+        "Named size: quick (the default), standard or full.",
+        "Named size: values of parameters, the number of samples, the budget and the timeout. It may also name "
+        "phases, used unless phases are given, and a width of intervals, used unless samples or times are given. "
+        "Default: quick",
+        metavar="NAME",
+    )
+    tier: str | None = option(
+        TEXT,
+        "Durability of all engines: volatile, process or power. Default: each engine's own.",
+        "Durability of all engines: volatile, process or power. An engine with a tier of its own keeps it. A named "
+        "engine that can't give the tier is an error. Default: each engine's own",
+        metavar="TIER",
+    )
+    clients: int | str | Sequence[int | str] = option(
+        COUNTS,
+        "Clients at work at the same time.",
+        "Clients at work at the same time, or several numbers. `cpus` is the number of CPUs that Dyno may run on; "
+        "`2cpus`, `1.5cpus` and `cpus/2` are relative to it. Default: 1",
+        (),
+        metavar="N[,N...]",
+    )
+    rate: float | str | Sequence[float | str] = option(
+        RATES,
+        "Operations per second that are due, of all clients together: an open loop. max: a closed loop.",
+        "An open loop: operations per second that are due, of all clients together, 10^-6 to 10^9, or several rates. "
+        "`max` is the closed loop, in which each operation follows the one before. Default: max. See "
+        "[methodology.md](methodology.md#closed-loop-and-open-loop)",
+        (),
+        metavar="R[,R...]",
+    )
+    arrivals: str | None = option(
+        TEXT,
+        "Arrivals of an open loop: uniform (the default) or poisson.",
+        "How the operations of an open loop are spread over time: uniform, in even steps, or poisson, at random. "
+        "Default: uniform",
+        metavar="KIND",
+        choices=ARRIVALS,
+    )
+    phases: Sequence[str] = option(
+        NAMES,
+        "Measure only these phases.",
+        "Only these phases, by name or by [alias](suites/records.md#phases); `all`: each. They run in the suite's "
+        "order. Default: the preset's, or each",
+        (),
+        metavar="NAME[,NAME...]",
+    )
+    seed: int | None = option(
+        WHOLE,
+        "Seed of the data and of the order of trials. Default: 1.",
+        "Seed of the data, of the order of trials and of random arrivals. Default: 1",
+        least=0,
+    )
+    budget: float | None = option(
+        TIME,
+        "Maximum measuring time per phase.",
+        "Maximum measuring time of a phase of a trial. Default: the preset's",
+        least=0.01,
+        most=MOST_SECONDS,
+    )
+    duration: float | None = option(
+        TIME,
+        "Fixed measuring time per phase: repeat rounds until it elapses (overrides the budget).",
+        "Fixed measuring time of a phase, in as many rounds as it takes (overrides the budget; the two exclude each "
+        "other). Work that can be done only once (an insert, a delete) ends when it is done",
+        least=0.01,
+        most=MOST_SECONDS,
+    )
+    warmup: float | None = option(
+        TIME,
+        "Unrecorded work before each phase.",
+        "Unrecorded work before each phase. Cold phases have none, and neither has work that can be done only once. "
+        "Default: 0",
+        least=0,
+        most=MOST_SECONDS,
+    )
+    loop: str | None = option(
+        TEXT,
+        "Measuring loop: native, python, or auto (the default).",
+        "Measuring loop: native, python, or auto, which is the native loop if it was built. Native is an error if it "
+        "was not built. Default: auto",
+        metavar="NAME",
+        choices=LOOPS,
+    )
+    timeout: float | None = option(
+        TIME,
+        "Maximum time of a trial; then it is killed.",
+        "Maximum time of a trial; then it is killed. Checks of answers don't count: half as long between the "
+        "operations of a phase, which then ends with what is done and checked, and as long again for the check of "
+        "the store after a phase. Default: the preset's, or, if more, three times `duration` and `warmup` of all "
+        "phases and a minute; longer for servers that are slow to start",
+        least=1,
+        most=MOST_SECONDS,
+    )
+    memory: int | None = option(
+        SIZE,
+        "Maximum memory of a trial; then it is killed.",
+        "Maximum memory of a trial; then it is killed. Default: three quarters of what is available when the run "
+        "begins",
+        least=LEAST_MEMORY,
+    )
+    confine: int | None = option(
+        SIZE,
+        "Confine each trial to this much memory, page cache included, by a control group.",
+        "Confine each trial, with its server and clients, to this much memory, page cache included, by a "
+        "[control group](methodology.md#confined-memory): for data larger than the memory. Default: not confined",
+        least=LEAST_MEMORY,
+    )
+    awake: bool | None = option(
+        SWITCH,
+        "Keep all cores awake, so that no figure includes the cost of waking them up. Default: cores may sleep.",
+        "Keep all cores awake during the run, so that no figure includes the cost of [waking them "
+        "up](methodology.md#waking-up). `--no-awake` overrides a plan file. Linux only. Default: cores may sleep",
+    )
+    retries: int | None = option(
+        WHOLE,
+        "Further attempts at a trial that died. Default: 1.",
+        "Further attempts at a trial that crashed, timed out, ran out of memory or ended with an error, 0 to 1,000. "
+        "Default: 1",
+        least=0,
+        most=MOST_RETRIES,
+    )
+
+    def __post_init__(self) -> None:
+        """Makes lists of what may be given as a single value."""
+        for each in OPTIONS:
+            value = getattr(self, each.name)
+            if each.kind.several:
+                object.__setattr__(self, each.name, as_list(value))
+            elif each.kind is PARAMS:
+                object.__setattr__(self, each.name, {name: as_list(values) for name, values in (value or {}).items()})
+
+    def check(self) -> None:
+        """Raises UsageError for a value out of its range and for options that exclude each other."""
+        for each in OPTIONS:
+            value = getattr(self, each.name)
+            if value is not None:
+                each.check(value)
+        if self.budget is not None and self.duration is not None:
+            raise UsageError("budget (the maximum) and duration (fixed) of a phase exclude each other")
+        if self.within is not None and self.until is None:
+            raise UsageError("within is the maximum time of a run with until: give until, such as 5%, too")
+
+
+OPTIONS: tuple[Option, ...] = tuple(
+    replace(row, name=each.name, key=row.key or each.name)
+    for each in fields(RunRequest)
+    if isinstance(row := each.metadata.get("option"), Option)
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The options as resolved: what was requested, else what the preset has, else the default.
+
+    `plan` in the run file's header has these fields, held to these types.
+    """
+
+    samples: Positive
+    """Trials of every cell, which is the number of blocks; with `until` the least number of them."""
+    seed: Count = 1
+    budget: Amount
+    """Maximum seconds that a phase of a trial measures."""
+    timeout: Amount
+    """Maximum seconds of a trial."""
+    memory: Count | None = None
+    """Maximum bytes of a trial; null: three quarters of what was available."""
+    retries: Count = 1
+    duration: Amount | None = None
+    """Seconds that a phase of a trial measures; null: the budget holds."""
+    warmup: Amount = 0.0
+    """Seconds of unrecorded work before each phase."""
+    arrivals: Text = UNIFORM
+    loop: Text = "auto"
+    """The requested loop: `auto`, `native` or `python`."""
+    until: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """Blocks are added until no interval reaches further than this share of its median; null: `samples` blocks."""
+    within: Amount | None = None
+    """Seconds after which no block is begun; null without `until`."""
+    least: Count = 1
+    """Blocks that are done however long they take; left out if 1."""
+    confine: Count | None = None
+    """Bytes that each trial was confined to, page cache included; null: not confined. Earlier files lack it."""
+    awake: bool = False
+    """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
+
+
+def requested(request: RunRequest) -> dict[str, Any]:
+    """The options of a plan that the user gave, by name."""
+    values = {each.name: getattr(request, each.name, None) for each in fields(PlanOptions)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list of the values; of a single value, a list of one."""
+    single = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
+    return [value] if single else list(value)

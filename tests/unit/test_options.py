@@ -1,0 +1,92 @@
+"""Flags, plan keys, keyword arguments and the header follow from the table of run options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import dyno
+from dyno.cli.run import command
+from dyno.cli.run_flags import request
+from dyno.contracts.model import UsageError
+from dyno.options import MOST_SECONDS, OPTIONS, SWITCH, Option, PlanOptions, RunRequest
+from dyno.results import create, load
+from dyno.runner import plan, plan_file
+
+IN_CELLS = {"engines", "params", "preset", "tier", "clients", "rate", "phases"}
+"""Options that the plan resolves into cells and phases."""
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_option_is_a_flag_a_plan_key_and_a_keyword(option: Option) -> None:
+    (flag,) = (each for each in command.params if each.name == option.name)
+    assert isinstance(flag, click.Option) and option.flag in flag.opts and flag.help == option.help
+    assert bool(flag.secondary_opts) == (option.kind is SWITCH)
+    assert plan_file.KEYS[option.key] is option
+    keyword = signature(dyno.run).parameters[option.name]
+    assert keyword.kind is (Parameter.POSITIONAL_OR_KEYWORD if option.name == "engines" else Parameter.KEYWORD_ONLY)
+    assert option.help and option.docs
+
+
+def test_an_option_that_is_not_in_the_cells_is_in_the_plan() -> None:
+    assert {option.name for option in OPTIONS} - IN_CELLS == {each.name for each in fields(PlanOptions)} - {"least"}
+
+
+def flags(**given: Any) -> dict[str, Any]:
+    return {option.name: None for option in OPTIONS} | {"params": (), **given}
+
+
+WRITTEN = {
+    "samples": (["--samples", "4"], "samples = 4", 4),
+    "within": (["--within", "2m"], 'within = "2m"', 120.0),
+    "memory": (["--memory", "512MiB"], 'memory = "512MiB"', 512 << 20),
+    "awake": (["--awake"], "awake = true", True),
+    "clients": (["--clients", "1,2"], 'clients = ["1", "2"]', ["1", "2"]),
+    "phases": (["--phases", "rand-key"], 'phases = ["rand-key"]', ["rand-key"]),
+    "params": (["-p", "txn=1,10"], 'param = { txn = ["1", "10"] }', {"txn": ["1", "10"]}),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_flag_and_a_plan_key_make_the_same_request(name: str, tmp_path: Path) -> None:
+    words, toml, value = WRITTEN[name]
+    file = tmp_path / "plan.toml"
+    file.write_text(f'suite = "records"\n{toml}\n')
+    given = command.make_context("run", ["records", *words]).params
+    asked = request("records", {option.name: given[option.name] for option in OPTIONS})
+    assert getattr(asked, name) == value
+    assert plan_file.read(file) == asked
+    # What the file says holds where no flag does.
+    assert request(str(file), flags()) == asked
+
+
+def test_a_single_value_may_stand_for_a_list() -> None:
+    single = RunRequest("records", "sqlite", params={"txn": 1}, clients=2, rate="max", phases="rand-key")
+    assert single == RunRequest(
+        "records", ["sqlite"], params={"txn": [1]}, clients=[2], rate=["max"], phases=["rand-key"]
+    )
+
+
+@pytest.mark.parametrize("option", [each for each in OPTIONS if each.least is not None], ids=lambda each: each.name)
+def test_values_are_held_to_the_range_of_the_option(option: Option) -> None:
+    assert option.least is not None
+    option.check(option.least)
+    for value in (option.least - 1, float("inf"), float("nan"), option.most + MOST_SECONDS):
+        with pytest.raises(UsageError, match=rf"^{option.key} is out of range: expected "):
+            option.check(value)
+
+
+def test_the_header_has_what_was_requested(tmp_path: Path) -> None:
+    made = plan.make(
+        RunRequest("records", "memory", samples=3, seed=7, duration=2.5, memory=1 << 30, retries=0, loop="python")
+    )
+    create(tmp_path / "r.json", {"plan": made.data(), "host": {}}, made.cells)
+    header = load(tmp_path / "r.json").plan
+    assert set(header) == {"suite", "phases", *(each.name for each in fields(PlanOptions))} - {"least"}
+    assert (header["samples"], header["seed"], header["duration"]) == (3, 7, 2.5)
+    assert (header["memory"], header["retries"], header["loop"]) == (1 << 30, 0, "python")
