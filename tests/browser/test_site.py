@@ -10,7 +10,6 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,10 @@ import pytest
 import runfiles
 from shell import Shell, is_one_line, wait_for
 
+from dyno.report.site import data, directory
+from dyno.report.site.build import build
+from dyno.report.site.find import find
 from dyno.report.tables import wording
-from dyno.stats.student import series, two_sided
 from dyno.stats.verdict import Verdict
 
 HERE, THERE = "A Processor", "Another Processor"
@@ -370,17 +371,18 @@ def test_the_page_says_of_any_two_what_the_command_says(
     assert said == {"faster", "slower", "alike", "unclear"}
 
 
-def test_students_t_is_that_of_the_command(chromium: Any) -> None:
-    source = (resources.files("dyno.report.site") / "verdict.js").read_text()
-    asked = [1.0, 1.37, 2.0, 2.5, 3.99, 7.2, 30.0, 123.4, 5_000.0]
-    page = chromium.new_page()
-    found = page.evaluate(
-        "([source, asked, quantiles]) => "
-        "asked.map(new Function('rules', `${source}; RULES = rules; return twoSided`)({quantiles}))",
-        [source, asked, series(0.99)],
-    )
-    page.close()
-    assert found == pytest.approx([two_sided(0.99, degrees) for degrees in asked], rel=1e-9)
+def test_a_large_site_compares_its_newest_runs_and_neighbours(
+    runs: Path, tmp_path: Path, tour: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "MOST_VERDICTS", 60)
+    directory.write(tmp_path / "site", build(find([runs]), lambda why: None))
+    page = tour(tmp_path / "site", "compare.html#a=day-6&b=half")
+    assert len(by_page(page)) == 12, "the newest two"
+    go(page, "a=day-1&b=day-2")
+    assert len(by_page(page)) == 12, "neighbours in a history"
+    go(page, "a=day-1&b=day-6")
+    assert "use dyno compare" in page.locator("#headline").inner_text()
+    assert page.locator("#rows").is_hidden()
 
 
 def test_the_same_holds_for_runs_that_were_really_measured(
@@ -680,8 +682,7 @@ def test_a_page_runs_its_own_program_and_nothing_else(site: Path) -> None:
 
 
 def test_runs_of_older_schemas_are_in_it(tmp_path: Path, tour: Callable[..., Any]) -> None:
-    data = Path(__file__).parents[1] / "data"
-    site = built(tmp_path, *data.glob("run-schema-*.json"))
+    site = built(tmp_path, *(Path(__file__).parents[1] / "data").glob("run-schema-*.json"))
     for address in ("index.html", "compare.html", "history.html", "runs/run-schema-1.html"):
         tour(site, address)
     assert {"run-schema-1", "run-schema-2"} <= set(names(tour(site)))

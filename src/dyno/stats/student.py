@@ -32,14 +32,9 @@ def two_sided(confidence: float, degrees: float) -> float:
     return math.exp(x * total - last + first)
 
 
-def series(confidence: float) -> list[float]:
-    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up: for a
-    program, too, that has nothing of the above."""
-    return list(_series(confidence))
-
-
 @lru_cache(maxsize=64)
 def _series(confidence: float) -> tuple[float, ...]:
+    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up."""
     angles = [(at + 0.5) * math.pi / TERMS for at in range(TERMS)]
     logs = [math.log(_solved(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
     sums = (

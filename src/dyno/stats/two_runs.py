@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -149,19 +149,31 @@ def _reported(row: CellSummary) -> bool:
 
 def in_turns(before: Run, after: Run) -> bool:
     """Whether block after block of both runs was measured next to that of the same number in the other."""
-    starts: dict[tuple[int, int], datetime] = {}
-    for which, run in enumerate((before, after)):
-        for attempt in run.attempts:
-            try:
-                began, key = datetime.fromisoformat(attempt.started), (which, attempt.block)
-            except ValueError:
-                # Nobody knows when it was.
-                return False
-            starts[key] = min(began, starts.get(key, began))
-    order = sorted(starts, key=lambda key: starts[key])
-    couples = list(zip(order[::2], order[1::2], strict=False))
-    alike = len(order) % 2 == 0 and all(one[0] != other[0] and one[1] == other[1] for one, other in couples)
-    return alike and len(couples) >= FEWEST_TRIALS and len(set(starts.values())) == len(starts)
+    return alternate(block_starts(before), block_starts(after))
+
+
+def block_starts(run: Run) -> dict[int, datetime]:
+    """When each block began. Empty if a trial's start is unknown."""
+    starts: dict[int, datetime] = {}
+    for attempt in run.attempts:
+        try:
+            start = datetime.fromisoformat(attempt.started)
+        except ValueError:
+            return {}
+        # Early versions wrote UTC without saying so.
+        start = start if start.tzinfo else start.replace(tzinfo=timezone.utc)
+        starts[attempt.block] = min(start, starts.get(attempt.block, start))
+    return starts
+
+
+def alternate(before: Mapping[int, datetime], after: Mapping[int, datetime]) -> bool:
+    """Whether the blocks of two runs, given their starts, alternate: each next to the same block of the other run."""
+    if len(before) != len(after) or len(before) < FEWEST_TRIALS:
+        return False
+    order = sorted((start, which, block) for which, run in enumerate((before, after)) for block, start in run.items())
+    pairs = zip(order[::2], order[1::2], strict=True)
+    alike = all(one[1] != other[1] and one[2] == other[2] for one, other in pairs)
+    return alike and len({start for start, _, _ in order}) == len(order)
 
 
 def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: float, paired: bool) -> Change | None:
@@ -169,15 +181,22 @@ def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: 
     old, new = speeds(before, used), speeds(after, used)
     if not old or not new:
         return None
-    ratios = [new[block] / old[block] for block in sorted(new) if block in old]
-    fewest = len(ratios) if paired else min(len(old), len(new))
+    return Change(before, after, used, *compare_speeds(old, new, paired, margin))
+
+
+def compare_speeds(
+    old: Mapping[int, float], new: Mapping[int, float], paired: bool, margin: float = MARGIN
+) -> tuple[Center | None, Verdict]:
+    """The verdict on a row's speeds by block, new against old, and its center: None if there are too few trials.
+    `paired`: block by block. Neither may be empty."""
     if paired:
-        found, ratio = (center(ratios) if fewest >= FEWEST_TRIALS else None), median(ratios or [0.0])
+        ratios = [new[block] / old[block] for block in sorted(new) if block in old]
+        fewest, ratio = len(ratios), median(ratios or [0.0])
+        found = center(ratios) if fewest >= FEWEST_TRIALS else None
     else:
-        values = list(new.values()), list(old.values())
-        found = apart(*values) if fewest >= FEWEST_TRIALS else None
-        ratio = median(values[0]) / median(values[1])
-    return Change(before, after, used, found, judge(found, ratio, fewest, margin))
+        fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
+        found = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
+    return found, judge(found, ratio, fewest, margin)
 
 
 def _gone(row: CellSummary | None, by: Metric | None) -> str:

@@ -1,5 +1,7 @@
 // Elements, and what is packed into the page.
 
+let UNKNOWN = "–";
+
 const byId = (id) => document.getElementById(id);
 
 /** An element with attributes and children; text is always set as text. */
@@ -26,6 +28,9 @@ async function unpack(id) {
 async function unpackText(id) {
   return new TextDecoder().decode(await unpack(id));
 }
+
+/** A phase, and its tier if it has one. */
+const placeText = (phase, tier, between = ", ") => (tier ? `${phase}${between}tier ${tier}` : phase);
 
 let library = null;
 

@@ -1,7 +1,5 @@
 // Figures as people read them: what dyno.report.tables.units is in Python.
 
-let UNKNOWN = "–";
-
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 const counted = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
@@ -61,9 +59,6 @@ const WRITE = {
 function cellText(record, column) {
   return written(record[column.key], column.kind === "own" ? record.write : column.kind);
 }
-
-/** A phase, and the tier where there is one. */
-const placeText = (phase, tier, between = ", ") => (tier ? `${phase}${between}tier ${tier}` : phase);
 
 const isNumber = (kind) => kind !== "text";
 

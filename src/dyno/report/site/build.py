@@ -24,11 +24,11 @@ from dyno.results import Run
 
 LIBRARY = "library.js"
 # By page: what its program is made of, after what all have. In the order of their use.
-COMMON = ("base", "format", "theme")
+COMMON = ("base", "theme")
 PROGRAMS = {
     "index": ("list",),
-    "compare": ("verdict", "runs", "say", "compare"),
-    "history": ("verdict", "runs", "say", "history"),
+    "compare": ("runs", "compare"),
+    "history": ("runs", "history"),
 }
 LARGE = 10 << 20
 """Bytes of a run file."""
@@ -62,17 +62,12 @@ def build(found: Sequence[Found], passed_over: Callable[[str], None], url: str =
     if not entries:
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda made: made.created, reverse=True)
-    data = collection.data()
-    look = {"config": {name: theme.config(dark=name == "dark") for name in ("light", "dark")}}
-    yield "compare.html", _page("compare", entries, data)
-    yield (
-        "history.html",
-        _page(
-            "history",
-            entries,
-            {**data, **look, "specs": chart.specs(collection.units(), _choices(entries)["machine"])},
-        ),
-    )
+    yield "compare.html", _page("compare", entries, collection.compare())
+    charts = {
+        "config": {name: theme.config(dark=name == "dark") for name in ("light", "dark")},
+        "specs": chart.specs(collection.units(), _choices(entries)["machine"]),
+    }
+    yield "history.html", _page("history", entries, {**collection.history(), **charts})
     yield "index.html", _page("index", entries)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dyno.report.charts import theme, units
-from dyno.report.site.data import MOVED
+from dyno.report.site.data import BYTES
 from dyno.stats.metric import RESPONSE
 
 STEPS = {"faster": "triangle-up", "slower": "triangle-down"}
@@ -28,7 +28,7 @@ def specs(found: Iterable[str], machines: Sequence[str]) -> dict[str, Spec]:
     """By unit of the rows, and for a history of times. A machine has one colour in all of them."""
     rates = {
         unit: _spec("bandwidth", units.bandwidth("datum.value"), machines)
-        if unit == MOVED
+        if unit == BYTES
         else _spec(f"{unit}/s", units.rate("datum.value"), machines)
         for unit in found
     }

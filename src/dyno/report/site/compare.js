@@ -1,4 +1,4 @@
-// Any two runs: what differs between them first, then each row that both have.
+// Two runs: what differs between them first, then each row that both have.
 
 const KINDS = [
   ["", "all rows"],
@@ -10,14 +10,13 @@ const KINDS = [
 
 class Compare {
   constructor(site) {
-    this.runs = site.runs;
+    this.site = site;
+    this.runs = site.runs.map((run, at) => ({ ...run, at, varying: site.varying[at], rows: rowsOf(site, at) }));
     this.form = byId("filters");
-    const newest = [...site.runs].sort((one, other) => (one.created < other.created ? 1 : -1));
-    this.options = newest.map((run) => [run.name, `${run.name} (${run.suite}, ${run.day})`]);
-    this.newest = newest;
+    const options = this.runs.map((run) => [run.name, `${run.name} (${run.suite}, ${run.day})`]);
     const { elements } = this.form;
-    fill(elements.a, this.options);
-    fill(elements.b, this.options);
+    fill(elements.a, options);
+    fill(elements.b, options);
     fill(elements.kind, KINDS);
   }
 
@@ -25,14 +24,14 @@ class Compare {
     return this.runs.find((run) => run.name === name);
   }
 
-  /** The two of the address; of what it does not say, the newest pair of one suite. */
+  /** Shows the two runs of the address. Those it does not name are the newest two of one suite. */
   follow() {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    const newest = (wanted) => this.newest.find(wanted);
-    const after = this.run(asked.get("b")) ?? newest((run) => run.name !== asked.get("a")) ?? this.newest[0];
-    const before = this.run(asked.get("a")) ?? newest((run) => run !== after && run.suite === after.suite) ?? after;
-    const kind = KINDS.some(([name]) => name === asked.get("kind")) ? asked.get("kind") : "";
-    this.strange = ["a", "b"].map((name) => asked.get(name)).filter((name) => name !== null && !this.run(name));
+    const words = new URLSearchParams(location.hash.slice(1));
+    const newest = (wanted) => this.runs.find(wanted);
+    const after = this.run(words.get("b")) ?? newest((run) => run.name !== words.get("a")) ?? this.runs[0];
+    const before = this.run(words.get("a")) ?? newest((run) => run !== after && run.suite === after.suite) ?? after;
+    const kind = KINDS.some(([name]) => name === words.get("kind")) ? words.get("kind") : "";
+    this.unknown = ["a", "b"].map((name) => words.get(name)).filter((name) => name !== null && !this.run(name));
     this.show(before, after, kind);
   }
 
@@ -44,7 +43,7 @@ class Compare {
   show(before, after, kind) {
     const { elements } = this.form;
     [elements.a.value, elements.b.value, elements.kind.value] = [before.name, after.name, kind];
-    const found = between(before, after);
+    const found = between(this.site, before, after);
     const refused = refusal(before, after, found);
     document.title = `${before.name} and ${after.name}: compared by Dyno`;
     byId("headline").textContent = refused ?? headline(found);
@@ -55,16 +54,16 @@ class Compare {
     this.against(before, after, found);
     this.differs(before, after);
     for (const id of ["rows-title", "reading", "rows"]) byId(id).hidden = refused !== null;
-    byId("reading").textContent = reading(found);
-    byId("rows").replaceChildren(...(refused ? [] : tablesOf(found, after.varying, kind)));
-    this.gone(refused ? { lost: [], fresh: [] } : found, [...new Set([...before.varying, ...after.varying])]);
+    byId("reading").textContent = reading(this.site, found);
+    byId("rows").replaceChildren(...(refused ? [] : tablesOf(this.site, found, after.varying, kind)));
+    this.gone(refused ? { lost: [], added: [] } : found, [...new Set([...before.varying, ...after.varying])]);
   }
 
-  /** What makes any difference between the two doubtful. */
+  /** Reasons to doubt any difference between the two. */
   against(before, after, found) {
     const incomplete = [before, after].filter((run) => run.incomplete);
     const lines = [
-      ...this.strange.map((name) => `No run here is called ${name}: another is shown.`),
+      ...this.unknown.map((name) => `No run here is called ${name}: another is shown.`),
       ...incomplete.map((run) => `${run.name} is not complete: ${run.incomplete}.`),
       ...(before.machine === after.machine ? [] : [`Two machines: ${before.machine}; and ${after.machine}.`]),
       ...(before.name === after.name ? ["It is one run, compared with itself."] : []),
@@ -77,9 +76,7 @@ class Compare {
   }
 
   differs(before, after) {
-    const rows = differences(before, after).map((found) => [
-      found.where, found.what.replaceAll(".", " "), found.before ?? UNKNOWN, found.after ?? UNKNOWN,
-    ]);
+    const rows = differences(this.site, before, after);
     const heads = [["where"], ["what"], ["before"], ["after"]];
     const same = "Nothing that is recorded: the same machine, plan, settings and versions.";
     const nothing = el("p", { class: "empty" }, same);
@@ -93,7 +90,7 @@ class Compare {
     };
     const lines = [
       ...found.lost.map(({ row, why }) => item(row, `only before; after: ${why}`)),
-      ...found.fresh.map((row) => item(row, "only after")),
+      ...found.added.map((row) => item(row, "only after")),
     ];
     byId("gone").hidden = !lines.length;
     byId("gone").querySelector("ul").replaceChildren(...lines);
@@ -119,70 +116,131 @@ function refusal(before, after, found) {
     return `${before.name} is of suite ${before.suite} and ${after.name} of ${after.suite}: nothing to compare.`;
   }
   if (before.awake !== after.awake) {
-    const [kept, other] = before.awake ? [before.name, after.name] : [after.name, before.name];
-    return `${kept} was measured with the cores kept awake and ${other} without: nothing to compare.`;
+    const [awake, other] = before.awake ? [before.name, after.name] : [after.name, before.name];
+    return `${awake} was measured with the cores kept awake and ${other} without: nothing to compare.`;
   }
-  return found.common ? null : "They have no engine with the same phase, tier and parameters.";
+  if (!found.common) return "They have no engine with the same phase, tier and parameters.";
+  return found.changes ? null : "The site compares its newest runs. For older ones, use dyno compare.";
 }
 
-/** How many rows came out how. */
+/** The rows of a run, with their places and remarks. */
+const rowsOf = (site, at) =>
+  site.rows[at].map((row) => ({
+    ...row,
+    at: row.place,
+    place: site.places[row.place],
+    remarks: row.remarks.map((remark) => site.remarks[remark]),
+  }));
+
+/** Settings and facts that are not the same in both runs: where, what, before and after. Of engines, those in both. */
+function differences(site, before, after) {
+  const facts = [before, after].map(
+    (run) => new Map(site.run_facts[run.at].map((id) => [JSON.stringify(site.facts[id].slice(0, 2)), id])),
+  );
+  const wheres = facts.map((known) => new Set([...known.keys()].map((key) => JSON.parse(key)[0])));
+  const order = [...new Set([...wheres[0], ...wheres[1]])];
+  const shown = (where) => ["machine", "dyno", "plan"].includes(where) || (wheres[0].has(where) && wheres[1].has(where));
+  const text = (known, key) => (known.has(key) ? site.facts[known.get(key)][2] : UNKNOWN);
+  return [...new Set([...facts[0].keys(), ...facts[1].keys()])]
+    .filter((key) => shown(JSON.parse(key)[0]) && facts[0].get(key) !== facts[1].get(key))
+    .map((key) => [...JSON.parse(key), text(facts[0], key), text(facts[1], key)])
+    .sort((one, other) => order.indexOf(one[0]) - order.indexOf(other[0]))
+    .map(([where, what, ...values]) => [where, what.replaceAll(".", " "), ...values]);
+}
+
+/** Rows that both runs have, with their verdicts; rows that were lost; and rows that were added. `changes` is null if the
+ * site has no verdicts on this pair. */
+function between(site, before, after) {
+  const [old, now] = [before, after].map((run) => new Map(run.rows.map((row) => [row.at, row])));
+  const valid = (row) => row !== undefined && row.why === null;
+  const rows = before.rows.filter(valid);
+  const both = rows.filter((row) => valid(now.get(row.at)));
+  const [paired, numbers] = site.pairs[`${before.at} ${after.at}`] ?? [false, null];
+  const change = (row, at) => {
+    const [verdict, ratio, interval] = numbers.slice(3 * at, 3 * at + 3);
+    if (verdict < 0) return null;
+    return {
+      before: row,
+      after: now.get(row.at),
+      verdict: site.verdicts[verdict],
+      ratio: site.texts[ratio],
+      interval: site.texts[interval],
+    };
+  };
+  return {
+    paired,
+    common: before.rows.some((row) => now.has(row.at)),
+    changes: numbers && both.map(change).filter(Boolean),
+    lost: rows
+      .filter((row) => !valid(now.get(row.at)))
+      .map((row) => ({ row, why: now.get(row.at)?.why ?? "not in the run" })),
+    added: after.rows.filter((row) => valid(row) && !valid(old.get(row.at))),
+  };
+}
+
+/** How many rows have which verdict. */
 function headline({ changes }) {
   if (!changes.length) return "No row has a number in both.";
   const words = { faster: "faster", slower: "slower", alike: "equally fast", unclear: "can't tell" };
   const parts = Object.entries(words)
-    .map(([kind, text]) => [text, changes.filter((change) => change.verdict.kind === kind).length])
+    .map(([kind, text]) => [text, changes.filter((change) => change.verdict[0] === kind).length])
     .filter(([, number]) => number)
     .map(([text, number], at) => `${text} in ${number}${at ? "" : ` of ${plural(changes.length, "row")}`}`);
   return `After against before: ${parts.join(", ")}.`;
 }
 
-function reading({ paired }) {
+function reading(site, { paired }) {
   const ratios = paired
     ? "The runs were measured in turns: ratios of speed, after to before, block by block"
     : "Ratios of speed, after to before";
   return (
-    `${ratios}, with ${level()} intervals: of 100 comparisons between equals, one is called a difference by chance.` +
-    ` Rows are called equal where a difference of over ${RULES.margin * 100} % can be ruled out.` +
+    `${ratios}, with ${site.level} intervals: of 100 comparisons between equals, one is called a difference by chance.` +
+    ` Rows are called equal where a difference of over ${site.margin} can be ruled out.` +
     " Figures are medians over trials. An engine's name leads to its history."
   );
 }
 
 /** A table for each phase and tier, in the order of the run. */
-function tablesOf({ changes }, varying, kind) {
+function tablesOf(site, { changes }, varying, kind) {
   const groups = new Map();
-  for (const change of changes.filter((one) => !kind || one.verdict.kind === kind)) {
+  for (const change of changes.filter((one) => !kind || one.verdict[0] === kind)) {
     const { phase, tier } = change.after.place;
-    const name = JSON.stringify([phase, tier, change.metric]);
+    const name = JSON.stringify([phase, tier, isPaced(change)]);
     groups.set(name, [...(groups.get(name) ?? []), change]);
   }
   if (!groups.size) return [el("p", { class: "empty" }, "No row came out like that.")];
   const params = varying.length ? [["parameters"]] : [];
-  const numbers = ["before", "after", "ratio", level()].map((title) => [title, "number"]);
+  const numbers = ["before", "after", "ratio", site.level].map((title) => [title, "number"]);
   const heads = [["engine"], ...params, ...numbers, ["verdict", "words"], ["remarks", "doubt"]];
   return [...groups].map(([name, group]) => {
-    const [phase, tier, metric] = JSON.parse(name);
-    const by = metric === "throughput" ? "" : `by the ${METRICS[metric]}: a ratio over 1 is a shorter time`;
+    const [phase, tier, paced] = JSON.parse(name);
+    const by = paced ? `by the ${site.response}: a ratio over 1 is a shorter time` : "";
     const rows = group.map((change) => line(change, varying));
     const title = placeText(phase, tier);
     return table(title, [`${title} `, el("small", {}, by)], heads, rows);
   });
 }
 
-function line({ before, after, metric, verdict }, varying) {
+/** Whether two rows are compared by their response times. */
+const isPaced = ({ before, after }) => before.paced && after.paced;
+
+function line(change, varying) {
+  const { before, after, verdict, ratio, interval } = change;
   const { place } = after;
+  const metric = isPaced(change) ? "response" : "throughput";
   return [
-    el("a", { href: historyLink(place) }, place.engine),
+    el("a", { href: place.link }, place.engine),
     ...(varying.length ? [paramsText(place.params, varying)] : []),
-    figureText(before, metric),
-    figureText(after, metric),
-    ratioText(verdict),
-    intervalText(verdict),
+    before[metric],
+    after[metric],
+    ratio,
+    interval,
     verdictNode(verdict),
     remarksOf(before, after).join("; "),
   ];
 }
 
-/** What is doubted of one of the figures is said with which one it is. */
+/** Remarks on both figures, and remarks on one of them with which one it is. */
 function remarksOf(before, after) {
   const both = before.remarks.filter((remark) => after.remarks.includes(remark));
   const only = (row) => row.remarks.filter((remark) => !both.includes(remark)).join(", ");
@@ -192,7 +250,7 @@ function remarksOf(before, after) {
 
 themed(async () => {
   watchTheme(() => {});
-  const page = new Compare(await runsOfSite());
+  const page = new Compare(await siteData());
   page.watch();
   page.follow();
   root.classList.add("ready");

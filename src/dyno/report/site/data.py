@@ -1,8 +1,7 @@
-"""What the pages that compare runs compute from: each row's speed in every trial, and the facts of each run.
+"""Data of the pages that compare runs: figures of each row, verdicts on pairs of runs, and the history of each cell.
 
-The statistics are done again in the browser, for any two of the runs, by the rules of `dyno.stats.two_runs`; here are
-no verdicts on these. Where in a history the speed changed is found here. What many runs share (places, facts,
-remarks) stands once, and runs have its number.
+All of it is computed when the site is built; the pages only look it up. Values that many runs share (places, facts,
+remarks, texts) are stored once and referred to by number.
 """
 
 from __future__ import annotations
@@ -14,176 +13,369 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from statistics import median
 from typing import Any
+from urllib.parse import urlencode
 
 from dyno.report.page import settings
 from dyno.report.site.catalogue import Entry
-from dyno.report.tables import heading, wording
+from dyno.report.tables import heading, units, wording
 from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
-from dyno.stats import estimate, student, verdict
+from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
-from dyno.stats.two_runs import facts
+from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
+from dyno.stats.verdict import MARGIN, Verdict
 
-COLUMNS = ("place", "unit", "version", "trials", "figure", "rate", "open", "throughput", "response", "why", "remarks")
-DIGITS = 10
-MOVED = "B"
-"""The unit of what is compared by its bandwidth."""
+MOST_VERDICTS = 250_000
+"""Limit for all pairs of runs together, about 15 s of work and 3 MB of data. Pairs of older runs are left out."""
+BYTES = "B"
+"""Unit of rows that are compared by their bandwidth."""
+UNCHANGED = "Its speed did not change from one part of the runs to the next, on any machine."
+NO_STEP = "No run differs from the one before it on the same machine."
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
+class _Row:
+    """One row of a run."""
+
+    place: int
+    unit: str
+    version: str | None
+    trials: int
+    paced: bool
+    """Measured by an open loop: compared by its response time."""
+    throughput: Mapping[int, float]
+    """Items or bytes a second, by block."""
+    response: Mapping[int, float]
+    """1 / p99 of the response time in ns, by block. Empty unless paced."""
+    rate: float | None
+    """Median throughput."""
+    figure: Estimate | None
+    """Of the throughput, or of the response time in ns if paced. None for an invalid row."""
+    why: str | None
+    """Why the row is invalid."""
+    remarks: list[int]
+
+    def text(self, value: float | None, time: bool) -> str:
+        if time:
+            return units.duration(value)
+        if self.unit == BYTES:
+            return units.bandwidth(value)
+        return f"{units.rate(value)} {self.unit}/s" if value is not None else units.UNKNOWN
+
+    def interval(self) -> str:
+        if self.figure is None or self.figure.low is None or self.figure.high is None:
+            return units.UNKNOWN
+        write = units.duration if self.paced else units.bandwidth if self.unit == BYTES else units.rate
+        return f"{write(self.figure.low)} – {write(self.figure.high)}"
+
+    def median(self) -> str:
+        if self.figure is None:
+            return units.UNKNOWN
+        return self.text(self.figure.median if self.paced else self.rate, self.paced)
+
+
+@dataclass(frozen=True)
+class _SiteRun:
+    entry: Entry
+    varying: list[str]
+    facts: list[int]
+    starts: Mapping[int, datetime]
+    """When each block began."""
+    rows: dict[int, _Row]
+    """By place."""
+
+
+@dataclass
 class _Point:
-    """What one run has for the history of a place."""
+    """One run in the history of a place."""
 
-    created: str
-    machine: str
-    run: str
-    timed: bool
-    speed: float
+    run: _SiteRun
+    row: _Row
+    drawn: bool
+    before: _SiteRun | None = None
+    """The run before it on the same machine."""
+    verdict: Verdict | None = None
+    """Against the run before."""
+    step: str | None = None
+    """'faster' or 'slower' if the speed changed with this run."""
+    step_text: str = ""
+
+    def data(self, number: Mapping[str, int]) -> dict[str, Any]:
+        row, figure = self.row, self.row.figure
+        return {
+            "run": number[self.run.entry.name],
+            "drawn": self.drawn,
+            "numbers": None if figure is None else [_rounded(v) for v in (figure.median, figure.low, figure.high)],
+            "figure": row.median(),
+            "interval": row.interval(),
+            "unit": "time" if row.paced else row.unit,
+            "trials": units.count(row.trials),
+            "version": row.version or units.UNKNOWN,
+            "why": row.why or "no figure",
+            "remarks": row.remarks,
+            "before": None if self.before is None else number[self.before.entry.name],
+            "verdict": None if self.verdict is None else [self.verdict.kind, wording.verdict(self.verdict)],
+            "step": self.step,
+        }
 
 
 class Collection:
-    """Takes in one run after the other."""
+    """Collects runs one by one; `compare` and `history` give the data of these pages."""
 
     def __init__(self) -> None:
-        self._runs: list[dict[str, Any]] = []
+        self._runs: list[_SiteRun] = []
         self._places: dict[str, int] = {}
         self._facts: dict[tuple[str, str, Hashable], int] = {}
         self._remarks: dict[str, int] = {}
-        self._series: dict[int, list[_Point]] = {}
-        """By the number of a place."""
 
     def add(self, run: Run, entry: Entry) -> None:
-        rows = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
+        by_summary = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
+        rows = (
+            self._row(by_summary[id(summary.cell), summary.phase], entry)
+            for summary in summarize(run)
+            if not summary.cell.floor
+        )
         self._runs.append(
-            {
-                **asdict(entry),
-                "day": entry.day,
-                "varying": varying(run),
-                "starts": _starts(run),
-                "facts": [_number(self._facts, fact) for fact in _facts(run)],
-                "rows": [
-                    self._row(rows[id(summary.cell), summary.phase], entry)
-                    for summary in summarize(run)
-                    if not summary.cell.floor
-                ],
-            }
+            _SiteRun(
+                entry,
+                list(varying(run)),
+                [_number(self._facts, fact) for fact in _known_facts(run)],
+                block_starts(run),
+                {row.place: row for row in rows},
+            )
         )
 
     def units(self) -> list[str]:
-        """Of all rows."""
-        unit = COLUMNS.index("unit")
-        return sorted({row[unit] for run in self._runs for row in run["rows"]})
+        """Units of all rows."""
+        return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
-    def data(self) -> dict[str, Any]:
-        rules = {
-            "confidence": verdict.CONFIDENCE,
-            "quantiles": student.series(verdict.CONFIDENCE),
-            "margin": verdict.MARGIN,
-            "most_more": verdict.MOST_MORE,
-            "fewest": verdict.FEWEST_BLOCKS,
-            "fewest_runs": FEWEST_RUNS,
-            "fewest_trimmed": estimate.FEWEST_TRIMMED,
-            "trimmed": estimate.TRIMMED,
-            "twice": wording.TWICE,
-            "wide": wording.WIDE,
-            "fineness": wording.FINENESS,
-        }
+    def compare(self) -> dict[str, Any]:
+        runs = self._newest_first()
+        verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
+        number = {run.entry.name: at for at, run in enumerate(runs)}
+        for before, after in self._pairs(runs):
+            paired = alternate(before.starts, after.starts)
+            numbers = list[int]()
+            for old, new in _common(before, after):
+                verdict = _verdict(old, new, paired)
+                if verdict is None:
+                    numbers += [-1, -1, -1]
+                else:
+                    numbers += [
+                        _number(verdicts, (verdict.kind, wording.verdict(verdict))),
+                        _number(texts, wording.point(verdict)),
+                        _number(texts, wording.interval(verdict)),
+                    ]
+            pairs[f"{number[before.entry.name]} {number[after.entry.name]}"] = [paired, numbers]
         return {
-            "rules": rules,
-            "columns": COLUMNS,
-            "metrics": {metric.name: metric.title for metric in (THROUGHPUT, RESPONSE)},
-            "places": [json.loads(place) for place in self._places],
-            "facts": _shown(list(self._facts)),
-            "remarks": list(self._remarks),
-            "runs": self._runs,
-            "steps": [step for at, points in self._series.items() for step in _steps(at, points)],
+            **self._common_data(runs),
+            "varying": [run.varying for run in runs],
+            "run_facts": [run.facts for run in runs],
+            "level": wording.LEVEL,
+            "margin": f"{MARGIN * 100:g} %",
+            "response": RESPONSE.title,
+            "facts": _fact_texts(list(self._facts)),
+            "rows": [
+                [
+                    {
+                        "place": row.place,
+                        "paced": row.paced,
+                        "throughput": row.text(row.rate, time=False),
+                        "response": row.median() if row.paced else units.UNKNOWN,
+                        "why": row.why,
+                        "remarks": row.remarks,
+                    }
+                    for row in run.rows.values()
+                ]
+                for run in runs
+            ],
+            "pairs": pairs,
+            "verdicts": list(verdicts),
+            "texts": list(texts),
         }
 
-    def _row(self, found: Row, entry: Entry) -> list[Any]:
-        row, cell = found.summary, found.summary.cell
+    def history(self) -> dict[str, Any]:
+        runs = self._newest_first()
+        number = {run.entry.name: at for at, run in enumerate(runs)}
+        histories = {at: _points(runs, at) for at in self._places.values()}
+        return {
+            **self._common_data(runs),
+            # The page begins with the first: the place that most runs have.
+            "order": sorted(histories, key=lambda at: -len(histories[at])),
+            "histories": [
+                {
+                    "points": [point.data(number) for point in points],
+                    "steps": [[at, point.step_text] for at, point in enumerate(points) if point.step],
+                    "unchanged": _unchanged(points),
+                }
+                for points in histories.values()
+            ],
+        }
+
+    def _newest_first(self) -> list[_SiteRun]:
+        return sorted(self._runs, key=lambda run: run.entry.created, reverse=True)
+
+    def _common_data(self, runs: Sequence[_SiteRun]) -> dict[str, Any]:
+        return {
+            "runs": [{**asdict(run.entry), "day": run.entry.day} for run in runs],
+            "places": [_place_data(json.loads(place)) for place in self._places],
+            "remarks": list(self._remarks),
+        }
+
+    def _pairs(self, runs: Sequence[_SiteRun]) -> Iterator[tuple[_SiteRun, _SiteRun]]:
+        """Pairs of runs with rows in common, before and after: all pairs of the newest runs, and those that a history
+        links to, each run with the one before it."""
+        left, yielded = MOST_VERDICTS, set[tuple[str, str]]()
+        for at, run in enumerate(runs):
+            if left <= 0:
+                break
+            for other in runs[: at + 1]:
+                common = len(run.rows.keys() & other.rows.keys())
+                left -= 2 * common
+                for before, after in ((run, other), (other, run)) if common else ():
+                    if (pair := (before.entry.name, after.entry.name)) not in yielded:
+                        yielded.add(pair)
+                        yield before, after
+        for place in self._places.values():
+            for point in _neighbours(_points_by_date(runs, place)):
+                if point.before and (pair := (point.before.entry.name, point.run.entry.name)) not in yielded:
+                    yielded.add(pair)
+                    yield point.before, point.run
+
+    def _row(self, row: Row, entry: Entry) -> _Row:
+        summary, cell = row.summary, row.summary.cell
         place = {
             "suite": cell.suite,
-            # What a tool reported is not what Dyno timed itself, and cores that slept are in no history with others.
-            "phase": row.phase + " (reported)" * bool(row.reported_by) + f" ({heading.AWAKE})" * entry.awake,
+            # Neither tools' own figures nor those of cores kept awake are compared with others.
+            "phase": summary.phase + " (reported)" * bool(summary.reported_by) + f" ({heading.AWAKE})" * entry.awake,
             "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),
         }
-        by = _by(row)
-        told = speeds(row, by)
-        moved = row.bandwidth if by is BANDWIDTH else row.throughput
-        values = {
-            "place": (at := _number(self._places, json.dumps(place, sort_keys=True))),
-            "unit": MOVED if by is BANDWIDTH else row.unit,
-            "version": row.version,
-            "trials": len(row.samples),
-            "figure": _figure(list(told.values()), by) if row.valid else None,
-            "rate": None if moved is None else _rounded(moved.median),
-            "open": by is RESPONSE,
-            "throughput": _speeds(row, BANDWIDTH if by is BANDWIDTH else THROUGHPUT),
-            "response": _speeds(row, RESPONSE) if by is RESPONSE else [],
-            "why": None if row.valid else row.why or "not measured",
-            "remarks": [_number(self._remarks, remark) for remark in found.remarks()],
-        }
-        if row.valid and entry.created and told:
-            point = _Point(entry.created, entry.machine, entry.name, by.inverse, median(told.values()))
-            self._series.setdefault(at, []).append(point)
-        return [values[name] for name in COLUMNS]
+        by = _metric(summary)
+        moved = by is BANDWIDTH
+        rate = summary.bandwidth if moved else summary.throughput
+        return _Row(
+            place=_number(self._places, json.dumps(place, sort_keys=True)),
+            unit=BYTES if moved else summary.unit,
+            version=summary.version,
+            trials=len(summary.samples),
+            paced=by is RESPONSE,
+            throughput=speeds(summary, BANDWIDTH if moved else THROUGHPUT),
+            response=speeds(summary, RESPONSE) if by is RESPONSE else {},
+            rate=None if rate is None else rate.median,
+            figure=_figure(list(speeds(summary, by).values()), by) if summary.valid else None,
+            why=None if summary.valid else summary.why or "not measured",
+            remarks=[_number(self._remarks, remark) for remark in row.remarks()],
+        )
 
 
-def _steps(at: int, points: Sequence[_Point]) -> Iterator[list[Any]]:
-    """Of one place, on each machine: the place, the run that is the first after it, the verdict's kind and ratio, and
-    how many runs are before and after. Of so few runs that there is none to be found: nothing."""
-    ordered = sorted(points)
-    for machine in dict.fromkeys(point.machine for point in ordered):
-        # What an open loop tells is a time, of which there is none in a closed one.
-        mine = [point for point in ordered if point.machine == machine and point.timed == ordered[-1].timed]
-        if len(mine) >= FEWEST_RUNS:
-            for first, beside, verdict_ in judged([point.speed for point in mine]):
-                ratio = None if verdict_.ratio is None else _rounded(verdict_.ratio)
-                yield [at, mine[first].run, verdict_.kind, ratio, *beside]
+def _metric(row: CellSummary) -> Metric:
+    """What a history shows. Rows of a closed loop that are compared by a latency have their throughput in it."""
+    metric = fitting([row])
+    return metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
 
 
-def _by(row: CellSummary) -> Metric:
-    """What a history is of: of one that is compared by a latency in a closed loop, the throughput."""
-    found = fitting([row])
-    return found if found in (RESPONSE, BANDWIDTH) else THROUGHPUT
-
-
-def _number(known: dict[Any, int], what: Any) -> int:
-    return known.setdefault(what, len(known))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
-
-
-def _speeds(row: CellSummary, by: Metric) -> list[list[float]]:
-    """Pairs of a block and a speed."""
-    return [[block, _rounded(value)] for block, value in speeds(row, by).items()]
-
-
-def _figure(values: Sequence[float], by: Metric) -> list[float | None] | None:
-    """What a history draws: the median over trials and its 95 % interval, of the throughput or of a time in ns."""
+def _figure(values: Sequence[float], by: Metric) -> Estimate | None:
+    """The median over trials with its 95 % interval: of the throughput, or of a time in ns."""
     if not values:
         return None
-    found = estimate.estimate([1 / value for value in values] if by.inverse else values)
-    return [None if value is None else _rounded(value) for value in (found.median, found.low, found.high)]
+    return estimate([1 / value for value in values] if by.inverse else values)
 
 
-def _starts(run: Run) -> list[list[int]]:
-    """Pairs of a block and when it began, in µs: by them runs are known that were measured in turns."""
-    starts: dict[int, int] = {}
-    for attempt in run.attempts:
-        began = round(datetime.fromisoformat(attempt.started).timestamp() * 1e6)
-        starts[attempt.block] = min(began, starts.get(attempt.block, began))
-    return [[block, began] for block, began in starts.items()]
+def _common(before: _SiteRun, after: _SiteRun) -> Iterator[tuple[_Row, _Row]]:
+    """Rows that are valid in both, in the order of `before`."""
+    for place, old in before.rows.items():
+        new = after.rows.get(place)
+        if new is not None and old.why is None and new.why is None:
+            yield old, new
 
 
-def _facts(run: Run) -> list[tuple[str, str, Hashable]]:
-    """Without those that are not known: in a comparison they are what the other run's stand against."""
+def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
+    """None if one of them has no speed."""
+    paced = old.paced and new.paced
+    speeds_ = [row.response if paced else row.throughput for row in (old, new)]
+    return compare_speeds(speeds_[0], speeds_[1], paired)[1] if all(speeds_) else None
+
+
+def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
+    rows = [(run, run.rows[place]) for run in reversed(runs) if place in run.rows]
+    # Times of an open loop and rates of a closed one have no axis in common: the newest decides.
+    return [
+        _Point(run, row, bool(row.figure and run.entry.created and row.paced == rows[-1][1].paced))
+        for run, row in rows
+    ]
+
+
+def _neighbours(points: Sequence[_Point]) -> Sequence[_Point]:
+    """Gives each point with a figure the run before it on the same machine."""
+    latest: dict[str, _SiteRun] = {}
+    for point in points:
+        if point.row.figure is not None:
+            point.before = latest.get(point.run.entry.machine)
+            latest[point.run.entry.machine] = point.run
+    return points
+
+
+def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
+    """The history of a place, newest first."""
+    points = _points_by_date(runs, place)
+    for point in _neighbours(points):
+        if point.before is not None:
+            paired = alternate(point.before.starts, point.run.starts)
+            point.verdict = _verdict(point.before.rows[place], point.row, paired)
+    for machine in dict.fromkeys(point.run.entry.machine for point in points):
+        _mark_steps([point for point in points if point.drawn and point.run.entry.machine == machine])
+    return points[::-1]
+
+
+def _mark_steps(points: Sequence[_Point]) -> None:
+    """Marks where the speed of one machine's runs changed. With too few runs for that: each that differs from the run
+    before."""
+    if len(points) < FEWEST_RUNS:
+        for point in points:
+            if point.verdict is not None and point.verdict.kind in ("faster", "slower"):
+                point.step, point.step_text = point.verdict.kind, wording.verdict(point.verdict)
+        return
+    timed = points[-1].row.paced
+    values = [median((point.row.response if timed else point.row.throughput).values()) for point in points]
+    for first, (before, after), verdict in judged(values):
+        if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
+            percent = abs(100 * (verdict.ratio - 1))
+            share = f"{percent:.1f}" if percent < 10 else f"{percent:.0f}"
+            runs = f"{after} run{'s' * (after != 1)}"
+            points[first].step = verdict.kind
+            points[
+                first
+            ].step_text = f"{verdict.kind} by {share} % (medians of {before} runs before and {runs} since)"
+
+
+def _unchanged(points: Sequence[_Point]) -> str:
+    """What the page says if no step is marked."""
+    counts = Counter(point.run.entry.machine for point in points if point.drawn)
+    return UNCHANGED if max(counts.values(), default=0) >= FEWEST_RUNS else NO_STEP
+
+
+def _place_data(place: Mapping[str, Any]) -> dict[str, Any]:
+    """With all values as texts, and the address of its history."""
+    params = {name: str(value) for name, value in place["params"].items()}
+    words = {name: place[name] or "" for name in ("suite", "phase", "engine", "tier")}
+    link = urlencode({**words, **{f"p.{name}": value for name, value in params.items()}})
+    return {**words, "params": params, "link": f"history.html#{link}"}
+
+
+def _number(known: dict[Any, int], value: Any) -> int:
+    return known.setdefault(value, len(known))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.10g}")
+
+
+def _known_facts(run: Run) -> list[tuple[str, str, Hashable]]:
+    """Without unknown ones: a comparison shows them as unknown where only the other run has them."""
     return [(where, what, _frozen(value)) for (where, what), value in facts(run).items() if value is not None]
 
 
@@ -196,11 +388,11 @@ def _frozen(value: Any) -> Hashable:
     return frozen
 
 
-def _shown(found: list[tuple[str, str, Any]]) -> list[tuple[str, str, str]]:
-    """As people read them, but for values that would then look the same and are not."""
-    texts = [(where, what, settings.said(what, value)) for where, what, value in found]
-    seen = Counter(texts)
+def _fact_texts(values: list[tuple[str, str, Any]]) -> list[tuple[str, str, str]]:
+    """Facts as people read them. Different values that would look the same are written in full."""
+    texts = [(where, what, settings.said(what, value)) for where, what, value in values]
+    counts = Counter(texts)
     return [
-        text if seen[text] == 1 else (text[0], text[1], str(value))
-        for text, (_, _, value) in zip(texts, found, strict=True)
+        text if counts[text] == 1 else (text[0], text[1], str(value))
+        for text, (_, _, value) in zip(texts, values, strict=True)
     ]

@@ -11,22 +11,19 @@ class History {
     this.canvas = document.querySelector("#chart .canvas");
     this.turn = Promise.resolve();
     this.printing = false;
-    // Places by how often they were measured: the first is where the page begins.
-    const times = new Map(site.places.map((_, at) => [at, 0]));
-    for (const run of site.runs) for (const row of run.rows) times.set(row.at, times.get(row.at) + 1);
-    this.places = [...times].sort((one, other) => other[1] - one[1]).map(([at]) => ({ at, ...site.places[at] }));
+    this.places = site.order.map((at) => ({ at, ...site.places[at] }));
     this.varying = varyingParams(site.places);
   }
 
   follow() {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    this.show((name) => asked.get(name));
+    const words = new URLSearchParams(location.hash.slice(1));
+    this.show((name) => words.get(name));
   }
 
-  /** Each choice leaves some places; the next is among what they have. */
-  show(asked) {
+  /** Shows the place that is wanted. Each choice narrows the places; the next is among what they have. */
+  show(wanted) {
     let left = this.places;
-    for (const name of CHOICES) left = narrowed(left, this.form.elements[name], (place) => place[name] ?? "", asked(name));
+    for (const name of CHOICES) left = narrowed(left, this.form.elements[name], (place) => place[name], wanted(name));
     const several = (name) => distinct(left.map((place) => place.params[name])).length > 1;
     const params = (this.varying.get(left[0].suite) ?? []).filter(several);
     const box = byId("params");
@@ -35,21 +32,22 @@ class History {
       box.replaceChildren(...params.map((name) => el("label", {}, `${name} `, el("select", { name: `p.${name}` }))));
     }
     for (const name of params) {
-      left = narrowed(left, this.form.elements[`p.${name}`], (place) => place.params[name], asked(`p.${name}`));
+      left = narrowed(left, this.form.elements[`p.${name}`], (place) => place.params[name], wanted(`p.${name}`));
     }
     this.place = left[0];
-    this.tell();
+    this.showPlace();
   }
 
   choose() {
     const chosen = new FormData(this.form);
     this.show((name) => chosen.get(name));
-    history.replaceState(null, "", new URL(historyLink(this.place), location.href));
+    history.replaceState(null, "", new URL(this.place.link, location.href));
   }
 
-  tell() {
+  showPlace() {
     const { place } = this;
-    const points = pointsOf(this.site, place.at);
+    const history = this.site.histories[place.at];
+    const points = history.points.map((point) => withRuns(this.site, point));
     const drawn = points.filter((point) => point.drawn);
     const machines = distinct(drawn.map((point) => point.run.machine));
     const params = paramsText(place.params, this.varying.get(place.suite) ?? []);
@@ -57,14 +55,14 @@ class History {
     const on = machines.length > 1 ? ` on ${machines.length} machines` : "";
     byId("headline").textContent = `${where}: ${plural(points.length, "run")}${on}.`;
     document.title = `${where}: its history by Dyno`;
-    byId("about").replaceChildren(...about(points));
+    byId("about").replaceChildren(...about(points, history));
     byId("points").replaceChildren(...table("The history as a table", null, HEADS, points.map(lineOf)).children);
     this.records = drawn.map(recordOf);
     const empty = document.querySelector("#chart .empty");
     empty.hidden = drawn.length > 0;
     empty.textContent = "No run has a valid figure of it, with a date: the table says why.";
-    const told = `${where}, over time: ${plural(drawn.length, "point")}. The table below has them all.`;
-    this.canvas.setAttribute("aria-label", told);
+    const label = `${where}, over time: ${plural(drawn.length, "point")}. The table below has them all.`;
+    this.canvas.setAttribute("aria-label", label);
     this.draw();
   }
 
@@ -89,7 +87,7 @@ class History {
     this.embed ??= await charting();
     const spec = structuredClone(this.site.specs[this.records[0].unit]);
     spec.layer = filled(spec.layer, this.records);
-    tellMachines(spec.layer, distinct(this.records.map((record) => record.machine)), width);
+    limitMachines(spec.layer, distinct(this.records.map((record) => record.machine)), width);
     spec.encoding.x.axis.format = dayFormat(this.records);
     const inner = this.canvas.appendChild(el("div", { "aria-hidden": "true" }));
     const found = await this.embed(
@@ -121,17 +119,17 @@ class History {
   }
 }
 
-/** The layers of which the records have something. */
+/** Leaves out layers that no record has a value for. */
 function filled(layers, records) {
   return layers
     .filter(({ name }) => !name || records.some((record) => record[name] !== null))
     .map((one) => (one.layer ? { ...one, layer: filled(one.layer, records) } : one));
 }
 
-/** Leaves out of the legend the machines that are not shown, whose colours stay theirs. */
-function tellMachines(part, machines, width) {
+/** Limits the legend to the machines that are shown. Colours do not change. */
+function limitMachines(part, machines, width) {
   for (const inner of Object.values(part)) {
-    if (inner && typeof inner === "object") tellMachines(inner, machines, width);
+    if (inner && typeof inner === "object") limitMachines(inner, machines, width);
   }
   if (part.field !== "machine" || !part.legend) return;
   part.legend.values = machines;
@@ -141,7 +139,7 @@ function tellMachines(part, machines, width) {
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
-/** As fine as the ticks will be. */
+/** The format of dates on the axis, as fine as its ticks. */
 function dayFormat(records) {
   const days = records.map((record) => Date.parse(record.day));
   const span = Math.max(...days) - Math.min(...days);
@@ -151,7 +149,7 @@ function dayFormat(records) {
 
 const distinct = (values) => [...new Set(values)];
 
-/** By suite: the parameters of which its places have several values. */
+/** By suite: the parameters that have several values. */
 function varyingParams(places) {
   const found = new Map();
   for (const suite of distinct(places.map((place) => place.suite))) {
@@ -162,74 +160,30 @@ function varyingParams(places) {
   return found;
 }
 
-/** Fills a select with what the places have, and gives those of its value: what was asked for, or else the first. */
-function narrowed(places, select, of, asked) {
+/** Fills a select with the values of the places. Returns the places with the wanted value, or else with the first. */
+function narrowed(places, select, of, wanted) {
   const values = distinct(places.map((place) => String(of(place))));
-  const chosen = values.includes(asked) ? asked : values[0];
+  const chosen = values.includes(wanted) ? wanted : values[0];
   values.sort(new Intl.Collator("en", { numeric: true }).compare);
   select.replaceChildren(...values.map((value) => el("option", { value }, value || UNKNOWN)));
   select.value = chosen;
   return places.filter((place) => String(of(place)) === chosen);
 }
 
-/** The runs that have the place, the newest first, each seen from the one before it on the same machine. */
-function pointsOf({ runs, steps }, at) {
-  const points = runs
-    .map((run) => ({ run, row: run.rows.find((row) => row.at === at) }))
-    .filter(({ row }) => row)
-    .sort((one, other) => (one.run.created < other.run.created ? -1 : 1));
-  const open = points.at(-1)?.row.open;
-  const latest = new Map();
-  for (const point of points) {
-    const before = latest.get(point.run.machine);
-    // What an open loop tells is a time, of which there is none in a closed one.
-    point.drawn = Boolean(point.row.figure && point.run.created && point.row.open === open);
-    if (!point.row.figure) continue;
-    latest.set(point.run.machine, point);
-    if (before) {
-      point.before = before.run;
-      point.change = changeOf(before.row, point.row, inTurns(before.run, point.run));
-    }
-  }
-  for (const machine of distinct(points.map((point) => point.run.machine))) {
-    const mine = points.filter((point) => point.drawn && point.run.machine === machine);
-    for (const point of mine) point.step = stepAt(steps, at, point, mine.length);
-  }
-  return points.reverse();
-}
-
-/** The change of speed from this run on, if there is one: found over all runs of the machine, where these are enough
- * for it; else as the run differs from the one before. */
-function stepAt(steps, at, point, runs) {
-  if (runs < RULES.fewest_runs) {
-    const verdict = point.change?.verdict;
-    return verdict && CHANGES.includes(verdict.kind) ? { kind: verdict.kind, verdict } : null;
-  }
-  const found = steps.find(([place, run]) => place === at && run === point.run.name);
-  if (!found || !CHANGES.includes(found[2])) return null;
-  const [, , kind, ratio, before, after] = found;
-  return { kind, ratio, before, after };
-}
-
-const figureOf = (row) => figureText(row, row.open ? "response-p99" : "throughput");
-const bare = (row, value) => (row.open ? duration(value) : row.unit === "B" ? bandwidth(value) : rate(value));
-
-function intervalOf({ figure: [, low, high], ...row }) {
-  return low === null ? UNKNOWN : `${bare(row, low)} – ${bare(row, high)}`;
-}
-
-const CHANGES = ["faster", "slower"];
+const withRuns = (site, point) => ({
+  ...point,
+  run: site.runs[point.run],
+  before: point.before === null ? null : site.runs[point.before],
+  remarks: point.remarks.map((remark) => site.remarks[remark]).join(", "),
+});
 
 function recordOf(point) {
-  const { run, row, change } = point;
-  const [median, low, high] = row.figure;
+  const { run, verdict, before, numbers: [median, low, high], step, unit, figure, interval, version } = point;
   return {
     day: run.created, machine: run.machine, median, low, high, top: high ?? median, page: run.page,
-    step: point.step?.kind ?? null,
-    unit: row.open ? "time" : row.unit,
-    run: run.name, created: run.day, figure: figureOf(row), interval: intervalOf(row),
-    change: change ? `${verdictText(change.verdict)} (than ${point.before.name})` : UNKNOWN,
-    dyno: run.dyno, version: row.version ?? UNKNOWN, remarks: row.remarks.join(", ") || "none",
+    step, unit, run: run.name, created: run.day, figure, interval,
+    change: verdict ? `${verdict[1]} (than ${before.name})` : UNKNOWN,
+    dyno: run.dyno, version, remarks: point.remarks || "none",
   };
 }
 
@@ -240,51 +194,34 @@ const HEADS = [
 ];
 
 function lineOf(point) {
-  const { run, row, before, change } = point;
-  const compared = change
-    ? el("a", { href: comparison(before, run), title: `compared with ${before.name}` }, verdictNode(change.verdict))
-    : row.figure ? "the first" : UNKNOWN;
-  const figures = row.figure
-    ? [figureOf(row), intervalOf(row)]
-    : [el("span", { class: "invalid" }, row.why ?? "no figure"), UNKNOWN];
+  const { run, before, verdict, numbers } = point;
+  const compared = verdict
+    ? el("a", { href: comparison(before, run), title: `compared with ${before.name}` }, verdictNode(verdict))
+    : numbers ? "the first" : UNKNOWN;
+  const figure = numbers ? point.figure : el("span", { class: "invalid" }, point.why);
   return [
-    el("a", { href: run.page }, run.name), run.day, ...figures, String(row.trials), compared,
-    run.machine, run.dyno, row.version ?? UNKNOWN, row.remarks.join(", "),
+    el("a", { href: run.page }, run.name), run.day, figure, point.interval, point.trials, compared,
+    run.machine, run.dyno, point.version, point.remarks,
   ];
 }
 
 const comparison = (before, after) => `compare.html#${new URLSearchParams({ a: before.name, b: after.name })}`;
 
 /** The latest figure, and the last step. */
-function about(points) {
-  const latest = points.find((point) => point.row.figure);
+function about(points, { steps, unchanged }) {
+  const latest = points.find((point) => point.numbers);
   if (!latest) return ["No run has a valid figure of it."];
-  const { row, run } = latest;
-  const told = [`The latest${run.created ? `, of ${run.day}` : ""}: ${figureOf(row)} [${intervalOf(row)}]. `];
-  const steps = points.filter((point) => point.step);
-  if (!steps.length) return [...told, noStep(points)];
-  const [{ step, before, run: at }] = steps;
-  const link = el("a", { href: comparison(before, at) }, `${at.name} than ${before.name}`);
-  return [...told, `${plural(steps.length, "step")}, the last: `, link, `, ${stepText(step)}.`];
-}
-
-function noStep(points) {
-  const most = Math.max(...distinct(points.map(({ run }) => run.machine)).map((machine) => pointsOn(points, machine)));
-  if (most < RULES.fewest_runs) return "No run differs from the one before it on the same machine.";
-  return "Its speed did not change from one part of the runs to the next, on any machine.";
-}
-
-const pointsOn = (points, machine) => points.filter((point) => point.drawn && point.run.machine === machine).length;
-
-/** By how much: of one run against the one before it, or of all runs since against all before. */
-function stepText({ kind, verdict, ratio, before, after }) {
-  if (verdict) return verdictText(verdict);
-  const percent = Math.abs(100 * (ratio - 1));
-  return `${kind} by ${percent < 10 ? percent.toFixed(1) : Math.round(percent)} % (medians of ${before} runs before and ${plural(after, "run")} since)`;
+  const { run, figure, interval } = latest;
+  const first = `The latest${run.created ? `, of ${run.day}` : ""}: ${figure} [${interval}]. `;
+  if (!steps.length) return [first, unchanged];
+  const [[at, text]] = steps;
+  const { run: changed, before } = points[at];
+  const link = el("a", { href: comparison(before, changed) }, `${changed.name} than ${before.name}`);
+  return [first, `${plural(steps.length, "step")}, the last: `, link, `, ${text}.`];
 }
 
 themed(async () => {
-  const page = new History(await runsOfSite());
+  const page = new History(await siteData());
   page.watch();
   page.follow();
   await page.turn;

@@ -1,81 +1,32 @@
-// The runs as the data has them, and two of them against each other: dyno.stats.two_runs in Python.
+// What the pages that compare runs share: their data, and how they show it.
 
-/** Unpacks the page's data, sets the rules of the statistics, and gives names back to what is numbered. */
-async function runsOfSite() {
-  const data = JSON.parse(await unpackText("data"));
-  UNKNOWN = data.unknown;
-  RULES = data.rules;
-  METRICS = data.metrics;
-  const row = (values) => {
-    const found = Object.fromEntries(values.map((value, at) => [data.columns[at], value]));
-    const remarks = found.remarks.map((remark) => data.remarks[remark]);
-    return { ...found, at: found.place, place: data.places[found.place], remarks };
+/** The page's data, in which places, runs and remarks are referred to by number. */
+async function siteData() {
+  const site = JSON.parse(await unpackText("data"));
+  UNKNOWN = site.unknown;
+  return site;
+}
+
+const paramsText = (params, names) => names.map((name) => `${name}=${params[name]}`).join(" ");
+
+const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+/** A table in a region that scrolls; each head is a name and a class, each cell a text or a node. */
+function table(label, caption, heads, rows) {
+  const cell = (content, at) => {
+    const kind = { class: heads[at][1] };
+    return at === 0 ? el("th", { scope: "row", ...kind }, content) : el("td", kind, content);
   };
-  const fact = (id) => {
-    const [where, what, value] = data.facts[id];
-    return { id, where, what, value };
-  };
-  const runs = data.runs.map((run) => ({ ...run, rows: run.rows.map(row), facts: run.facts.map(fact) }));
-  return { ...data, runs };
+  const head = heads.map(([title, kind]) => el("th", { scope: "col", class: kind }, title));
+  const body = rows.map((cells) => el("tr", {}, ...cells.map(cell)));
+  const made = el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));
+  if (caption) made.prepend(el("caption", {}, ...caption));
+  return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, made);
 }
 
-/** What was asked for and on what machine, where the two are not the same. Of engines, those that both have. */
-function differences(before, after) {
-  const key = ({ where, what }) => JSON.stringify([where, what]);
-  const [old, now] = [before, after].map((run) => new Map(run.facts.map((fact) => [key(fact), fact])));
-  const [olds, nows] = [before, after].map((run) => new Set(run.facts.map((fact) => fact.where)));
-  const order = [...new Set([...olds, ...nows])];
-  const always = ["machine", "dyno", "plan"];
-  return [...new Set([...old.keys(), ...now.keys()])]
-    .map((name) => ({ ...(old.get(name) ?? now.get(name)), before: old.get(name), after: now.get(name) }))
-    .filter(({ where }) => always.includes(where) || (olds.has(where) && nows.has(where)))
-    .filter((found) => found.before?.id !== found.after?.id)
-    .map((found) => ({ ...found, before: found.before?.value ?? null, after: found.after?.value ?? null }))
-    .sort((one, other) => order.indexOf(one.where) - order.indexOf(other.where));
-}
-
-/** Each row that both have, what was lost, and what is new. */
-function between(before, after) {
-  const [old, now] = [before, after].map((run) => new Map(run.rows.map((row) => [row.at, row])));
-  const paired = inTurns(before, after);
-  const valid = before.rows.filter((row) => row.why === null);
-  const has = (row) => row !== undefined && row.why === null;
-  const both = valid.filter((row) => has(now.get(row.at)));
-  const lost = valid.filter((row) => !has(now.get(row.at)));
-  return {
-    paired,
-    common: [...old.keys()].some((at) => now.has(at)),
-    changes: both.map((row) => changeOf(row, now.get(row.at), paired)).filter(Boolean),
-    lost: lost.map((row) => ({ row, why: now.get(row.at)?.why ?? "not in the run" })),
-    fresh: after.rows.filter((row) => has(row) && !has(old.get(row.at))),
-  };
-}
-
-/** Whether block after block of both was measured next to that of the same number in the other. */
-function inTurns(before, after) {
-  const order = [before, after]
-    .flatMap((run, which) => run.starts.map(([block, began]) => ({ which, block, began })))
-    .sort((one, other) => one.began - other.began);
-  const couples = order.filter((_, at) => at % 2 === 0).map((one, at) => [one, order[2 * at + 1]]);
-  const alike = couples.every(([one, other]) => other && one.which !== other.which && one.block === other.block);
-  return alike && couples.length >= RULES.fewest && new Set(order.map((one) => one.began)).size === order.length;
-}
-
-/** Null where one of them has nothing to be compared by. */
-function changeOf(before, after, paired = false) {
-  const metric = before.open && after.open ? "response-p99" : "throughput";
-  const [old, now] = [before, after].map((row) => new Map(metric === "throughput" ? row.throughput : row.response));
-  if (!old.size || !now.size) return null;
-  const verdict = paired ? inBlocks(old, now) : asWholes([...old.values()], [...now.values()]);
-  return { before, after, metric, verdict };
-}
-
-function inBlocks(old, now) {
-  const ratios = [...now].filter(([block]) => old.has(block)).map(([block, value]) => value / old.get(block));
-  return judge(ratios.length >= RULES.fewest ? center(ratios) : null, median(ratios), ratios.length);
-}
-
-function asWholes(old, now) {
-  const fewest = Math.min(old.length, now.length);
-  return judge(fewest >= RULES.fewest ? apart(now, old) : null, median(now) / median(old), fewest);
+/** A verdict with a sign, so that colour is not alone. */
+function verdictNode([kind, text]) {
+  const sign = { faster: "▲", slower: "▼", alike: "=", unclear: "?" }[kind];
+  const beside = el("span", { class: "sign", "aria-hidden": "true" }, sign);
+  return el("span", { class: `verdict ${kind}` }, beside, ` ${text}`);
 }
