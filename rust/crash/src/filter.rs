@@ -1,14 +1,14 @@
-//! Which system calls stop a process: a program of seccomp (BPF), so that all others run at their own speed.
+//! The seccomp filter (BPF) that selects the system calls at which a process stops. All others run at full speed.
 
 use libc::{c_long, sock_filter, sock_fprog};
 
 const ARCH_X86_64: u32 = 0xc000_003e;
-/// Calls of the x32 interface, whose arguments are other than they look.
+/// Bit of the x32 interface, whose calls have other arguments.
 const X32: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const TRACE: u32 = 0x7ff0_0000;
 const ERRNO: u32 = 0x0005_0000;
-/// Where `seccomp_data` has the number, the architecture and the first argument.
+/// Offsets in `seccomp_data` of the number, the architecture and the first argument.
 const NR: u32 = 0;
 const ARCH: u32 = 4;
 const ARGS: u32 = 16;
@@ -20,9 +20,9 @@ pub const FIDEDUPERANGE: u32 = 0xc018_9436;
 
 enum When {
     Always,
-    /// An argument has one of these bits.
+    /// If an argument has one of these bits.
     Bits(u32, u32),
-    /// An argument is one of these.
+    /// If an argument is one of these.
     Is(u32, &'static [u32]),
 }
 
@@ -94,7 +94,7 @@ fn ret(k: u32) -> sock_filter {
 
 pub fn program() -> Vec<sock_filter> {
     let refused = ERRNO | libc::ENOSYS as u32;
-    // Calls of a 32-bit program have other numbers: they are refused, not missed.
+    // 32-bit and x32 programs have other call numbers: refused, so that no call is missed.
     let mut program = vec![load(ARCH), jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0), ret(refused)];
     program.extend([load(NR), jump(libc::BPF_JGE, X32, 0, 1), ret(refused)]);
     for (call, when) in calls() {
@@ -106,7 +106,7 @@ pub fn program() -> Vec<sock_filter> {
             When::Is(argument, values) => {
                 let mut test = vec![load(ARGS + 8 * argument)];
                 for (number, &value) in values.iter().enumerate() {
-                    // Over those that are left, and over the return.
+                    // Skips the remaining comparisons and the return.
                     test.push(jump(libc::BPF_JEQ, value, (values.len() - number) as u8, 0));
                 }
                 test.push(ret(ALLOW));
@@ -121,10 +121,10 @@ pub fn program() -> Vec<sock_filter> {
     program
 }
 
-/// In the process to be recorded, before it becomes the command. Returns an error's number.
+/// Installs the filter in this process, which is about to execute the command. Fails with an errno.
 pub fn install(program: &[sock_filter]) -> Result<(), i32> {
     let filter = sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the program outlives the call, which copies it.
+    // SAFETY: the kernel copies the program during the call.
     unsafe {
         if libc::geteuid() != 0 && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
             return Err(*libc::__errno_location());

@@ -1,9 +1,11 @@
-//! Records what a command, with all that it starts, does to the files below some directories: by ptrace, which a program
-//! of seccomp lets stop a process at those calls only that are of interest.
+//! Records what a command and its descendants do to the files below some directories. It uses ptrace; a seccomp filter
+//! stops processes at the relevant calls only.
 
 mod calls;
+mod data;
 mod filter;
 mod log;
+mod names;
 mod tracee;
 mod tree;
 
@@ -20,13 +22,13 @@ use log::Log;
 use tracee::{failed, Tracee, OPTIONS};
 use tree::{Place, Tree};
 
-/// Device, inode, number, that of its directory (-1 of a root) and name.
+/// A known name: device, inode, number, number of its directory (-1 for a root), name.
 type Known = (u64, u64, i64, i64, Vec<u8>);
 /// User, group and further groups.
 type Identity = (u32, u32, Vec<u32>);
 
-/// Runs the command until it ends, and writes its events to `out`. What outlives it by `grace_ns` is killed. Returns its
-/// status, or its signal's number below 0; None where it was still running when all others had ended.
+/// Runs the command and writes its events to `out`. Descendants that outlive it by `grace_ns` are killed. Returns its exit
+/// status, or minus its signal's number; None if waiting failed before it ended.
 #[pyfunction]
 pub fn trace(
     py: Python<'_>,
@@ -46,27 +48,27 @@ pub fn trace(
         let child = start(&command, &environment, identity.as_ref())?;
         let mut recorder = Recorder::new(tree, log);
         let status = follow(&mut recorder, child, Duration::from_nanos(grace_ns)).map_err(|e| e.to_string())?;
-        recorder.look(child, None).and_then(|()| recorder.log.finish()).map_err(|error| error.to_string())?;
+        recorder.log_stores(child, None).and_then(|()| recorder.log.finish()).map_err(|error| error.to_string())?;
         Ok(status)
     })
     .map_err(|why: String| PyRuntimeError::new_err(why))
 }
 
-fn words(given: &[Vec<u8>]) -> Result<Vec<CString>, String> {
-    given.iter().map(|word| CString::new(&word[..]).map_err(|error| error.to_string())).collect()
+fn c_strings(words: &[Vec<u8>]) -> Result<Vec<CString>, String> {
+    words.iter().map(|word| CString::new(&word[..]).map_err(|error| error.to_string())).collect()
 }
 
-/// Status of a child that could not become the command.
+/// Exit status of a child that could not execute the command.
 const NOT_STARTED: i32 = 127;
 
 fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identity>) -> Result<i32, String> {
-    let (command, environment) = (words(command)?, words(environment)?);
+    let (command, environment) = (c_strings(command)?, c_strings(environment)?);
     let pointers = |of: &[CString]| -> Vec<*const libc::c_char> {
         of.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
     };
     let (arguments, variables, program) = (pointers(&command), pointers(&environment), filter::program());
     let mut pipe = [0; 2];
-    // SAFETY: after the fork the child calls only what may be called there, and allocates nothing.
+    // SAFETY: after the fork the child makes async-signal-safe calls only, and allocates nothing.
     unsafe {
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(failed("pipe"));
@@ -99,20 +101,20 @@ fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identit
 }
 
 /// # Safety
-/// Only in a child that becomes another program.
+/// Call it only in a forked child, before execve.
 unsafe fn become_user(identity: Option<&Identity>) -> bool {
     let Some((user, group, groups)) = identity else { return true };
     libc::setgroups(groups.len(), groups.as_ptr()) == 0 && libc::setgid(*group) == 0 && libc::setuid(*user) == 0
 }
 
-/// Until all have ended.
+/// Handles the stops of all traced threads until all have ended.
 fn follow(recorder: &mut Recorder, leader: i32, grace: Duration) -> std::io::Result<Option<i32>> {
     let mut tasks: HashMap<i32, Option<Pending>> = HashMap::from([(leader, None)]);
     let mut ended: Option<(i32, Instant)> = None;
     loop {
         let mut status = 0;
         let how = libc::__WALL | if ended.is_some() { libc::WNOHANG } else { 0 };
-        // SAFETY: it fills the status.
+        // SAFETY: waitpid writes to the status only.
         let task = unsafe { libc::waitpid(-1, &mut status, how) };
         if task < 0 {
             let error = std::io::Error::last_os_error();
@@ -124,7 +126,7 @@ fn follow(recorder: &mut Recorder, leader: i32, grace: Duration) -> std::io::Res
         if task == 0 {
             std::thread::sleep(Duration::from_millis(1));
             if ended.is_some_and(|(_, at)| at.elapsed() > grace) {
-                // SAFETY: they are ours: this process traces them.
+                // SAFETY: these are this process's own tracees.
                 tasks.keys().for_each(|&task| unsafe {
                     libc::kill(task, libc::SIGKILL);
                 });
@@ -136,7 +138,7 @@ fn follow(recorder: &mut Recorder, leader: i32, grace: Duration) -> std::io::Res
             continue;
         }
         if let Some(Some(pending)) = tasks.remove(&task) {
-            recorder.never(task, &pending)?;
+            recorder.abandoned(task, &pending)?;
         }
         if task == leader {
             let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) };
@@ -152,7 +154,7 @@ fn stopped(
     status: i32,
 ) -> std::io::Result<()> {
     let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
-    let mut passed = 0;
+    let mut delivered = 0;
     let pending = tasks.entry(task.0).or_default();
     if event == libc::PTRACE_EVENT_SECCOMP {
         *pending = match task.call() {
@@ -167,9 +169,9 @@ fn stopped(
         task.ptrace(libc::PTRACE_LISTEN, 0);
         return Ok(());
     } else if event == 0 {
-        passed = signal;
+        delivered = signal;
     }
     let waits = tasks.get(&task.0).is_some_and(Option::is_some);
-    task.ptrace(if waits { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT }, passed.into());
+    task.ptrace(if waits { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT }, delivered.into());
     Ok(())
 }

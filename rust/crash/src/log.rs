@@ -1,4 +1,4 @@
-//! The events of a record, as MessagePack: see dyno/crash/record.py, which says what their parts mean.
+//! Writes the events of a record as MessagePack. dyno/crash/record.py defines their fields.
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};
@@ -27,7 +27,7 @@ impl Log {
         Ok(Log { out: BufWriter::with_capacity(1 << 20, File::create(path)?), frame: Vec::new(), moment: 0 })
     }
 
-    /// The next moment of the one order of all calls.
+    /// The next moment in the order of all calls.
     pub fn moment(&mut self) -> u64 {
         self.moment += 1;
         self.moment
@@ -45,7 +45,7 @@ impl Log {
         self.out.write_all(&self.frame)
     }
 
-    /// At one moment.
+    /// Logs an event that takes no time.
     pub fn at(&mut self, tag: &str, task: i32, parts: &[Part]) -> Result<()> {
         let now = self.moment();
         self.event(tag, now, now, task, parts)

@@ -1,4 +1,4 @@
-//! One thread that is recorded: its call, its memory, its descriptors.
+//! A traced thread: its system call, memory and descriptors.
 
 use std::fs;
 use std::io::Error;
@@ -15,7 +15,7 @@ pub const OPTIONS: c_long = (libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_EXITKILL) as c_long;
 const LONGEST_PATH: usize = 4096;
-/// What one call can write at most.
+/// Linux writes at most this many bytes in one call.
 const MOST: usize = 0x7fff_f000;
 
 #[derive(Clone, Copy)]
@@ -27,19 +27,19 @@ pub struct Descriptor {
 }
 
 impl Tracee {
-    /// False where it is gone.
+    /// Returns false if the thread is gone.
     pub fn ptrace(self, request: u32, data: c_long) -> bool {
-        // SAFETY: requests that take numbers only.
+        // SAFETY: these requests take numbers only.
         unsafe { libc::ptrace(request, self.0, std::ptr::null_mut::<c_void>(), data as *mut c_void) == 0 }
     }
 
     fn registers(self) -> Option<libc::user_regs_struct> {
-        // SAFETY: plain memory, which the call fills.
+        // SAFETY: the struct is plain data, which the call fills.
         unsafe {
-            let mut found: libc::user_regs_struct = std::mem::zeroed();
-            let into = &mut found as *mut libc::user_regs_struct;
+            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let into = &mut registers as *mut libc::user_regs_struct;
             (libc::ptrace(libc::PTRACE_GETREGS, self.0, std::ptr::null_mut::<c_void>(), into.cast::<c_void>()) == 0)
-                .then_some(found)
+                .then_some(registers)
         }
     }
 
@@ -52,46 +52,46 @@ impl Tracee {
         Some(self.registers()?.rax as i64)
     }
 
-    /// In place of the call that it is about to make.
+    /// Skips the call at which the thread is stopped and returns an error from it.
     pub fn refuse(self, error: i32) {
         if let Some(mut registers) = self.registers() {
             registers.orig_rax = u64::MAX;
             registers.rax = -i64::from(error) as u64;
             let from = &mut registers as *mut libc::user_regs_struct;
-            // SAFETY: it is stopped at the call; what is set is what was got.
+            // SAFETY: the thread is stopped; the registers came from PTRACE_GETREGS.
             unsafe {
                 libc::ptrace(libc::PTRACE_SETREGS, self.0, std::ptr::null_mut::<c_void>(), from.cast::<c_void>())
             };
         }
     }
 
-    /// As much as can be read.
+    /// Reads memory of the thread; fewer bytes if the rest can't be read.
     pub fn read(self, address: u64, length: usize) -> Vec<u8> {
         let mut data = vec![0u8; length.min(MOST)];
         let local = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
         let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: data.len() };
-        // SAFETY: the kernel writes to our own bytes, at most their length.
+        // SAFETY: the kernel writes at most `data.len()` bytes to `data`.
         let count = unsafe { libc::process_vm_readv(self.0, &local, 1, &remote, 1, 0) };
         data.truncate(count.max(0) as usize);
         data
     }
 
     pub fn text(self, address: u64) -> Vec<u8> {
-        let mut found = Vec::new();
-        while found.len() < LONGEST_PATH {
-            // To the end of a page: the next one may not be there.
-            let at = address + found.len() as u64;
+        let mut text = Vec::new();
+        while text.len() < LONGEST_PATH {
+            // Never across a page boundary: the next page may not be mapped.
+            let at = address + text.len() as u64;
             let part = self.read(at, (256 - at % 256) as usize);
             if let Some(end) = part.iter().position(|&c| c == 0) {
-                found.extend(&part[..end]);
-                return found;
+                text.extend(&part[..end]);
+                return text;
             }
             if part.is_empty() {
                 break;
             }
-            found.extend(part);
+            text.extend(part);
         }
-        found
+        text
     }
 
     pub fn vectors(self, address: u64, count: u64) -> Vec<u8> {
@@ -113,15 +113,15 @@ impl Tracee {
     }
 
     pub fn descriptor(self, descriptor: u64) -> Option<Descriptor> {
-        let told = fs::read_to_string(format!("/proc/{}/fdinfo/{}", self.0, descriptor as i32)).ok()?;
-        let value = |name: &str| told.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let text = fs::read_to_string(format!("/proc/{}/fdinfo/{}", self.0, descriptor as i32)).ok()?;
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         Some(Descriptor {
             position: value("pos:")?.parse().ok()?,
             flags: i32::from_str_radix(value("flags:")?, 8).ok()?,
         })
     }
 
-    /// The path of an argument as this process can open it.
+    /// A path argument, as a path that the recorder can open.
     pub fn path(self, directory: u64, address: u64) -> Vec<u8> {
         let path = self.text(address);
         if let Some(own) = path.strip_prefix(b"/proc/self/") {
@@ -141,16 +141,16 @@ impl Tracee {
         [&above[..], b"/", &path[..]].concat()
     }
 
-    /// The directory, with what `stat` finds of it, and the name in it.
+    /// The directory and the name that a path argument refers to.
     pub fn place(self, directory: u64, address: u64) -> Option<(libc::stat, Vec<u8>)> {
         let (above, name) = split(&self.path(directory, address))?;
         Some((stat(&above, true)?, name))
     }
 
-    /// The shared mappings of files in these addresses: inode, path, and the bytes of the file.
+    /// Shared file mappings between two addresses: inode, path, start and stop in the file, and whether writable.
     pub fn mappings(self, low: u64, high: u64) -> Vec<(u64, Vec<u8>, u64, u64, bool)> {
-        let told = fs::read(format!("/proc/{}/maps", self.0)).unwrap_or_default();
-        told.split(|&c| c == b'\n').filter_map(|line| mapping(line, low, high)).collect()
+        let text = fs::read(format!("/proc/{}/maps", self.0)).unwrap_or_default();
+        text.split(|&c| c == b'\n').filter_map(|line| mapping(line, low, high)).collect()
     }
 }
 

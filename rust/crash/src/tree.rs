@@ -1,4 +1,4 @@
-//! Names and numbers of the files below the roots, and the last seen bytes of those that are mapped to be written.
+//! Names and numbers of the files below the roots, and snapshots of files that are mapped writable.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -22,7 +22,7 @@ pub struct Place {
 pub struct Tree {
     pub inodes: HashMap<Inode, i64>,
     pub names: HashMap<Place, i64>,
-    /// How many names each has.
+    /// Number of names of each file.
     pub counts: HashMap<i64, i64>,
     pub mapped: HashMap<i64, Mapped>,
     next: i64,
@@ -37,7 +37,7 @@ impl Tree {
         }
     }
 
-    /// A number for what is new.
+    /// Gives a new file its number.
     pub fn fresh(&mut self, inode: Inode, place: Option<Place>) -> i64 {
         let number = self.next;
         self.add(inode, number, place);
@@ -56,8 +56,7 @@ impl Tree {
         Some(number)
     }
 
-    /// The number of what `stat` has found. Of a file without names an inode is used again, for a file that may be ours
-    /// or not.
+    /// The number of a file by its `stat`. The inode of a file that has lost all its names may have been reused.
     pub fn known(&mut self, stat: &libc::stat) -> Option<i64> {
         let inode = (stat.st_dev, stat.st_ino);
         let number = *self.inodes.get(&inode)?;
@@ -73,7 +72,7 @@ impl Tree {
     }
 }
 
-/// A file that is mapped: no call tells of a store, so its bytes are compared with those that were last seen.
+/// A mapped file. Stores make no system call, so its bytes are compared with a snapshot.
 pub struct Mapped {
     file: File,
     pages: HashMap<u64, Vec<u8>>,
@@ -81,14 +80,14 @@ pub struct Mapped {
 
 impl Mapped {
     pub fn new(file: File) -> Mapped {
-        let mut made = Mapped { file, pages: HashMap::new() };
-        made.changes();
-        made
+        let mut mapped = Mapped { file, pages: HashMap::new() };
+        mapped.changes();
+        mapped
     }
 
-    /// What differs from what was last seen: an offset and bytes for each page.
+    /// Bytes that changed since the last call: an offset and data for each changed page.
     pub fn changes(&mut self) -> Vec<(u64, Vec<u8>)> {
-        let mut found = Vec::new();
+        let mut changes = Vec::new();
         let size = self.file.metadata().map_or(0, |facts| facts.len());
         let mut buffer = vec![0u8; CHUNK as usize];
         let mut at = 0;
@@ -101,22 +100,22 @@ impl Mapped {
                     break;
                 }
                 for (number, page) in buffer[..length].chunks(PAGE as usize).enumerate() {
-                    found.extend(self.compare(start + number as u64 * PAGE, page));
+                    changes.extend(self.compare(start + number as u64 * PAGE, page));
                 }
                 start += CHUNK;
             }
             at = high.max(start);
         }
-        found
+        changes
     }
 
-    /// The next bytes that are no hole.
+    /// The next range that is not a hole.
     fn extent(&self, at: u64, size: u64) -> Option<(u64, u64)> {
         if at >= size {
             return None;
         }
         let descriptor = self.file.as_raw_fd();
-        // SAFETY: only the position of a descriptor of our own changes.
+        // SAFETY: this only moves the position of a descriptor we own.
         let (low, high) = unsafe {
             let low = libc::lseek(descriptor, at as i64, libc::SEEK_DATA);
             (low, if low < 0 { low } else { libc::lseek(descriptor, low, libc::SEEK_HOLE) })
@@ -159,18 +158,18 @@ pub fn text(path: &[u8]) -> Option<CString> {
     CString::new(path).ok()
 }
 
-/// `follow`: a symbolic link at its end.
+/// `follow`: whether to follow a symbolic link at the path's end.
 pub fn stat(path: &[u8], follow: bool) -> Option<libc::stat> {
     let path = text(path)?;
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    // SAFETY: stat is plain memory, which the call fills.
+    // SAFETY: the struct is plain data, which the call fills.
     unsafe {
-        let mut found: libc::stat = std::mem::zeroed();
-        (libc::fstatat(libc::AT_FDCWD, path.as_ptr(), &mut found, flags) == 0).then_some(found)
+        let mut status: libc::stat = std::mem::zeroed();
+        (libc::fstatat(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) == 0).then_some(status)
     }
 }
 
-/// A path as the directory that it is in and its last name.
+/// Splits a path into its directory and last name.
 pub fn split(path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let end = path.iter().rposition(|&c| c != b'/')? + 1;
     let cut = path[..end].iter().rposition(|&c| c == b'/')?;
