@@ -23,9 +23,9 @@ demo: $(ENGINES)
 test: system setup servers lint
 	$(BIN)/pytest $(WORKERS) $(PYTEST)
 
-# The inner loop: what fails soonest, in three minutes.
+# The inner loop, about a minute: tests that start no process.
 check: lint
-	$(BIN)/pytest $(WORKERS) -m "not soak and not slow" tests/unit tests/stats tests/docs $(PYTEST)
+	$(BIN)/pytest $(WORKERS) -m "not soak and not processes" tests/unit tests/stats tests/docs $(PYTEST)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,27 +1,69 @@
-"""What all tests share. That this file is here puts its directory on the path, so that tests can import `shell`."""
+"""Fixtures of all tests. Pytest puts this directory on the path, so tests can import `shell` and its siblings."""
 
 from __future__ import annotations
 
+import gc
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from shell import DISK, Shell
 
-# Where the tests themselves outlive their terminal (nohup), what they start would too, and wait to be ended for ever.
+# Under nohup, SIGHUP is ignored, and started processes would inherit that and never end.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# No test asserts on wall-clock time, and on a busy machine an example takes what it takes.
+# No test asserts on wall-clock time: an example may take as long as a busy machine needs.
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+STARTS_PROCESS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
+_in_process_test: str | None = None
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Lets a test, or a fixture, start processes. Tests that request it are not part of `make check`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        in_process = {"unit", "stats", "docs"} & {directory.name for directory in item.path.parents}
+        if not in_process or "processes" in getattr(item, "fixturenames", ()):
+            item.add_marker("processes")
+
+
+def pytest_collection_finish() -> None:
+    """Takes the test modules out of every later garbage collection: each measured phase begins with one."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    global _in_process_test
+    _in_process_test = None if item.get_closest_marker("processes") else item.nodeid
+    try:
+        return (yield)
+    finally:
+        _in_process_test = None
+
+
+def refuse_process(event: str, _: object) -> None:
+    """Audit hook: fails a test that starts a process without the fixture `processes`."""
+    if event in STARTS_PROCESS and _in_process_test is not None:
+        raise AssertionError(f"{_in_process_test} starts a process ({event}): request the fixture `processes`")
+
+
+sys.addaudithook(refuse_process)
 
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
-    """Writes a tree of kernel files, and gives its root."""
+    """Returns a function that writes a tree of kernel files and returns its root."""
 
     def write(files: Mapping[str, str]) -> Path:
         for name, text in files.items():
@@ -35,7 +77,7 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A directory on a disk, of a short name, that the users whom servers run as may enter."""
+    """A directory on a disk with a short path that the accounts of servers may enter."""
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else tmp_path) as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -43,13 +85,13 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def work(place: Path) -> Path:
-    """A work directory that is not there yet."""
+    """A work directory that does not exist yet."""
     return place / "work"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, work: Path) -> Iterator[Shell]:
-    """A command line of its own; no process of it outlives the test."""
+def shell(tmp_path: Path, work: Path, processes: None) -> Iterator[Shell]:
+    """A command line whose processes are killed at the end of the test."""
     made = Shell(tmp_path, work)
     yield made
     made.kill_strays()

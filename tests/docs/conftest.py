@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_file(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Path:
     """A run of two engines and the floor, with a bulk phase, a phase of operations and a mixed one."""
     place = tmp_path_factory.mktemp("run")
     path = place / "run.json"

@@ -16,7 +16,7 @@ from stats.madeup import reads, written
 from dyno import results
 from dyno.stats.two_runs import in_turns
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 ACTION = (ROOT / "action.yml").read_text()
 RATES = [1000.0, 1010.0, 990.0, 1004.0]

@@ -17,7 +17,7 @@ from dyno import cli
 from dyno.report.charts.theme import VERDICTS
 from dyno.report.tables import comparison
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 @pytest.fixture(scope="module")

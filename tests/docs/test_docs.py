@@ -121,7 +121,7 @@ def test_engine_says_how_to_install_and_share_it(engine: EngineSpec) -> None:
     assert f"Clients: `{engine.clients}`" in section
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
     if lacking := engine.lacking():
         pytest.skip(lacking)
@@ -320,6 +320,7 @@ def host_keys() -> set[str]:
     return {f"host.{name}" for name in named(sections(read("run-file.md"))["The machine"])}
 
 
+@pytest.mark.usefixtures("processes")
 def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
     facts = host.facts(tmp_path) | {"pressure": host.pressure(0), "wakeups": wakeups(0.05)}
     facts |= {"ceilings": ceilings.probe(tmp_path, 0.01)}

@@ -27,7 +27,7 @@ from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

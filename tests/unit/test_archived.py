@@ -19,7 +19,7 @@ from dyno.suites.series.facility import HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.params import archive
 from dyno.suites.series.pb_files import PbDataset
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 YEAR, YEAR_START = 2009, 1_230_768_000
 """That of the samples that are made up, and when it began."""

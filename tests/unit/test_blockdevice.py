@@ -16,6 +16,8 @@ from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, sh, swap
 from dyno.host import blockdevice
 from dyno.host.blockdevice import DeviceBusy, held, signatures
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def refused(path: object) -> str:
     with pytest.raises(DeviceBusy) as told, held(str(path)):

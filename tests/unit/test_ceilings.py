@@ -24,7 +24,7 @@ from dyno.report.tables import ceilingtext, heading
 from dyno.results import Run
 from dyno.stats.ceilings import shares
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 MOST = {
     "flushes_per_second": 1_000.0,

@@ -56,7 +56,7 @@ def named(run: Run, name: str) -> Chart:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
     """Three engines of two tiers, and null engines at both; by one client and by two, where they can."""
     home = tmp_path_factory.mktemp("charts")
     shell = Shell(home, home / "work")

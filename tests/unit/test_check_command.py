@@ -15,7 +15,7 @@ from stats.madeup import a_cell, a_sample, an_attempt, changed, of_cells, reads,
 
 from dyno.results import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
 NOISY = (1.0, 1.3, 0.8, 1.2, 0.9, 1.1)

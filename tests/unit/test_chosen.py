@@ -13,6 +13,8 @@ from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.servers.program_option import PROGRAM
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SAYS = {
     "clickhouse": "ClickHouse server version 24.8.1.1.",
     "ferretdb": "version: v1.24.0",

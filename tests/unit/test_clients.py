@@ -28,7 +28,7 @@ from dyno.contracts.suite import Bulk, Operations
 from dyno.host.usage import NOTHING
 from dyno.measure.clients import ClientDied, less, run_phase
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 PHASE = Phase("made-up", "made up", "op", writes=False)
 MS = 1_000_000

@@ -47,6 +47,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
+@pytest.mark.usefixtures("processes")
 def test_nodes_are_one_server(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.own and cluster.count == 3 and list(cluster.pids()) == []
     cluster.start()
@@ -62,6 +63,7 @@ def test_nodes_are_one_server(cluster: Cluster, tmp_path: Path) -> None:
     assert list(cluster.pids()) == [] and not any(map(psutil.pid_exists, again))
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_is_lost_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start()
     first, second, third = cluster.pids()
@@ -72,6 +74,7 @@ def test_one_is_lost_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> N
     assert len(list(cluster.pids())) == 3 and first in cluster.pids() and third in cluster.pids()
 
 
+@pytest.mark.usefixtures("processes")
 def test_where_one_does_not_come_up_none_is_left(cluster: Cluster, tmp_path: Path) -> None:
     cluster.nodes[2].command = [sys.executable, "-c", "print('no room')"]
     with pytest.raises(Refused, match="no room"):

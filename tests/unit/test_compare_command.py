@@ -16,7 +16,7 @@ from stats.madeup import a_cell, changed, of_rates, reads, written
 from dyno.contracts.model import Tier
 from dyno.contracts.sample import Sample
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from shell import Shell
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_inst
     assert made(packer=["zlib", "plain"]).cells
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_plan_imports_no_library_of_a_packer() -> None:
     import subprocess
 

@@ -28,7 +28,7 @@ from dyno.report.tables.table import groups
 from dyno.results import Run
 from dyno.stats.summary import summarize
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 HEADS = "packer size count ratio batch gets/s ±_gets iters/s records/s ±_iterate compress/MB decompress/MB"
 FACTS = {"stored_bytes", "entries", "ratio", "compress_cpu_ns_per_mb", "decompress_cpu_ns_per_mb", "library"}

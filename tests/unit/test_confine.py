@@ -22,7 +22,7 @@ from dyno.host.confine import CannotConfine, Group, confined
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 MIB = 1 << 20
 LIMIT = 64 * MIB

@@ -12,6 +12,8 @@ import pytest
 from dyno.crash import processes
 from dyno.host.process import running
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 # A server in a session of its own, which nobody has recorded yet.
 STARTS = """
 import subprocess, sys, time

@@ -10,7 +10,7 @@ from dyno.options import RunRequest
 from dyno.report.about.plan_preview import clock
 from dyno.runner.plan import make, unpaced
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:

@@ -34,7 +34,7 @@ from dyno.report.export import data_tables, documents, markdown
 from dyno.report.tables.table import groups
 from dyno.results import Attempt, Run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
 NEW = FILES[-1]

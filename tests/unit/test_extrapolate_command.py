@@ -10,7 +10,7 @@ import pytest
 from shell import Shell, is_one_line
 from stats.madeup import a_cell, of_rates, reads, written
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 VALUES = (1, 2, 4, 8, 16, 32)
 

@@ -84,6 +84,7 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
     assert all(there >= min(starts) - MS for _, there in found)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
     """It may wait itself, for a server that needs a core. However many they are, they look as often as one alone."""

@@ -212,7 +212,7 @@ def test_what_a_server_says_in_another_encoding_is_shown_with_escapes(shell: She
         assert (status, err) == (1, "") and json.loads(out)["error"]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: Shell) -> None:
     os.mkfifo(shell.home / "pipe")
     (shell.home / "r.json").write_text('{"kind":"run","schema":3}\n')

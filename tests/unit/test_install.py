@@ -31,7 +31,7 @@ from dyno.install import environment, lock
 from dyno.install.engine import install
 from dyno.servers import program_option
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -30,6 +30,7 @@ def test_what_is_there_is_seen_without_a_start(environment: Path, module: str) -
     assert interpreters.missing((module,), environment) == ()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("module", ["other", "whole.other", "shared.other", "single.other", "other.whole"])
 def test_of_what_is_not_the_interpreter_is_asked(environment: Path, module: str) -> None:
     assert interpreters.missing((module, "whole"), environment) == (module, "whole"), "it could not be started"

@@ -19,7 +19,7 @@ from dyno.results.parse import MOST_BYTES, MOST_LINE
 from dyno.runner.parent import _kept
 from dyno.runner.plan_file import MOST_BYTES as MOST_PLAN_BYTES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
 HUGE = 2**63

@@ -149,6 +149,7 @@ for spec in (registry.engine("memory"), registry.engine("sqlite")):
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("way", ["with", "without"])
 def test_where_it_was_not_built_the_one_in_python_packs_and_rows_say_so(way: str) -> None:
     if way == "with":

@@ -13,6 +13,8 @@ import pytest
 
 from dyno.servers import namespace
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 # Tells the name of the store in its working directory, and stays until its input ends.
 ANOTHER = """
 import sys

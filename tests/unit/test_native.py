@@ -594,6 +594,7 @@ RUNNING = f"native.closed((done.append, sum), (None, range(10_000)) * {OPERATION
 WAITING = "native.paced((done.append,), (1, 2), np.array([0, 10**12]) + native.now(), 2**62, print)"
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("how", ["in_thread", "by_child"])
 @pytest.mark.parametrize(("what", "most"), [(RUNNING, OPERATIONS - 1), (WAITING, 1)], ids=["running", "waiting"])
 def test_an_interrupt_ends_a_slice(native: Any, how: str, what: str, most: int) -> None:
@@ -623,6 +624,7 @@ assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= t
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
     """Asked for, here, since a machine has the one or the other; the readings are the kernel's own, to the ns."""
     environment = {**os.environ, "DYNO_CLOCK": "monotonic"}
@@ -657,6 +659,7 @@ print(tally.operations, tally.checked, tally.latency.counts.sum())
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_it_the_loop_in_python_measures_and_asking_for_it_tells_the_remedy() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=LONG)
     assert ended.stdout.splitlines() == [

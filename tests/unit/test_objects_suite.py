@@ -209,6 +209,7 @@ def dead() -> int:
     os._exit(3)
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_another_process_finds_is_told() -> None:
     assert in_child_process(lambda: 7) == 7
     for look, said in ((wrong, "it is not there"), (broken, "OSError: no such file"), (dead, "died")):

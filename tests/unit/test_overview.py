@@ -160,6 +160,7 @@ def test_intervals_and_doubts_are_for_who_wants_all(whole: bool) -> None:
     assert any(" --all" in line for line in shown) is not whole
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("flags", [(), ("--all",)])
 def test_a_table_of_which_nothing_was_measured_is_one_line(flags: tuple[str, ...], tmp_path: Path) -> None:
     whole = (TESTS / "data" / "run-schema-2.json").read_bytes().splitlines(keepends=True)

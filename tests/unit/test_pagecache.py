@@ -199,6 +199,7 @@ def test_in_memory_nothing_is_evicted_and_residency_says_so() -> None:
         assert percent(file) > 99
 
 
+@pytest.mark.usefixtures("processes")
 def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
     """cachestat calls every file of an overlay absent; that is what a container's files are on."""
     unshare = shutil.which("unshare")

@@ -19,7 +19,7 @@ from shell import Ended, Shell, is_one_line, small
 from dyno.host import installation
 from dyno.report.charts import FIXED, theme
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 NAMES = [chart.name for chart in FIXED]
 PHASES = "insert-blind-indices,rand-key"

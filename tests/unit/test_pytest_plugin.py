@@ -11,7 +11,7 @@ import junitparser
 import pytest
 from shell import TESTS, Ended, Shell
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 TEST = """
 import pytest

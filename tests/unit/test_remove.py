@@ -48,6 +48,7 @@ def test_a_link_or_a_file_in_its_place_is_removed_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["outside"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
     made = tree(tmp_path)
     for path in (tmp_path, *tmp_path.rglob("*")):
@@ -94,6 +95,7 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_helps(
     assert remove(made) == f"{made} can't be removed (Operation not permitted: {made}/inner); {remedy}"
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not ROOT or sys.platform != "linux", reason="only root may mount")
 def test_names_of_mounts_may_have_anything_in_them(tmp_path: Path) -> None:
     outside = tmp_path / "outside"

@@ -42,7 +42,7 @@ OLD = TESTS / "data" / "run-schema-1.json"
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
     """Four engines of two tiers, and null engines at both; two samples of three phases."""
     home = tmp_path_factory.mktemp("report")
     shell = Shell(home, home / "work")

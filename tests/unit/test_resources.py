@@ -31,6 +31,7 @@ def restless() -> Iterator[int]:
         process.kill()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel's list of children")
 def test_a_process_that_goes_while_it_is_looked_at_is_nobodys_error(restless: int) -> None:
     deadline = time.monotonic() + 30

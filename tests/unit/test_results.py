@@ -27,7 +27,7 @@ from dyno.contracts.sample import Cell, Sample
 from dyno.measure.loops import native
 from dyno.results import Attempt, Run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 OLD = TESTS / "data" / "run-schema-1.json"
 """Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""

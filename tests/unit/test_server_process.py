@@ -25,6 +25,8 @@ from dyno.servers import leftover_processes
 from dyno.servers import process as module
 from dyno.servers.process import OUTPUT, Process, as_user, directory, program, socket, unprivileged
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 # Notes the signal that it ends by, ends a child of its own session, and itself. It says the number of that child.
 PROGRAM = """
 import os, signal, subprocess, sys

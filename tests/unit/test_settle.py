@@ -24,7 +24,7 @@ from dyno.host.usage import NOTHING, UNKNOWN, Usage, own, starved
 from dyno.measure import settle as module
 from dyno.measure.settle import rest, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 MS = 1_000_000
 TICK = 10 * MS

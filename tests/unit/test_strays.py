@@ -17,6 +17,8 @@ import pytest
 
 from dyno.servers import leftover_processes
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 FAMILY = """
 import subprocess, sys
 child = subprocess.Popen(["sleep", "600"], start_new_session=True)

@@ -25,7 +25,7 @@ from dyno.measure.tally import Tally
 from dyno.measure.temperature import reached
 from dyno.suites.records.params import PHASES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 COLD = tuple(phase.name for phase in PHASES if phase.temperature == "cold")
 HOT = tuple(phase.name for phase in PHASES if phase.temperature == "hot")

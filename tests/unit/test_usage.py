@@ -186,6 +186,7 @@ def test_writing(cold: Path) -> None:
     assert part(used.read_bytes) < 0.1
 
 
+@pytest.mark.usefixtures("processes")
 def test_another_process(child: Child, cold: Path) -> None:
     own_before, before = usage.own(), usage.of(child.pid)
     child.do(BURN)
@@ -201,6 +202,7 @@ def test_another_process(child: Child, cold: Path) -> None:
     assert None not in astuple(used)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
     child.end()
     assert usage.of(child.pid) == UNKNOWN
@@ -209,6 +211,7 @@ def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
     assert usage.peak_resident_bytes(child.pid) is None
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
     assert usage.of_tree([]) == NOTHING
     burner = f"{BURN}\nprint(flush=True); time.sleep(600)"
@@ -231,6 +234,7 @@ def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
     assert (ended - tree).user_ns is not None
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_descendant_that_has_just_gone_is_left_out(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = SimpleNamespace(pid=child.pid)
     child.end()
@@ -238,6 +242,7 @@ def test_a_descendant_that_has_just_gone_is_left_out(child: Child, monkeypatch: 
     assert None not in astuple(usage.of_tree([os.getpid()]))
 
 
+@pytest.mark.usefixtures("processes")
 def test_peak_memory_stays_when_it_is_given_back(child: Child) -> None:
     child.do("data = b'x' * (64 << 20)")
     child.do("del data")

@@ -131,6 +131,7 @@ def state(write: dict[str, Any], read: dict[str, Any] | None = None, error: int 
     return {**both, "error": error, "job_runtime": 500, "usr_cpu": 10.0, "sys_cpu": 30.0}
 
 
+@pytest.mark.usefixtures("processes")
 def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
     states = [
         state(kind(8, 30, {"1000": 8})),
@@ -154,6 +155,7 @@ def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
     assert dict(report.latencies) == {1000: 200, 5000: 200}
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) -> None:
     # fio counts it among those that were done.
     last = state(kind(11, 20, {"1000": 10}), error=28)
@@ -163,6 +165,7 @@ def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) ->
     assert report.first_error == "No space left on device"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path) -> None:
     words = ["sh", "-c", "echo fio: bad option; exit 1"]
     with pytest.raises(fiorun.Failed, match="status 1: fio: bad option"):
@@ -172,6 +175,7 @@ def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path)
 # -- dd -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("processes")
 def test_dd_tells_what_it_wrote_and_what_it_left_to_be_flushed(tmp_path: Path) -> None:
     report = ddrun.done(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
     assert (report.items, report.bytes, report.errors, report.first_error) == (10, 10 * BLOCK, 0, None)
@@ -186,6 +190,7 @@ def test_dd_on_a_device_makes_nothing_shorter(tmp_path: Path) -> None:
         assert any("notrunc" in word for word in words), words
 
 
+@pytest.mark.usefixtures("processes")
 def test_dd_that_fails_is_told_of(tmp_path: Path) -> None:
     report = ddrun.done(Target(tmp_path, "nowhere/copy"), "plain", BLOCK, 10 * BLOCK)
     assert report.errors == 1 and report.items == 0 and "nowhere/copy" in str(report.first_error)

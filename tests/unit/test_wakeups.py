@@ -29,6 +29,7 @@ def can_stay() -> bool:
         return False
 
 
+@pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
     # On a busy machine the few round trips of a blink are not enough to be told.
     found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
@@ -47,6 +48,7 @@ def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
         assert 1_000 < times["awake_p50_ns"] <= times["awake_p99_ns"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_it_leaves_nothing_behind() -> None:
     assert measured(0.05) is not None
     told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

@@ -453,6 +453,7 @@ def test_a_mix_reads_as_often_as_it_says(mix: str, reads: float, tmp_path: Path)
 SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @pytest.mark.parametrize("txn", [7, "all"])
 def test_two_clients_end_every_phase_clean_with_all_records_written(
@@ -472,6 +473,7 @@ def test_two_clients_end_every_phase_clean_with_all_records_written(
     whole.close()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @every_mix
 def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_path: Path) -> None:
