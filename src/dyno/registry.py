@@ -178,6 +178,14 @@ def prepare(name: str) -> None:
         return
 
 
+def conformance(suite: Suite) -> ModuleType | None:
+    """Returns the module `conformance` of the suite's package, which has its checks; None if there is none."""
+    package = type(suite).__module__
+    if not hasattr(sys.modules[package], "__path__") or importlib.util.find_spec(f"{package}.conformance") is None:
+        return None
+    return importlib.import_module(f"{package}.conformance")
+
+
 @cache
 def engine(name: str) -> EngineSpec:
     """The declaration of one engine. Raises UsageError, with the nearest name, for an unknown one."""

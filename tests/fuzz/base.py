@@ -328,6 +328,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # No engine of this name is there, which is looked at before anything is fetched.
     (("install", "sqlite", "memory"), ("no-such-engine",)),
     (("doctor", "--json", "--work", "work"), ("--no-such-flag",)),
+    (("conform", "sqlite", "--tier", "power", "--json"), ("--tier", "nothing", "--tier", "nothing")),
     (("selftest", "--only", "timing", "--json"), ("--only", "nothing", "--only", "nothing")),
     (("selftest", "--tiers", "-e", "sqlite", "--tier", "power"), ("--only", "nothing", "--only", "nothing")),
     (("show", "r.json", "--json", "--samples"), ()),

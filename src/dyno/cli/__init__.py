@@ -59,6 +59,10 @@ COMMANDS = {
     "replicate": ("replicate", "Run a published EXPERIMENT on this machine; without a name, list them."),
     "crash": ("crash", "Kill engines, cut their power, and look for what they had acknowledged."),
     "http": ("http", "Make one HTTP request, and say how long each of its parts took."),
+    "conform": (
+        "conform",
+        "Check the answers of ENGINE by the conformance suites of all its ports.",
+    ),
     "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }
 

@@ -1,0 +1,100 @@
+"""`dyno conform`: checks the answers of one engine through all its ports. Parses and delegates."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, replace
+from itertools import groupby
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from dyno import registry
+from dyno.cli import completion
+from dyno.cli.console import output, progress, tell
+from dyno.cli.flag_values import PATH
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, UsageError
+from dyno.runner import work_directory
+from dyno.runner.rows import split_engines
+from dyno.runner.run_request import tier_named
+from dyno.selftest import conformance
+from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, Result
+
+STYLES = {PASS: "green", GAP: "yellow", FAIL: "bold red", SKIPPED: "yellow"}
+FAILED, NOTHING = 1, 3
+
+
+@click.command(name="conform")
+@click.argument("engine", metavar="ENGINE", shell_complete=completion.ENGINE)
+@click.option("--tier", metavar="TIER", shell_complete=completion.TIER, help="Durability tier of its stores.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome of each check as JSON.")
+@click.option("--work", "root", type=PATH, metavar="DIR", help="Where its data live meanwhile.")
+def command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> int:
+    """Check the answers of ENGINE by the conformance suites of all its ports.
+
+    ENGINE is a name, or NAME:OPTION=VALUE+OPTION=VALUE. A check passes, is a declared gap (unsupported, upstream or
+    todo, with the reason), or fails. Exit status: 0, or 1 if a check failed, or 3 if none could be run.
+    """
+    ((_, row),) = split_engines([engine])
+    spec = registry.engine(row.name)
+    # A port's options too: which of them apply is decided for each port.
+    every = {option.name: option for each in (spec, *spec.ports.values()) for option in each.options}
+    options = replace(spec, options=tuple(every.values())).resolve(row.options)
+    checked_tier = _tier(spec, row.tier or (None if tier is None else tier_named(tier)))
+    if lacking := spec.lacking(options):
+        raise UsageError(f"engine {spec.name} {lacking}")
+    if checked_tier is not None and (why := spec.ask("refuse", checked_tier, options)):
+        raise UsageError(f"engine {spec.name}: {why}")
+    with (
+        work_directory.directory(root or work_directory.default_root(), tell) as place,
+        progress().status(f"checking {spec.name}"),
+    ):
+        results = list(conformance.results(spec, row.options, checked_tier, place.path))
+    if as_json:
+        checks = [asdict(result) for result in results]
+        shown_tier = checked_tier and checked_tier.value
+        click.echo(json.dumps({"engine": spec.name, "tier": shown_tier, "checks": checks}, indent=2))
+    else:
+        _print(spec, results, output())
+    outcomes = Counter(result.outcome for result in results)
+    if outcomes[FAIL]:
+        return FAILED
+    return 0 if outcomes[PASS] else NOTHING
+
+
+def _tier(spec: EngineSpec, wanted: Tier | None) -> Tier | None:
+    """Returns the tier to check at. Raises UsageError if the engine doesn't declare it, and for a null engine."""
+    if spec.floor:
+        raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
+    if wanted is not None and wanted not in spec.tiers:
+        tiers = ", ".join(tier.value for tier in spec.tiers) or "no tiers"
+        raise UsageError(f"engine {spec.name} can't give tier {wanted.value}; it gives: {tiers}")
+    return wanted or spec.default_tier
+
+
+def _print(spec: EngineSpec, results: list[Result], console: Console) -> None:
+    """Prints a line for each check, below a heading for each port and suite."""
+    width = max((len(result.check) for result in results), default=0)
+    for (port, suite), group in groupby(results, lambda result: (result.port, result.suite)):
+        console.print(Text(f"port {port}, suite {suite}" if suite else f"port {port}", "bold"))
+        last = ""
+        for result in group:
+            outcome = Text(f"{result.outcome:<7}", STYLES[result.outcome])
+            name = f"{result.check:<{width}}" if result.guards else result.check
+            console.print(Text.assemble("  ", outcome, "  ", name, "  " if result.guards else "", result.guards))
+            # The checks after a crash were not run, all for one reason.
+            if result.reason and result.reason != last:
+                reason = f"{result.kind}: {result.reason}" if result.kind else result.reason
+                console.print(Padding(Text(reason, "dim"), (0, 0, 0, 13 + width), expand=False))
+            last = result.reason
+    outcomes = Counter(result.outcome for result in results)
+    gaps = "1 gap" if outcomes[GAP] == 1 else f"{outcomes[GAP]} gaps"
+    counts = [f"{outcomes[PASS]} passed", gaps, f"{outcomes[FAIL]} failed"]
+    if outcomes[SKIPPED]:
+        counts.append(f"{outcomes[SKIPPED]} not run")
+    console.print(Text(f"{spec.name}: {', '.join(counts)}", "bold red" if outcomes[FAIL] else "bold"))

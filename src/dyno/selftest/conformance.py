@@ -1,0 +1,317 @@
+"""Runs the conformance checks of every port of one engine. Each suite's checks run in a process of their own."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from dyno import registry
+from dyno.contracts import declarations, ordered_kv
+from dyno.contracts.declarations import exception_text
+from dyno.contracts.engine import EngineSpec, Gap, Server
+from dyno.contracts.model import Refused, Tier
+from dyno.contracts.settings import resolve
+from dyno.contracts.suite import Job, Suite
+from dyno.host import interpreters
+from dyno.host.process import die_with_parent, environment, nothing_left
+from dyno.runner.resources import Watch, default_limit
+from dyno.text.sanitize import sanitize
+
+PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
+TIMEOUT_SECONDS = 900.0
+"""For all checks of one suite at one tier. HBase and Spark take minutes to start."""
+LOOK_SECONDS = 0.05
+ENGINE = "engine"
+"""Check of the opened engine itself: its version, settings, files and caveats."""
+SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
+"""Ports that have checks of their own, besides those of the suites that use them."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Outcome of one check."""
+
+    port: str
+    suite: str
+    """Name of the suite; empty for the checks of the port itself."""
+    check: str
+    outcome: str
+    """PASS, GAP, FAIL or SKIPPED."""
+    guards: str
+    """What the check makes sure of, in one sentence."""
+    reason: str = ""
+    """Why it failed or was not run, or why the engine declares the gap."""
+    kind: str = ""
+    """Kind of the gap: 'unsupported', 'upstream' or 'todo'."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Checks that run in one process: those of a port itself (no suite), or of a suite through that port."""
+
+    port: str
+    suite: str
+
+    def checks(self) -> dict[str, Callable[..., None]]:
+        """Checks of one client, by name."""
+        module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
+        return {**getattr(module, "CHECKS", {})}
+
+    def checks_of_two(self) -> dict[str, Callable[..., None]]:
+        """Checks of two clients of one store."""
+        module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
+        return {**getattr(module, "OF_TWO", {})}
+
+
+def units(spec: EngineSpec) -> list[Unit]:
+    """Returns all checks there are for the engine's ports, those of a port itself first."""
+    own = [Unit(port, "") for port in spec.ports if port in SHARED]
+    through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
+    return own + [Unit(*reduced.ports, suite.name) for suite, reduced in through if reduced is not None]
+
+
+def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[Result]:
+    """Runs all checks below the directory `work`. Yields a result for each; none for units that have no checks.
+
+    `given`: options as a user wrote them. A port's own options are passed to the checks of that port only.
+    """
+    for number, unit in enumerate(units(spec)):
+        reduced = spec.through(unit.port)
+        options = {name: given[name] for name in given if name in {option.name for option in reduced.options}}
+        guards = {name: _guards(check) for name, check in unit.checks().items()}
+        if reduced.clients != "one":
+            guards |= {name: _guards(check) for name, check in unit.checks_of_two().items()}
+        if not guards:
+            continue
+        guards[ENGINE] = "Version, settings, files and caveats have the right types."
+        gaps = {gap.check: gap for gap in spec.ports[unit.port].gaps}
+        home = work / f"conform-{number}"
+        own_tier = tier if tier in reduced.tiers else reduced.default_tier
+        job = {
+            "engine": spec.name,
+            "port": unit.port,
+            "suite": unit.suite,
+            "tier": own_tier and own_tier.value,
+            "options": options,
+            "home": str(home),
+        }
+        outcomes, reason = dict[str, str | None](), reduced.lacking(reduced.resolve(options)) or ""
+        if not reason:
+            home.mkdir()
+            outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
+        for name, guard in guards.items():
+            yield Result(unit.port, unit.suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name)))
+
+
+def _guards(check: Callable[..., None]) -> str:
+    return (inspect.getdoc(check) or "").split("\n\n")[0].replace("\n", " ") if inspect.isfunction(check) else ""
+
+
+def _judged(
+    name: str, guards: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None
+) -> tuple[str, str, str, str]:
+    """Returns outcome, guards, reason and kind of gap."""
+    if name not in outcomes:
+        return SKIPPED, guards, reason, ""
+    error = outcomes[name]
+    if gap is not None and error is None:
+        return FAIL, guards, "passes, although it is declared as a gap: remove the Gap", ""
+    if gap is not None:
+        return GAP, guards, gap.reason, gap.kind
+    return (PASS, guards, "", "") if error is None else (FAIL, guards, error, "")
+
+
+def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
+    """Runs the job in a process of that interpreter. Returns the error of each finished check (None: it passed), and
+    why the others were not run."""
+    outcomes: dict[str, str | None] = {}
+    reason, begun, parent, log = "", "", os.getpid(), Path(job["home"], "stderr")
+    reading, writing = os.pipe()
+    with nothing_left(), os.fdopen(reading) as events, log.open("w+", errors="replace") as stderr:
+        child = subprocess.Popen(
+            [*interpreters.words(python, "dyno.selftest.conformance"), str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            text=True,
+            env=environment(),
+            pass_fds=[writing],
+            start_new_session=True,
+            preexec_fn=lambda: die_with_parent(parent),
+        )
+        os.close(writing)
+        assert child.stdin is not None
+        with suppress(BrokenPipeError), child.stdin as stdin:
+            stdin.write(json.dumps(job) + "\n")
+        with _limited(child) as limits:
+            for line in events:
+                event = json.loads(line)
+                if "refused" in event:
+                    reason = sanitize(event["refused"], keep="")
+                elif "begin" in event:
+                    begun = event["begin"]
+                else:
+                    outcomes[event["end"]], begun = event["error"] and sanitize(event["error"], keep=""), ""
+            status = child.wait()
+        stderr.seek(0)
+        last = [line.strip() for line in stderr if line.strip()][-1:]
+    if status:
+        reason = sanitize(": ".join([limits[0] if limits else f"the process {_ended(status)}", *last]), keep="")
+        if begun:
+            outcomes[begun] = reason
+    return outcomes, reason or "the process ended early"
+
+
+@contextmanager
+def _limited(child: subprocess.Popen[str]) -> Iterator[list[str]]:
+    """Kills the process and its session if it exceeds a limit of time or memory. Yields a list that gets the
+    reason."""
+    watch, limits, ended = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS), list[str](), Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            if verdict := watch.verdict():
+                memory = f"{watch.limit_bytes >> 20} MiB of memory"
+                limits.append(f"took more than {memory if verdict != 'timeout' else f'{TIMEOUT_SECONDS:g} s'}")
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                return
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield limits
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _ended(status: int) -> str:
+    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+# -- in the process of the checks --------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Reads a job from standard input, runs its checks, and writes events to the file descriptor in argv."""
+    die_with_parent(os.getppid())
+    job = json.loads(sys.stdin.readline())
+    with os.fdopen(int(sys.argv[1]), "w", buffering=1) as events:
+
+        def tell(**event: Any) -> None:
+            events.write(json.dumps(event) + "\n")
+
+        try:
+            _check(job, tell)
+        except Refused as refused:
+            tell(refused=exception_text(refused))
+
+
+def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
+    unit = Unit(message["port"], message["suite"])
+    spec = registry.engine(message["engine"]).through(unit.port)
+    options = spec.resolve(message["options"])
+    spec, tier, home = spec.chosen(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
+    with ExitStack() as stack:
+        server: Server | None = None
+        if spec.server is not None and (server := spec.server(home / "server", tier, options, 2)):
+            stack.callback(server.close)
+            server.start()
+        suite = registry.suite(unit.suite) if unit.suite else None
+        # The checks bring inputs of their own: the parameters are only there for the suite's way to the port.
+        params = {**resolve(suite.params, {}, suite.name), "clients": 1, "rate": "max"} if suite else {}
+        job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
+        stores = _Stores(job, suite)
+        stack.callback(stores.close)
+        for name, check in unit.checks().items():
+            _attempt(name, tell, lambda check=check: check(stores.open, tier))
+        for name, check in unit.checks_of_two().items() if spec.clients != "one" else ():
+            _attempt(name, tell, lambda name=name, check=check: stores.two(name, check))
+        _attempt(ENGINE, tell, stores.describe)
+
+
+def _attempt(name: str, tell: Callable[..., None], check: Callable[[], None]) -> None:
+    tell(begin=name)
+    try:
+        check()
+    except Exception as error:
+        tell(end=name, error=f"{type(error).__name__}: {exception_text(error)}")
+    else:
+        tell(end=name, error=None)
+
+
+class _Stores:
+    """Stores below the job's home, opened by name as the checks ask for them."""
+
+    def __init__(self, job: Job, suite: Suite | None) -> None:
+        self._job, self._home = job, job.home / "stores"
+        self._home.mkdir()
+        # The port as the suite wraps it, for a suite that opens a port for each store.
+        self._port = job.port if suite is None else getattr(suite.workload(job), "port", None)
+        self._kept = ExitStack()
+        self._shared: Any = None
+
+    @contextmanager
+    def open(self, name: str, *how: Any) -> Iterator[Any]:
+        """A port on the store of that name, created if it is new."""
+        if self._port is None:
+            # A trial of such a suite opens its engine once: starting Java for each check would take minutes.
+            yield self._opened_once()
+            return
+        home = self._created(name)
+        with closing(self._job.open(home)) as engine, closing(self._port(engine, *how)) as port:
+            yield port
+
+    def _created(self, name: str) -> Path:
+        home = self._home / name
+        home.mkdir(exist_ok=True)
+        return home
+
+    def _opened_once(self) -> Any:
+        if self._shared is None:
+            engine = self._kept.enter_context(closing(self._job.open(self._created("store"))))
+            self._shared = self._kept.enter_context(closing(self._job.port(engine)))
+        return self._shared
+
+    def two(self, name: str, check: Callable[..., None]) -> None:
+        """Runs a check of two clients."""
+        assert self._port is not None
+        with (
+            closing(self._job.open(self._created(name))) as engine,
+            closing(self._port(engine)) as one,
+            closing(self._port(engine)) as other,
+        ):
+            check(one, other)
+
+    def describe(self) -> None:
+        """Raises InvalidValue or TypeError for a wrong type."""
+        self._kept.close()
+        with closing(self._job.open(self._created("described"))) as engine:
+            declarations.checked_text(engine.version(), "version")
+            declarations.checked_values(engine.settings(), "settings")
+            declarations.checked_caveats(engine.caveats(), "caveats")
+            for path in engine.files():
+                if not isinstance(path, Path):
+                    raise TypeError(f"files: expected a Path, got {path!r:.80}")
+
+    def close(self) -> None:
+        """Closes what is open, and takes the stores off a user's own server."""
+        self._kept.close()
+        for home in sorted(self._home.iterdir()):
+            self._job.remove(home)
+
+
+if __name__ == "__main__":
+    main()
