@@ -20,8 +20,7 @@ from dyno.cli.flag_values import PATH
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
 from dyno.runner import work_directory
-from dyno.runner.rows import split_engines
-from dyno.runner.run_request import tier_named
+from dyno.runner.rows import split_engines, tier_named
 from dyno.selftest import conformance
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, Result
 
@@ -43,8 +42,8 @@ def command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> 
     ((_, row),) = split_engines([engine])
     spec = registry.engine(row.name)
     # A port's options too: which of them apply is decided for each port.
-    every = {option.name: option for each in (spec, *spec.ports.values()) for option in each.options}
-    options = replace(spec, options=tuple(every.values())).resolve(row.options)
+    of_ports = {option.name: option for port in spec.ports.values() for option in port.options}
+    options = replace(spec, options=(*spec.options, *of_ports.values())).resolve(row.options)
     checked_tier = _tier(spec, row.tier or (None if tier is None else tier_named(tier)))
     if lacking := spec.lacking(options):
         raise UsageError(f"engine {spec.name} {lacking}")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -78,7 +79,7 @@ def units(spec: EngineSpec) -> list[Unit]:
     """Returns all checks there are for the engine's ports, those of a port itself first."""
     own = [Unit(port, "") for port in spec.ports if port in SHARED]
     through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
-    return own + [Unit(*reduced.ports, suite.name) for suite, reduced in through if reduced is not None]
+    return own + [Unit(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
 
 
 def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[Result]:
@@ -236,9 +237,9 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         stores = _Stores(job, suite)
         stack.callback(stores.close)
         for name, check in unit.checks().items():
-            _attempt(name, tell, lambda check=check: check(stores.open, tier))
+            _attempt(name, tell, partial(check, stores.open, tier))
         for name, check in unit.checks_of_two().items() if spec.clients != "one" else ():
-            _attempt(name, tell, lambda name=name, check=check: stores.two(name, check))
+            _attempt(name, tell, partial(stores.two, name, check))
         _attempt(ENGINE, tell, stores.describe)
 
 
