@@ -79,12 +79,12 @@ def test_a_report_with_its_statements_may_be_true(test: str) -> None:
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_statement_too_many_or_too_few_is_wrong(test: str, name: str, off: int) -> None:
     found = report(test)
-    with pytest.raises(Wrong, match=r"made up tells -?\d+ "):
+    with pytest.raises(Wrong, match=r"made up reports -?\d+ "):
         check_statements(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
 
 
 def test_what_is_not_told_is_wrong() -> None:
-    with pytest.raises(Wrong, match="tells no reads"):
+    with pytest.raises(Wrong, match="report reads"):
         check_statements("oltp_read_only", report("oltp_read_only", facts={}), 1)
 
 

@@ -192,7 +192,7 @@ class Hesitant:
 
 
 def test_those_that_are_left_are_asked_until_they_know_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surviving, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(surviving, "RETRY_SECONDS", 0.0)
     port: Any = Hesitant(3)
     assert sum(len(piece.ts) for piece in surviving.read_with_retries(port)) == len(store())
     monkeypatch.setattr(surviving, "PATIENCE_SECONDS", 0.0)

@@ -16,12 +16,12 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites.series import samples, verify
-from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
+from dyno.suites.series.dataset import ArrivalPattern, Model, SyntheticDataset
 from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.params import SAMPLES, VARIABLES
 from dyno.suites.series.port import SampleBatch, Samples
 from dyno.suites.series.samples import Digest
-from dyno.suites.series.work import MINUTE, ClientWork, Model, TrialState, VisibilityTimes
+from dyno.suites.series.work import MINUTE, ClientWork, TrialState, VisibilityTimes
 
 WAY = ArrivalPattern(batch=500, late=20_000, resent=20_000, corrected=10_000)
 
@@ -107,7 +107,7 @@ def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticDataset) -> N
 def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticDataset) -> None:
     archive, right = Model(dataset), Digest()
     for arrival in dataset.arrivals():
-        archive.taken(arrival)
+        archive.add(arrival)
     found = every(dataset)
     right.add(found)
     assert archive.digest == right and archive.samples == dataset.total
@@ -213,7 +213,7 @@ def share(dataset: SyntheticDataset, phase: str, number: int = 0, judged: bool =
     return ClientWork(work, phase, PORT, number)
 
 
-@pytest.mark.parametrize("how", ["ones", "windows", "means"])
+@pytest.mark.parametrize("how", ["extract_one", "extract_window", "downsample"])
 def test_all_engines_are_asked_alike(dataset: SyntheticDataset, how: str) -> None:
     def asked(number: int, cold: bool = False) -> list[Any]:
         return [part.arguments for part in getattr(share(dataset, how, number), how)(cold)]
@@ -224,32 +224,32 @@ def test_all_engines_are_asked_alike(dataset: SyntheticDataset, how: str) -> Non
 
 def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticDataset) -> None:
     for number in range(5):
-        for part in share(dataset, "w", number).windows(False):
+        for part in share(dataset, "w", number).extract_window(False):
             ((_, start, end),) = part.arguments
             assert dataset.start <= start and end - start == 300 * SECOND and end <= dataset.end
             assert start % SECOND == 0 and part.weights is not None
 
 
 def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticDataset) -> None:
-    first = next(iter(share(dataset, "insert").inserting()))
+    first = next(iter(share(dataset, "insert").insert()))
     assert isinstance(first, Operations)
-    with pytest.raises(Wrong, match="batch 0 was not taken: OSError: full"):
+    with pytest.raises(Wrong, match="batch 0 was not inserted: OSError: full"):
         first.check([Failure("OSError: full")])
-    assert list(share(dataset, "insert", 1).inserting()) == []
+    assert list(share(dataset, "insert", 1).insert()) == []
 
 
 def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "extract-all")
     pieces = []
     for arrival in dataset.arrivals():
-        asked._archive.taken(arrival)
+        asked._model.add(arrival)
     whole = every(dataset)
     for part in np.array_split(np.arange(len(whole.ts)), 7):
         pieces.append(SampleBatch(*(values[part] for values in whole)))
 
     def read(given: list[SampleBatch]) -> tuple[Bulk, Any]:
         asked._port.all = lambda: iter(given)
-        (bulk,) = asked.every(False)
+        (bulk,) = asked.extract_all(False)
         assert isinstance(bulk, Bulk)
         answer = bulk.call(one for some in bulk.feed for one in some)
         assert bulk.counted is not None and bulk.counted(answer, 7) == sum(len(piece.ts) for piece in given)
@@ -262,7 +262,7 @@ def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticD
         bulk.check(answer, 6)
     # The time is over after two pieces.
     asked._port.all = lambda: iter(pieces)
-    (bulk,) = asked.every(False)
+    (bulk,) = asked.extract_all(False)
     assert isinstance(bulk, Bulk)
     answer = bulk.call([True, True])
     assert answer is False and bulk.check(answer, 2) == 0
@@ -273,7 +273,7 @@ def test_a_sample_that_is_never_seen_is_an_error(dataset: SyntheticDataset, monk
     looks = iter([False, True])
     asked = share(dataset, "visible")
     asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)  # type: ignore[assignment]
-    (part, _) = asked.watching()
+    (part, _) = asked.visible()
     assert isinstance(part, Operations) and part.parts is not None
     with pytest.raises(TimeoutError, match="could not be read"):
         part.calls(None)[0](part.arguments[0])
@@ -285,10 +285,10 @@ def test_a_sample_that_is_never_seen_is_an_error(dataset: SyntheticDataset, monk
 
 def test_a_floors_answers_are_not_looked_at(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "p", judged=False)
-    for how in ("ones", "windows", "means", "lasts"):
+    for how in ("extract_one", "extract_window", "downsample", "latest"):
         for part in getattr(asked, how)(False):
             assert part.check([None]) == 0
-    (bulk,) = asked.every(False)
+    (bulk,) = asked.extract_all(False)
     assert isinstance(bulk, Bulk) and bulk.counted is not None and bulk.counted(True, 0) == dataset.total
 
 

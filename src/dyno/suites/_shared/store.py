@@ -35,6 +35,15 @@ class OnStore(Workload):
         """A port on an opened engine."""
         raise NotImplementedError
 
+    def port_arguments(self) -> tuple[Any, ...]:
+        """Further arguments of `port` for the clients of a phase."""
+        return ()
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        with closing(self.port(self.engine(), *self.port_arguments())) as port:
+            yield port
+
     def conformance(self) -> None:
         if self._job.spec.floor:
             return

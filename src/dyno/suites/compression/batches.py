@@ -1,9 +1,9 @@
-"""Records in batches over an ordered key-value store: the layer that every engine is measured through.
+"""Records in batches over an ordered key-value store: the layer through which every engine is measured.
 
-A batch of consecutive records is one entry. Its key is that of its last record, so that a seek for a record's key
-ends at the batch that would hold it. Its value is what the packer makes of the batch: of a single record its JSON;
-of several a directory, and the JSON of each. The directory has the number of records, their keys, and where each
-begins and the last one ends, so that one is picked out without decoding the others.
+A batch of consecutive records is one entry. Its key is the key of its last record, so that a seek for any record's
+key finds the batch that would hold it. Its value is compressed by the packer: the JSON of a single record, or a
+directory and the JSON of several. The directory has the number of records, their keys, and the offsets of the records
+and of the end, so that one record is extracted without decoding the others.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from dyno.contracts.ordered_kv import KVReader, KVWriter, OrderedKV
+from dyno.contracts.ordered_kv import KVReader, OrderedKV
 from dyno.suites.compression.dataset import KEY_BYTES, Record, encode
 from dyno.suites.compression.packers import Packer
 
@@ -23,30 +23,28 @@ Batch = Sequence[tuple[bytes, Record]]
 """Keys and records, in key order."""
 
 FIRST = bytes(KEY_BYTES)
-"""No key is smaller."""
-_COUNT, _PLACE = struct.Struct(">I"), struct.Struct(">II")
-_PLACE_BYTES = 4
+"""The smallest key."""
+_COUNT, _RANGE = struct.Struct(">I"), struct.Struct(">II")
+_OFFSET_BYTES = 4
 _decode = json.JSONDecoder().decode
 
 
 def body(keys: Sequence[bytes], texts: Sequence[bytes], size: int) -> bytes:
-    """A batch before it is compressed; of a store with batches of `size`."""
+    """An uncompressed batch, in a store with batches of `size`."""
     if size == 1:
         return texts[0]
-    start = _COUNT.size + len(keys) * KEY_BYTES + (len(texts) + 1) * _PLACE_BYTES
-    places = [start]
-    for text in texts:
-        places.append(places[-1] + len(text))
-    return b"".join([_COUNT.pack(len(keys)), *keys, struct.pack(f">{len(places)}I", *places), *texts])
+    start = _COUNT.size + len(keys) * KEY_BYTES + (len(texts) + 1) * _OFFSET_BYTES
+    offsets = list(accumulate(map(len, texts), initial=start))
+    return b"".join([_COUNT.pack(len(keys)), *keys, struct.pack(f">{len(offsets)}I", *offsets), *texts])
 
 
 def _record(text: bytes) -> Record:
-    found: Record = _decode(text.decode("ascii"))
-    return found
+    record: Record = _decode(text.decode("ascii"))
+    return record
 
 
 def _pick(content: bytes, key: bytes) -> Record | None:
-    """The record of that key out of a batch."""
+    """The record of that key in a batch."""
     (count,) = _COUNT.unpack_from(content)
     end = _COUNT.size + count * KEY_BYTES
     numbers = struct.unpack_from(f">{count}Q", content, _COUNT.size)
@@ -54,19 +52,19 @@ def _pick(content: bytes, key: bytes) -> Record | None:
     at = bisect_left(numbers, number)
     if at == count or numbers[at] != number:
         return None
-    first, last = _PLACE.unpack_from(content, end + at * _PLACE_BYTES)
+    first, last = _RANGE.unpack_from(content, end + at * _OFFSET_BYTES)
     return _record(content[first:last])
 
 
 def _all(content: bytes) -> Iterator[Record]:
     """Every record of a batch."""
     (count,) = _COUNT.unpack_from(content)
-    places = struct.unpack_from(f">{count + 1}I", content, _COUNT.size + count * KEY_BYTES)
-    return (_record(content[first:last]) for first, last in pairwise(places))
+    offsets = struct.unpack_from(f">{count + 1}I", content, _COUNT.size + count * KEY_BYTES)
+    return (_record(content[first:last]) for first, last in pairwise(offsets))
 
 
 class BatchReader:
-    """Records out of a key-value reader."""
+    """Reads records inside one read transaction."""
 
     def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
         self._first, self._seek, self._decompress = kv.first, kv.seek, packer.decompress
@@ -81,7 +79,7 @@ class BatchReader:
         return None if entry is None or entry[0] != key else _record(self._decompress(entry[1]))
 
     def _every(self, start: bytes) -> list[Record]:
-        """All records of the batches from `start` on, in key order."""
+        """All records of the batches from key `start` on, in key order."""
         decompress = self._decompress
         return [record for _, value in self._seek(start) for record in _all(decompress(value))]
 
@@ -91,39 +89,35 @@ class BatchReader:
 
 
 class Batches:
-    """What one client works with."""
+    """Batches over one client's `ordered-kv` port."""
 
     def __init__(self, kv: OrderedKV, packer: Packer, size: int) -> None:
         self._kv, self._packer, self._size = kv, packer, size
 
     @contextmanager
     def reading(self) -> Iterator[BatchReader]:
-        """A read transaction that holds many reads."""
+        """A read transaction for many reads."""
         with self._kv.reading() as reader:
             yield BatchReader(reader, self._packer, self._size)
 
     @contextmanager
     def entries(self) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-        """What is stored, as it is."""
+        """The stored entries, not decompressed."""
         with self._kv.reading() as reader:
             yield reader.seek(FIRST)
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Batch], object]]:
-        """A write transaction: a callable that encodes, compresses and stores one batch."""
+        """A write transaction. Yields a callable that encodes, compresses and stores one batch."""
         compress, size = self._packer.compress, self._size
         with self._kv.writing() as writer:
-            yield _storing(writer, compress, size)
+            put = writer.put
+
+            def store(batch: Batch) -> object:
+                keys = [key for key, _ in batch]
+                return put(keys[-1], compress(body(keys, [encode(record) for _, record in batch], size)))
+
+            yield store
 
     def close(self) -> None:
         self._kv.close()
-
-
-def _storing(writer: KVWriter, compress: Callable[[bytes], bytes], size: int) -> Callable[[Batch], object]:
-    put = writer.put
-
-    def store(batch: Batch) -> object:
-        keys = [key for key, _ in batch]
-        return put(keys[-1], compress(body(keys, [encode(record) for _, record in batch], size)))
-
-    return store

@@ -1,8 +1,8 @@
-"""The records: items of news feeds with summaries in HTML, seeded, the same for every engine and every packer.
+"""The records: items of news feeds with summaries in HTML, seeded, the same for every engine and packer.
 
-After the records of acid's benchmark of batch compression (David Wilson, 2013), of which is published how large they
-were and how small each packer made them. Their text is not, so this one is drawn, such that it compresses alike:
-words by Zipf's law out of a vocabulary, addresses and names that items of one feed share, and random digits.
+After the records of acid's benchmark of batch compression (David Wilson, 2013). Their sizes, plain and compressed by
+each packer, are published; their text is not. This text compresses alike: words by Zipf's law from a vocabulary,
+addresses and names that items of one feed share, and random digits.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from itertools import accumulate
 Record = dict[str, object]
 
 KEY_BYTES = 8
-# Numbers between two keys: so many are absent.
+# Distance between two keys; the keys between them are absent.
 GAP = 1_000_003
 
 FEEDS, VOCABULARY, WORDS = 100, 6_000, 108
-"""Feeds, different words, and words of a mean summary."""
-# Rank r has a weight of 1 / (r + SHIFT) ** EXPONENT: Zipf's law as Mandelbrot has it.
+"""Feeds, different words, and mean number of words in a summary."""
+# Rank r has the weight 1 / (r + SHIFT) ** EXPONENT, which is the Zipf-Mandelbrot law.
 EXPONENT, SHIFT = 0.85, 2.7
 VOWELS, VOWEL_WEIGHTS = "aeiou", (8.1, 12.0, 7.3, 7.7, 2.9)
 CONSONANTS = "tnshrdlcmfwygpbvkxqjz"
 CONSONANT_WEIGHTS = (9.1, 7, 6.3, 5.9, 6, 4.3, 4, 2.7, 2.6, 2.3, 2.1, 2, 2, 1.8, 1.5, 1.1, 0.7, 0.2, 0.1, 0.1, 0.1)
 CLOSED = 0.35
-"""The share of syllables that end in a consonant."""
+"""Fraction of syllables that end in a consonant."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def encode(record: Record) -> bytes:
-    """ASCII, so that a byte is a character."""
+    """JSON in ASCII, so that a byte is a character."""
     return _encode(record).encode("ascii")
 
 
 class Dataset:
-    """`records` of them in key order, each by its number and the seed alone."""
+    """Records in key order, each generated from its number and the seed alone."""
 
     def __init__(self, records: int, seed: int) -> None:
-        writer = _RecordGenerator(seed)
+        generator = _RecordGenerator(seed)
         self.keys = [key_of(number) for number in range(records)]
-        self.records = [writer.record(number) for number in range(records)]
+        self.records = [generator.record(number) for number in range(records)]
 
     @cached_property
     def encoded(self) -> list[bytes]:
@@ -50,7 +50,7 @@ class Dataset:
 
     @cached_property
     def plain_bytes(self) -> int:
-        """Keys and values, each record an entry of its own and not compressed."""
+        """Bytes of keys and values if each record were an uncompressed entry."""
         return sum(map(len, self.encoded)) + KEY_BYTES * len(self.keys)
 
     def __len__(self) -> int:
@@ -58,12 +58,12 @@ class Dataset:
 
 
 def key_of(number: int) -> bytes:
-    """Of record `number`, in the order of numbers. Those between two are nobody's."""
+    """The key of record `number`. Keys have the order of numbers."""
     return (number * GAP).to_bytes(KEY_BYTES, "big")
 
 
 class _RecordGenerator:
-    """Makes up the records of one seed."""
+    """Generates the records of one seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -100,15 +100,15 @@ class _RecordGenerator:
         }
 
     def _summary(self, draw: random.Random, host: str, hexadecimal: str) -> str:
-        """Paragraphs, some with a link, and what a feed puts under each of its items."""
+        """Paragraphs, some with a link, and the footer that a feed adds to each item."""
         paragraphs, left = [], int(WORDS * draw.uniform(0.6, 1.4))
         while left > 0:
             count = min(left, draw.randint(20, 45))
             left -= count
             words = self._words(draw, count)
             if draw.random() < 0.5:
-                there, where = draw.choice(self._feeds)[0], "-".join(self._words(draw, 3))
-                words[count // 2] = f'<a href="http://{there}/{where}">{words[count // 2]}</a>'
+                target, path = draw.choice(self._feeds)[0], "-".join(self._words(draw, 3))
+                words[count // 2] = f'<a href="http://{target}/{path}">{words[count // 2]}</a>'
             text = " ".join(words)
             paragraphs.append(f"<p>{text[0].upper()}{text[1:]}.</p>")
         links = " ".join(
@@ -120,13 +120,13 @@ class _RecordGenerator:
 
 
 def _vocabulary(draw: random.Random) -> list[str]:
-    """Pronounceable words, the frequent ones short."""
-    found: dict[str, None] = {}
-    while len(found) < VOCABULARY:
-        rank = len(found)
+    """Pronounceable words; the frequent ones are short."""
+    words: dict[str, None] = {}
+    while len(words) < VOCABULARY:
+        rank = len(words)
         syllables = 1 + (rank > 40) + (rank > 300 and draw.random() < 0.5) + (rank > 1_000 and draw.random() < 0.3)
-        found["".join(_syllable(draw) for _ in range(syllables))] = None
-    return list(found)
+        words["".join(_syllable(draw) for _ in range(syllables))] = None
+    return list(words)
 
 
 def _syllable(draw: random.Random) -> str:

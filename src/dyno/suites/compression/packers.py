@@ -1,7 +1,6 @@
-"""What a batch is compressed with: names, levels, and the libraries behind them.
+"""Packers, which compress batches: their names, levels and libraries.
 
-A library is imported when a packer is opened, in a trial's process, and nowhere else. That it is there is looked at
-when a run is planned.
+A library is imported only when its packer is opened, in a trial's process. The plan checks that it is installed.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ Compress = Callable[[bytes], bytes]
 
 
 class Packer(NamedTuple):
-    """`decompress(compress(text)) == text`. For one client: some libraries' objects serve one thread."""
+    """`decompress(compress(text)) == text`. For one client only: some libraries' objects are not thread-safe."""
 
     compress: Compress
     decompress: Compress
     library: str | None
-    """With its version; None for a packer that leaves a batch as it is."""
+    """Name and version; None for the packer that doesn't compress."""
 
 
 class PackerSpec(NamedTuple):
-    """A packer as it is declared."""
+    """The declaration of a packer."""
 
     module: str
-    """What must be importable."""
+    """The module that it imports."""
     levels: range
-    """Those that may be asked for; empty where there are none."""
+    """The supported levels; empty if it has none."""
     open: Callable[[int | None], Packer]
-    """Called with the level; None for the library's default."""
+    """Called with the level, or None for the library's default."""
 
 
 def _plain(level: int | None) -> Packer:
@@ -53,7 +52,7 @@ def _snappy(level: int | None) -> Packer:
     from cramjam import snappy
 
     def compress(text: bytes) -> bytes:
-        # It answers a buffer of its own, as does its decompression.
+        # Both functions return the library's own buffer type.
         return bytes(snappy.compress_raw(text))
 
     def decompress(text: bytes) -> bytes:
@@ -96,21 +95,21 @@ PACKER_SPECS = {
 
 
 def parse(text: str) -> Value:
-    """A packer's name, with a level where one is wanted: 'zlib', 'zlib:9'. Raises ValueError."""
+    """Parses a packer's name with an optional level: 'zlib', 'zlib:9'. Raises ValueError."""
     name, colon, level = text.partition(":")
     if name not in PACKER_SPECS:
         raise ValueError(f"is not known; {closest_match(name, PACKER_SPECS)}")
-    kind = PACKER_SPECS[name]
-    if colon and not kind.levels:
+    spec = PACKER_SPECS[name]
+    if colon and not spec.levels:
         raise ValueError(f"{name} has no levels")
-    if colon and not (level.isdecimal() and int(level) in kind.levels):
-        raise ValueError(f"wants {name}, or {name}:LEVEL from {kind.levels[0]} to {kind.levels[-1]}")
-    if find_spec(kind.module) is None:
-        raise ValueError(f"needs {kind.module}, which is not installed: {installation.extra('compression')}")
+    if colon and not (level.isdecimal() and int(level) in spec.levels):
+        raise ValueError(f"wants {name}, or {name}:LEVEL from {spec.levels[0]} to {spec.levels[-1]}")
+    if find_spec(spec.module) is None:
+        raise ValueError(f"needs {spec.module}, which is not installed: {installation.extra('compression')}")
     return f"{name}:{int(level)}" if colon else name
 
 
 def open_packer(text: str) -> Packer:
-    """Of what `parse` returned."""
+    """Opens a packer by the text that `parse` returned."""
     name, colon, level = text.partition(":")
     return PACKER_SPECS[name].open(int(level) if colon else None)

@@ -18,9 +18,9 @@ PARAMS = (
 )
 
 PACKERS = tuple(packers.PACKER_SPECS)
-# Without the one that takes seconds at its library's default level.
+# Without brotli, which takes seconds at its default level.
 QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
-# Those of the published table.
+# The sizes of the published table.
 BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
 
 PRESETS = {
@@ -50,7 +50,7 @@ PHASES = (
     ),
 )
 
-# The columns of the published table, in its order, and what compression costs.
+# The columns of the published table in its order, then the cost of compression.
 LAYOUT = Layout(
     columns=(
         Column("packer", "param", "packer"),

@@ -1,11 +1,10 @@
-"""One trial of the compression suite: its store, its operations, how their answers are checked, and its facts."""
+"""One trial of the compression suite: its store, its operations, the checks of their answers, and its facts."""
 
 from __future__ import annotations
 
 import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -23,14 +22,14 @@ from dyno.suites.compression.dataset import Dataset, Record
 from dyno.suites.compression.packers import open_packer
 
 Slices = Iterator[Work]
-# Answers wait for their check, and push the engine's own data out of the processor's caches: few at a time.
+# Small slices: answers wait in memory for their check, and push the engine's data out of the processor's caches.
 GET_SLICE, ITERATE_SLICE = 250, 1
 INSERT_SLICE = 50_000
 """Records of one transaction of the phase insert."""
-TIMED_NS, MOST_PASSES = 20_000_000, 50
-"""CPU time for which a packer is tried at least, by as many passes over all batches as it takes."""
+MIN_CPU_NS, MAX_PASSES = 20_000_000, 50
+"""A packer's cost is measured in passes over all batches, until it took this CPU time."""
 MB = 1_000_000
-# Settings by which engines say that they compress what they are given.
+# The setting by which an engine reports that it compresses values itself.
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
@@ -42,7 +41,7 @@ class CompressionWorkload(OnStore):
         self._size, self._packer = int(job.params["batch"]), str(job.params["packer"])
         self._dataset = Dataset(int(job.params["records"]), job.seed)
         self._starts = range(0, len(self._dataset), self._size)
-        # Which batches the store acknowledged: shared with client processes, which are forked.
+        # Whether each batch was acknowledged; shared with client processes, which are forked.
         self._stored = np.frombuffer(mmap.mmap(-1, len(self._starts)), dtype=np.uint8)
         self._facts: dict[str, Fact] = {}
 
@@ -55,10 +54,8 @@ class CompressionWorkload(OnStore):
         (size,) = how
         return Batches(self._job.port(engine), open_packer(self._packer), size)
 
-    @contextmanager
-    def connect(self) -> Iterator[Batches]:
-        with closing(self.port(self.engine(), self._size)) as port:
-            yield port
+    def port_arguments(self) -> tuple[Any, ...]:
+        return (self._size,)
 
     def prepare(self, phase: Phase) -> None:
         self.begin()
@@ -68,7 +65,7 @@ class CompressionWorkload(OnStore):
         self._stored[:] = 1
 
     def _load_missing(self) -> None:
-        """Brings in what the phase insert, ended by its budget or left out, did not."""
+        """Stores the batches that the phase insert was skipped for, or did not reach within its budget."""
         missing = np.flatnonzero(self._stored == 0).tolist()
         if missing:
             with self.connect() as port, port.writing() as write:
@@ -90,7 +87,7 @@ class CompressionWorkload(OnStore):
         return slices[phase.name]()
 
     def _insert(self, port: Batches, client: int, clients: int, round: int) -> Slices:
-        """Every batch once, in key order, so none in a further round."""
+        """Stores every batch once, in key order, so nothing in further rounds."""
         mine = range(client, len(self._starts), clients) if round == 0 else range(0)
         step = max(INSERT_SLICE // self._size, 1)
         for start in range(0, len(mine), step):
@@ -99,20 +96,20 @@ class CompressionWorkload(OnStore):
             yield Operations(
                 calls=lambda store: (store,),
                 arguments=batches,
-                check=partial(self._acknowledged, numbers),
+                check=partial(self._acknowledge, numbers),
                 weights=[len(batch) for batch in batches],
                 around=port.writing,
             )
 
-    def _acknowledged(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        """Nothing to compare: what was stored is looked at after the phase."""
+    def _acknowledge(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
+        """Compares nothing: the store is read after the phase."""
         for number, answer in zip(numbers, answers, strict=False):
             self._stored[number] = type(answer) is not Failure
         return 0
 
     def _gets(self, port: Batches, client: int, clients: int, round: int) -> Slices:
-        """Random records, in one read transaction."""
-        # Neither the packer nor the size of batches: all cells are asked for the same records.
+        """Gets random records in one read transaction."""
+        # Seeded by neither packer nor batch size, so that all cells get the same records.
         rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
         count = len(range(client, int(self._job.params["gets"]), clients))
         numbers = rng.integers(0, len(self._dataset), count).tolist()
@@ -122,12 +119,12 @@ class CompressionWorkload(OnStore):
             yield Operations(
                 calls=lambda reader: (reader.get,),
                 arguments=[self._dataset.keys[number] for number in part],
-                check=self._checked("record", [self._dataset.records[number] for number in part]),
+                check=self._checking("record", [self._dataset.records[number] for number in part]),
                 held=held,
             )
 
     def _iterate(self, port: Batches, client: int, clients: int) -> Slices:
-        """Whole iterations, in one read transaction."""
+        """Iterates over all records in one read transaction."""
         count = len(range(client, int(self._job.params["iterations"]), clients))
         held = port.reading()
         for start in range(0, count, ITERATE_SLICE):
@@ -135,26 +132,26 @@ class CompressionWorkload(OnStore):
             yield Operations(
                 calls=lambda reader: (reader.iterate,),
                 arguments=[FIRST] * times,
-                check=self._checked("all records", [self._dataset.records] * times),
+                check=self._checking("all records", [self._dataset.records] * times),
                 weights=[len(self._dataset)] * times,
                 held=held,
             )
 
-    def _checked(self, what: str, wanted: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
+    def _checking(self, what: str, wanted: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
         def check(answers: Sequence[Any]) -> int:
             if self._job.spec.floor:
                 return 0
-            checked = 0
+            compared = 0
             for answer, right in zip(answers, wanted, strict=False):
                 if type(answer) is not Failure:
                     if not same(answer, right):
                         raise Wrong(f"{what}: {_difference(answer, right)}")
-                    checked += len(right) if type(right) is list else 1
-            return checked
+                    compared += len(right) if type(right) is list else 1
+            return compared
 
         return check
 
-    # -- afterwards -----------------------------------------------------------------------------------------
+    # -- after a phase --------------------------------------------------------------------------------------
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """The encoded records, by their mean length."""
@@ -163,7 +160,7 @@ class CompressionWorkload(OnStore):
         return round(items * sum(map(len, self._dataset.encoded)) / len(self._dataset))
 
     def verify(self, phase: Phase) -> int:
-        """Every record in key order, and no entry more than there are batches."""
+        """Compares every record in key order, and the keys of the entries with those of the batches."""
         if self._job.spec.floor or not phase.writes:
             return 0
         numbers = np.flatnonzero(self._stored).tolist()
@@ -171,42 +168,42 @@ class CompressionWorkload(OnStore):
         last = [self._batch(number)[-1][0] for number in numbers]
         with self.connect() as port:
             with port.reading() as reader:
-                found = reader.iterate(FIRST)
+                records = reader.iterate(FIRST)
             with port.entries() as entries:
                 stored = list(entries)
-        if not same(found, wanted):
-            raise Wrong(f"after {phase.name}, all records: {_difference(found, wanted)}")
-        # Values are looked into above; that they are bytes is what the size of what is stored is told by.
+        if not same(records, wanted):
+            raise Wrong(f"after {phase.name}, all records: {_difference(records, wanted)}")
+        # The values are compared above; here they need only be bytes, whose lengths are the stored size.
         if not same([(key, type(value) is bytes) for key, value in stored], [(key, True) for key in last]):
             raise Wrong(
-                f"after {phase.name}: {len(stored)} entries, or other keys than those of {len(numbers)} batches"
+                f"after {phase.name}: {len(stored)} entries, which are not the keys of {len(numbers)} batches"
             )
         return len(wanted)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """What is stored and what the packer costs. Nothing of a null engine, and of a store that is not whole."""
+        """The stored size and the packer's cost; empty for a null engine and an incomplete store."""
         if self._job.spec.floor or not self._stored.all():
             return {}
         if not self._facts:
             with self.connect() as port, port.entries() as entries:
-                found = list(entries)
-            stored = sum(len(key) + len(value) for key, value in found)
+                stored = list(entries)
+            stored_bytes = sum(len(key) + len(value) for key, value in stored)
             self._facts = {
-                "stored_bytes": stored,
-                "entries": len(found),
-                "ratio": self._dataset.plain_bytes / stored,
-                **self._costs([value for _, value in found]),
+                "stored_bytes": stored_bytes,
+                "entries": len(stored),
+                "ratio": self._dataset.plain_bytes / stored_bytes,
+                **self._costs([value for _, value in stored]),
             }
         return self._facts
 
     def _costs(self, packed: Sequence[bytes]) -> dict[str, Fact]:
-        """CPU time of the packer alone, over all batches: it can't be told apart inside an operation."""
+        """CPU time of the packer over all batches, measured apart because it can't be separated in an operation."""
         packer = open_packer(self._packer)
         costs: list[float | None] = [None, None]
         if packer.library is not None:
-            whole = [packer.decompress(value) for value in packed]
-            each = ((packer.compress, whole), (packer.decompress, packed))
-            costs = [_cpu_ns(call, texts) / sum(map(len, whole)) * MB for call, texts in each]
+            plain = [packer.decompress(value) for value in packed]
+            calls = ((packer.compress, plain), (packer.decompress, packed))
+            costs = [_cpu_ns(call, texts) / sum(map(len, plain)) * MB for call, texts in calls]
         return {
             "compress_cpu_ns_per_mb": costs[0],
             "decompress_cpu_ns_per_mb": costs[1],
@@ -214,27 +211,27 @@ class CompressionWorkload(OnStore):
         }
 
     def caveats(self) -> Iterable[Caveat]:
-        own = self.engine().settings().get(COMPRESSION)
-        if own not in UNCOMPRESSED:
-            yield Caveat("compresses-again", f"compresses its files itself ({own}): size is of what it was given")
+        setting = self.engine().settings().get(COMPRESSION)
+        if setting not in UNCOMPRESSED:
+            yield Caveat("compresses-again", f"compresses its files itself ({setting}): size is of what it was given")
 
 
 def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
-    """CPU time of this thread in one pass over the texts: the mean of as many as there is time for."""
+    """CPU time of this thread in one pass over the texts: the mean of several passes."""
     passes, start = 0, time.thread_time_ns()
     while True:
         for text in texts:
             call(text)
         passes, spent = passes + 1, time.thread_time_ns() - start
-        if spent >= TIMED_NS or passes == MOST_PASSES:
+        if spent >= MIN_CPU_NS or passes == MAX_PASSES:
             return spent / passes
 
 
 def _difference(got: Any, right: Any) -> str:
-    """Where two answers part, in one line."""
+    """The first difference between two answers, in one line."""
     if type(got) is list and type(right) is list:
-        for at, (mine, wanted) in enumerate(zip(got, right, strict=False)):
-            if not same(mine, wanted):
-                return f"number {at}: {_difference(mine, wanted)}"
-        return f"got {len(got)} of them, expected {len(right)}"
+        for at, (one, wanted) in enumerate(zip(got, right, strict=False)):
+            if not same(one, wanted):
+                return f"number {at}: {_difference(one, wanted)}"
+        return f"got {len(got)} records, expected {len(right)}"
     return difference(got, right)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -64,11 +63,6 @@ class ObjectsWorkload(OnStore):
     def port(self, engine: Engine, *how: Any) -> Any:
         port = self._job.port(engine)
         return NullTransactions(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
-
-    @contextmanager
-    def connect(self) -> Iterator[Any]:
-        with closing(self.port(self.engine())) as port:
-            yield port
 
     def _in_process(self) -> bool:
         """Whether the data is lost with the process that opened the store."""

@@ -1,30 +1,27 @@
-"""OLTP: how many short transactions does a SQL server do, by the tools that the field trusts?
+"""OLTP: how many short transactions per second does a SQL server do, measured by established tools?
 
-After Cloud Mercato, Why you should use sysbench, which names sysbench's OLTP tests as one of the three parts it uses.
+After Cloud Mercato, Why you should use sysbench, which uses sysbench's OLTP tests as one of three parts.
 """
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Job, Workload
+from dyno.contracts.suite import Job, Suite, Workload
 from dyno.suites.oltp.params import PARAMS, PHASES, PRESETS
 
 
-class OltpSuite:
-    """The declaration; the work is in `workload`."""
+class OltpSuite(Suite):
+    """See `dyno.contracts.suite.Suite`."""
 
     name = "oltp"
     title = "short transactions on a SQL server, by sysbench and pgbench"
     ports = ("transactions",)
-    engines = ()
+
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-    layout = None
-    charts = ()
-    proof = None
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no workload.
+        # The parent reads declarations without importing the workload.
         from dyno.suites.oltp.workload import OltpWorkload
 
         return OltpWorkload(job)

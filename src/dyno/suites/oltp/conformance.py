@@ -1,4 +1,5 @@
-"""The conformance suite of the port `transactions`. Nothing may be put here that depends on an engine."""
+"""The conformance suite of the port `transactions`, and the checks of a tool's report. Nothing here may depend on an
+engine."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Check = Callable[[Opened, Tier | None], None]
 FEW = SysbenchTables(2, 100, "uniform")
 LOAD = Load(clients=2, limit_ns=0, seed=1, events=10)
 
-# Statements of a transaction, by sysbench's defaults: reads; and writes with BEGIN and COMMIT, as it counts among the
-# others a write that changed nothing.
+# Statements per transaction by sysbench's defaults: reads, then writes with BEGIN and COMMIT. These two go together
+# because sysbench counts a write that changed nothing among the others.
 STATEMENTS: Mapping[str, tuple[int, int]] = {
     "oltp_point_select": (1, 0),
     "oltp_read_only": (14, 2),
@@ -27,76 +28,76 @@ STATEMENTS: Mapping[str, tuple[int, int]] = {
 
 
 def check_statements(test: str, report: Report, clients: int) -> int:
-    """How many figures were held against each other. Raises Wrong for a report that can't be true, and for statements
-    that are not those of so many transactions: exactly, where none was passed over and begun again."""
-    seen = plausible(report, clients)
-    reads, others = _told(report, "reads"), _told(report, "writes") + _told(report, "others")
-    for name, told, each in zip(("reads", "writes and others"), (reads, others), STATEMENTS[test], strict=True):
+    """Returns how many figures were compared. Raises Wrong for an implausible report, and for a number of statements
+    that doesn't fit the transactions: exactly, unless some were aborted and retried."""
+    compared = plausible(report, clients)
+    reads, others = _count(report, "reads"), _count(report, "writes") + _count(report, "others")
+    for name, count, each in zip(("reads", "writes and others"), (reads, others), STATEMENTS[test], strict=True):
         wanted = each * report.items
-        if told < wanted or (not report.errors and not same(told, wanted)):
-            raise Wrong(f"{report.tool} tells {told} {name} in {report.items} transactions of {each}")
-        seen += 1
-    return seen
+        if count < wanted or (not report.errors and not same(count, wanted)):
+            raise Wrong(f"{report.tool} reports {count} {name} in {report.items} transactions of {each}")
+        compared += 1
+    return compared
 
 
-def _told(report: Report, name: str) -> int:
-    found = report.facts.get(name)
-    if type(found) is not int:
-        raise Wrong(f"{report.tool} tells no {name}")
-    return found
+def _count(report: Report, name: str) -> int:
+    count = report.facts.get(name)
+    if type(count) is not int:
+        raise Wrong(f"{report.tool} doesn't report {name}")
+    return count
 
 
 def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
-    """How many tables were looked at. Raises Wrong where one has not the rows that it began with: each transaction
-    that takes one out puts it in again."""
+    """Returns how many tables were compared. Raises Wrong if one has another number of rows than at the start: each
+    transaction inserts again what it deletes."""
     wanted = [tables.size] * tables.count
     if not same(list(rows), wanted):
         raise Wrong(f"rows of each table: {difference(list(rows), wanted)}")
     return len(rows)
 
 
-def check_balances(found: Sequence[int], transactions: int) -> int:
-    """How many figures were held against each other. Raises Wrong where the sums differ, or where there are not as
-    many changes in the history as there were transactions."""
-    accounts, tellers, branches, changes, history = found
+def check_balances(balances: Sequence[int], transactions: int) -> int:
+    """Returns how many figures were compared. Raises Wrong if the sums differ, or if the history doesn't have as many
+    changes as there were transactions."""
+    accounts, tellers, branches, changes, history = balances
     for name, total in (("tellers", tellers), ("branches", branches), ("the history", changes)):
         if not same(total, accounts):
             raise Wrong(f"the accounts add up to {accounts}, and {name} to {total}")
     if not same(history, transactions):
-        raise Wrong(f"{transactions} transactions were told, and {history} are in the history")
+        raise Wrong(f"{transactions} transactions were reported, but the history has {history}")
     return 4
 
 
-def check_completed(done: Report) -> None:
-    """Raises Wrong unless each transaction of LOAD was done or counted as an error: at isolation serializable the
-    server aborts some, which pgbench doesn't begin again."""
-    if not same(done.items + done.errors, LOAD.events):
-        raise Wrong(f"{LOAD.events} transactions were requested, {done.items} done and {done.errors} aborted")
+def check_completed(report: Report) -> None:
+    """Raises Wrong unless each transaction of LOAD was completed or counted as an error. At isolation serializable
+    the server aborts some, which pgbench doesn't retry."""
+    if not same(report.items + report.errors, LOAD.events):
+        raise Wrong(f"{LOAD.events} transactions were requested, {report.items} done and {report.errors} aborted")
 
 
 def tables(opened: Opened, tier: Tier | None) -> None:
-    """Ten transactions of each of sysbench's tests, and the rows that there are then."""
+    """Ten transactions of each of sysbench's tests leave the number of rows unchanged."""
     with opened("tables") as port:
         port.fill(FEW)
         for test in STATEMENTS:
             report = port.run(test, FEW, LOAD)
             check_statements(test, report, LOAD.clients)
             if not same(report.items, LOAD.events):
-                raise Wrong(f"{test}: {LOAD.events} transactions were asked for, and {report.items} done")
+                raise Wrong(f"{test}: {LOAD.events} transactions were requested, {report.items} done")
             check_rows(port.rows(FEW), FEW)
 
 
 def bank(opened: Opened, tier: Tier | None) -> None:
-    """Ten transactions of each of pgbench's scripts, and what the accounts add up to then."""
+    """After ten transactions of each of pgbench's scripts the balances add up."""
     with opened("bank") as port:
         try:
             port.fill_bank(1)
         except Absent:
             return
-        done = port.run_bank("tpcb-like", LOAD)
+        report = port.run_bank("tpcb-like", LOAD)
         port.run_bank("select-only", LOAD)
-        check_completed(done)
-        check_balances(port.balances(), done.items)
+        check_completed(report)
+        check_balances(port.balances(), report.items)
 
 
 CHECKS: dict[str, Check] = {"tables": tables, "bank": bank}

@@ -11,16 +11,16 @@ _SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold",
 _PGBENCH = ("select-only", "tpcb-like")
 
 PARAMS = (
-    Setting("tables", integer(1, 10_000), 1, "of sysbench", phases=_SYSBENCH),
-    Setting("table_size", integer(100), 10_000, "rows in each of them", phases=_SYSBENCH),
+    Setting("tables", integer(1, 10_000), 1, "tables of sysbench", phases=_SYSBENCH),
+    Setting("table_size", integer(100), 10_000, "rows in each table", phases=_SYSBENCH),
     Setting(
         "distribution",
         choice("special", "uniform", "gaussian", "pareto"),
         "special",
-        "of the rows that are asked for; special: most are from one in a hundred",
+        "distribution of the requested rows; special: most are from one in a hundred",
         phases=_SYSBENCH,
     ),
-    Setting("bank_scale", integer(1, 100_000), 1, "of pgbench: times 100,000 accounts", phases=_PGBENCH),
+    Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=_PGBENCH),
 )
 
 PRESETS = {
@@ -46,12 +46,12 @@ PRESETS = {
 
 
 class ToolRun(NamedTuple):
-    """What a phase has a tool do."""
+    """The tool's run in a phase."""
 
     test: str
-    """Of sysbench; or a script of pgbench."""
+    """A test of sysbench, or a script of pgbench."""
     bank: bool = False
-    """Whether it is one of pgbench's."""
+    """Whether it is a script of pgbench."""
 
 
 TOOL_RUNS = {
@@ -68,21 +68,21 @@ FITS = "the report's figures, and the number of statements"
 ROWS = f"{FITS}; afterwards, the rows of each table"
 
 
-def _reads(name: str, title: str, temperature: str, checked: str = FITS) -> Phase:
-    return Phase(name, title, "txn", False, temperature, checked, reported=True)
-
-
-def _writes(name: str, title: str, checked: str) -> Phase:
-    return Phase(name, title, "txn", True, checked=checked, reported=True)
+def _phase(name: str, title: str, temperature: str = "none", checked: str = FITS) -> Phase:
+    return Phase(name, title, "txn", temperature == "none", temperature, checked, reported=True)
 
 
 PHASES = (
-    _reads("point-select", "sysbench: one row by its key", "hot"),
-    _reads("read-only", "sysbench: ten rows by key and four ranges, in a transaction", "hot"),
-    _reads("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
-    _reads("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
-    _writes("write-only", "sysbench: two updates, a delete and an insert, in a transaction", ROWS),
-    _writes("read-write", "sysbench: the reads and the writes, in a transaction", ROWS),
-    _reads("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
-    _writes("tpcb-like", "pgbench: a change of account, teller and branch, after TPC-B", "the sums of all balances"),
+    _phase("point-select", "sysbench: one row by its key", "hot"),
+    _phase("read-only", "sysbench: ten rows by key and four ranges, in a transaction", "hot"),
+    _phase("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
+    _phase("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
+    _phase("write-only", "sysbench: two updates, a delete and an insert, in a transaction", checked=ROWS),
+    _phase("read-write", "sysbench: the reads and the writes, in a transaction", checked=ROWS),
+    _phase("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
+    _phase(
+        "tpcb-like",
+        "pgbench: a change of account, teller and branch, after TPC-B",
+        checked="the sums of all balances",
+    ),
 )

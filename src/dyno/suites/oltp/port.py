@@ -1,5 +1,5 @@
-"""The port `transactions`: a store that outside tools are at work on, and that Dyno looks at before and after. No
-engine and no measuring may be put here."""
+"""The port `transactions`: a database on which an outside tool runs, and which Dyno reads before and after. No engine
+and no measuring belong here."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from dyno.contracts.suite import Report
 
 
 class Load(NamedTuple):
-    """How long a tool works, with how many connections."""
+    """The load that a tool generates."""
 
     clients: int
     limit_ns: int
     seed: int
     events: int = 0
-    """So many transactions in all, in place of a time; 0: until the time is over."""
+    """Total number of transactions; 0 runs until the time is over."""
 
 
 @dataclass(frozen=True)
 class SysbenchTables:
-    """Those of sysbench."""
+    """The tables of sysbench's tests."""
 
     count: int
     size: int
-    """Rows of each."""
+    """Rows of each table."""
     distribution: str
-    """Of the rows that are asked for: sysbench's --rand-type."""
+    """Distribution of the requested rows: sysbench's --rand-type."""
 
 
 class Transactions(Protocol):
-    """Engines implement it as a class called with `(engine,)`. A report's items are transactions, and its
-    operations are these and what failed."""
+    """Engines implement it as a class called with `(engine,)`. A report's items are transactions; its operations are
+    these and the failed ones."""
 
     def fill(self, tables: SysbenchTables) -> None:
-        """sysbench's tables, filled."""
+        """Creates and fills sysbench's tables."""
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
-        """One of sysbench's tests, `oltp_read_only` or the like. Its facts say how many statements of each kind there
-        were (`reads`, `writes`, `others`), errors that it passed over, and reconnects."""
+        """Runs one of sysbench's tests, such as `oltp_read_only`. The report's facts have the number of statements of
+        each kind (`reads`, `writes`, `others`), ignored errors, and reconnects."""
 
     def rows(self, tables: SysbenchTables) -> list[int]:
-        """How many there are in each table, counted by a client of Dyno's own."""
+        """The number of rows in each table, counted by Dyno's own client."""
 
     def fill_bank(self, scale: int) -> None:
-        """pgbench's tables. Raises Absent where pgbench is no tool for the engine."""
+        """Creates and fills pgbench's tables. Raises Absent if pgbench doesn't support the engine."""
 
     def run_bank(self, script: str, load: Load) -> Report:
-        """One of pgbench's own scripts, `tpcb-like` or `select-only`."""
+        """Runs one of pgbench's own scripts, `tpcb-like` or `select-only`."""
 
     def balances(self) -> list[int]:
-        """Of pgbench's store: the sum of all accounts, of all tellers, of all branches and of all changes in the
-        history; and how many changes there are."""
+        """The sums of all accounts, all tellers, all branches and all changes in pgbench's history, and the number of
+        changes."""
 
     def close(self) -> None: ...

@@ -1,10 +1,8 @@
-"""One trial of the suite oltp: a server is filled, an outside tool does each phase, and Dyno looks at what is there
-then."""
+"""One trial of the suite oltp: fills a server, has an outside tool run each phase, and checks the data afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,7 @@ from dyno.suites.oltp.params import TOOL_RUNS
 from dyno.suites.oltp.port import Load, SysbenchTables, Transactions
 
 WARM_NS = 2 * 10**9
-"""An untimed run before a phase that is to be hot."""
+"""Duration of the untimed run before a hot phase."""
 
 
 class OltpWorkload(OnStore):
@@ -29,9 +27,9 @@ class OltpWorkload(OnStore):
         params = job.params
         self._tables = SysbenchTables(int(params["tables"]), int(params["table_size"]), str(params["distribution"]))
         self._filled: set[bool] = set()
-        """Whose tables are there: pgbench's, and not."""
+        """The tables that exist: True stands for pgbench's, False for sysbench's."""
         self._changes = 0
-        """Transactions that pgbench has told of, each of which is in its history."""
+        """Transactions that pgbench has reported; the history must have as many."""
 
     def checks(self) -> Mapping[str, Check]:
         return CHECKS
@@ -40,24 +38,19 @@ class OltpWorkload(OnStore):
         port: Transactions = self._job.port(engine)
         return port
 
-    @contextmanager
-    def connect(self) -> Iterator[Transactions]:
-        with closing(self.port(self.engine())) as port:
-            yield port
-
     def prepare(self, phase: Phase) -> None:
         if self._job.server is None or not self._job.server.own:
-            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
+            raise Refused("outside tools run only on servers that Dyno starts: leave url out")
         self.begin()
-        step = TOOL_RUNS[phase.name]
+        bank = TOOL_RUNS[phase.name].bank
         with self.connect() as port:
-            if step.bank not in self._filled:
-                self._fill(port, step.bank)
+            if bank not in self._filled:
+                self._fill(port, bank)
             if phase.temperature == "hot":
-                self._once(port, phase, WARM_NS)
+                self._run(port, phase, WARM_NS)
 
     def _fill(self, port: Transactions, bank: bool) -> None:
-        """Raises Absent where the tool is none for the engine."""
+        """Raises Absent if the tool doesn't support the engine."""
         if bank:
             port.fill_bank(int(self._job.params["bank_scale"]))
         else:
@@ -66,17 +59,17 @@ class OltpWorkload(OnStore):
         if self._job.spec.upkeep is not None:
             self._job.spec.upkeep(self.engine())
 
-    def _once(self, port: Transactions, phase: Phase, limit_ns: int) -> Report:
-        step, load = TOOL_RUNS[phase.name], Load(self._job.clients, limit_ns, self._job.seed)
-        return port.run_bank(step.test, load) if step.bank else port.run(step.test, self._tables, load)
+    def _run(self, port: Transactions, phase: Phase, limit_ns: int) -> Report:
+        run, load = TOOL_RUNS[phase.name], Load(self._job.clients, limit_ns, self._job.seed)
+        return port.run_bank(run.test, load) if run.bank else port.run(run.test, self._tables, load)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        yield Reported(partial(watched, partial(self._once, port, phase)), partial(self._check, phase))
+        yield Reported(partial(watched, partial(self._run, port, phase)), partial(self._check, phase))
 
     def _check(self, phase: Phase, report: Report) -> int:
-        step = TOOL_RUNS[phase.name]
-        if not step.bank:
-            return check_statements(step.test, report, self._job.clients)
+        run = TOOL_RUNS[phase.name]
+        if not run.bank:
+            return check_statements(run.test, report, self._job.clients)
         if phase.writes:
             self._changes += report.items
         return plausible(report, self._job.clients)

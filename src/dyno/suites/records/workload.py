@@ -4,7 +4,6 @@ runs it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -107,10 +106,8 @@ class RecordsWorkload(OnStore):
     def port(self, engine: Engine, *how: Any) -> Records:
         return open_port(self._job, engine, *how)
 
-    @contextmanager
-    def connect(self) -> Iterator[Records]:
-        with closing(open_port(self._job, self.engine(), self._indexed)) as port:
-            yield port
+    def port_arguments(self) -> tuple[Any, ...]:
+        return (self._indexed,)
 
     def caveats(self) -> Iterable[Caveat]:
         if PORT not in self._job.spec.ports and not NATIVE:

@@ -1,8 +1,8 @@
-"""The conformance suite of the port `series`: an archive is held against a dict of samples.
+"""The conformance suite of the port `series`: an archive is compared with a dict of samples.
 
-Each check is a function of `opened`, which opens a fresh archive or an earlier one by name and with names of
-variables, and of the tier. The tests run all of them on every engine; a worker runs those in `BRIEF` before it
-measures. Nothing may be put here that depends on an engine.
+A check gets `opened`, which opens a new or an earlier archive by its name and the names of its variables, and the
+tier. The tests run all checks on every engine; a worker runs those in `BRIEF` before it measures. Nothing here may
+depend on an engine.
 """
 
 from __future__ import annotations
@@ -17,32 +17,31 @@ from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import verify
 from dyno.suites.series.facility import SECOND, START
 from dyno.suites.series.port import SampleBatch, Samples, Series
-from dyno.suites.series.samples import Digest, batch, columns_of, samples
+from dyno.suites.series.samples import Digest, SampleRow, batch, columns_of, samples
 
 Opened = Callable[[str, Sequence[str]], AbstractContextManager[Series]]
 Check = Callable[[Opened, Tier | None], None]
 NAMES = ("G1:C00-MG{PS:00000}I-RB", "G2:C01-VA{IP:00001}P-I", "a name", "G2:C03-RF{Cav:00003}Phs-SP")
 MINUTE = 60 * SECOND
-Row = tuple[int, int, float, int, int]
 
 
 class ReferenceArchive:
     """What an archive must hold."""
 
     def __init__(self, names: Sequence[str] = NAMES) -> None:
-        self.names, self.kept = names, dict[tuple[int, int], Row]()
+        self.names, self.rows = names, dict[tuple[int, int], SampleRow]()
 
-    def insert(self, port: Series, *rows: Row) -> None:
-        """One batch."""
+    def insert(self, port: Series, *rows: SampleRow) -> None:
+        """Inserts one batch, here and in the archive."""
         port.insert(batch(columns_of(rows)))
-        self.kept |= {(row[0], row[1]): row for row in rows}
+        self.rows |= {(row[0], row[1]): row for row in rows}
 
     def one(self, pv: int, start: int = 0, end: int = 2**63 - 1) -> Samples:
-        rows = sorted(row for (of, ts), row in self.kept.items() if of == pv and start <= ts < end)
+        rows = sorted(row for (number, ts), row in self.rows.items() if number == pv and start <= ts < end)
         return samples(columns_of(rows)[1:])
 
     def check(self, port: Series) -> None:
-        """All there is, by each way of reading."""
+        """Compares all samples, by each method that reads."""
         port.settle()
         for pv, name in enumerate(self.names):
             right = self.one(pv)
@@ -50,20 +49,18 @@ class ReferenceArchive:
             for ts in right.ts.tolist()[:3]:
                 if port.seen(pv, ts) is not True:
                     raise Wrong(f"{name}: the sample of {ts} is not seen")
-        found, kept = Digest(), Digest()
-        for piece in port.all():
-            verify.add_verified(found, piece)
-        kept.add(batch(columns_of(list(self.kept.values()))))
-        verify.verify_digest(found, kept)
+        expected = Digest()
+        expected.add(batch(columns_of(list(self.rows.values()))))
+        verify.verify_digest(verify.digest_of(port.all()), expected)
         verify.verify_latest(port.latest(), self.latest())
 
     def latest(self) -> SampleBatch:
-        last = {row[0]: row for row in sorted(self.kept.values())}
+        last = {row[0]: row for row in sorted(self.rows.values())}
         return batch(columns_of([last[pv] for pv in sorted(last)]))
 
 
-def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[Row]:
-    """A sample of each variable at each moment, no two alike."""
+def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[SampleRow]:
+    """A sample of each variable at each time, all different."""
     return [
         (pv, START + round(second * SECOND) + 137 * (pv + 1), value + pv / 10 + second, int(second) % 21, pv % 4)
         for second in seconds
@@ -72,7 +69,7 @@ def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) ->
 
 
 def extracts(opened: Opened, tier: Tier | None) -> None:
-    """Samples are as they were written, whatever batches they came in; one variable may have none."""
+    """Samples are read as they were written, whatever their batches; a variable may have none."""
     for sizes in ((12,), (1, 3, 8)):
         model, given = ReferenceArchive(), rows_of((0, 1, 2), range(4))
         with opened(f"extracts-{len(sizes)}", NAMES) as port:
@@ -81,11 +78,11 @@ def extracts(opened: Opened, tier: Tier | None) -> None:
                 given = given[size:]
             model.check(port)
             if port.seen(3, START) or port.seen(0, START):
-                raise Wrong("a sample is seen that was never written")
+                raise Wrong("seen() returns True for a sample that was never written")
 
 
 def empty(opened: Opened, tier: Tier | None) -> None:
-    """An archive that has nothing says so."""
+    """An empty archive returns no samples."""
     with opened("empty", NAMES) as port:
         ReferenceArchive().check(port)
         verify.verify_buckets(
@@ -94,7 +91,7 @@ def empty(opened: Opened, tier: Tier | None) -> None:
 
 
 def values(opened: Opened, tier: Tier | None) -> None:
-    """Doubles have all their bits, the least and the greatest too; whole numbers all of theirs."""
+    """Doubles keep all bits, the smallest and largest too, and so do integers."""
     doubles = (0.1, 1 / 3, -2.5e-7, 123456789.123456789, 2.0**53 + 1, 1.7976931348623157e308, 2.2250738585072014e-308)
     model = ReferenceArchive()
     with opened("values", NAMES) as port:
@@ -104,7 +101,7 @@ def values(opened: Opened, tier: Tier | None) -> None:
 
 
 def nanoseconds(opened: Opened, tier: Tier | None) -> None:
-    """Samples that are one nanosecond apart are two."""
+    """Samples one nanosecond apart are different samples."""
     model, at = ReferenceArchive(), START + 123_456_789
     with opened("nanoseconds", NAMES) as port:
         model.insert(port, *((0, at + n, float(n), 0, 0) for n in range(3)))
@@ -113,7 +110,7 @@ def nanoseconds(opened: Opened, tier: Tier | None) -> None:
 
 
 def windows(opened: Opened, tier: Tier | None) -> None:
-    """A window has its beginning and not its end."""
+    """A window includes its start and excludes its end."""
     model = ReferenceArchive()
     with opened("windows", NAMES) as port:
         model.insert(port, *((pv, START + n * SECOND, n + 0.25, 0, 0) for n in range(20) for pv in (0, 3)))
@@ -124,7 +121,7 @@ def windows(opened: Opened, tier: Tier | None) -> None:
 
 
 def late(opened: Opened, tier: Tier | None) -> None:
-    """A sample that is older than what is there is put in its place."""
+    """A sample older than the stored ones is read in the order of its time."""
     model = ReferenceArchive()
     with opened("late", NAMES) as port:
         model.insert(port, *rows_of((0, 1), range(10, 20)))
@@ -134,7 +131,7 @@ def late(opened: Opened, tier: Tier | None) -> None:
 
 
 def duplicates(opened: Opened, tier: Tier | None) -> None:
-    """A sample that comes again as it was is there once."""
+    """A sample that is written again unchanged is stored once."""
     model, given = ReferenceArchive(), rows_of((0, 1, 3), range(6))
     with opened("duplicates", NAMES) as port:
         model.insert(port, *given)
@@ -145,7 +142,7 @@ def duplicates(opened: Opened, tier: Tier | None) -> None:
 
 
 def corrections(opened: Opened, tier: Tier | None) -> None:
-    """One that comes again with another value, status or severity takes the place of the former, up or down."""
+    """A sample written again with another value, status or severity replaces the former, whichever is greater."""
     model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
     with opened("corrections", NAMES) as port:
         model.insert(port, *given)
@@ -156,7 +153,7 @@ def corrections(opened: Opened, tier: Tier | None) -> None:
 
 
 def downsamples(opened: Opened, tier: Tier | None) -> None:
-    """Minutes without a sample are left out, and what is outside of the times."""
+    """Buckets without a sample, and samples outside the requested times, are left out."""
     model, minutes = ReferenceArchive(), (0, 1, 4)
     with opened("downsamples", NAMES) as port:
         seconds = [60 * minute + second for minute in minutes for second in (0, 0.001, 17, 59.999)]
@@ -164,12 +161,12 @@ def downsamples(opened: Opened, tier: Tier | None) -> None:
         port.settle()
         for first, last, bucket in ((0, 5, 1), (1, 4, 1), (0, 10, 5), (2, 4, 1)):
             start, end = START + first * MINUTE, START + last * MINUTE
-            found = port.downsample(1, start, end, bucket * MINUTE)
-            verify.verify_buckets(f"minutes {first} to {last}", found, model.one(1, start, end), bucket * MINUTE)
+            buckets = port.downsample(1, start, end, bucket * MINUTE)
+            verify.verify_buckets(f"minutes {first} to {last}", buckets, model.one(1, start, end), bucket * MINUTE)
 
 
 def many(opened: Opened, tier: Tier | None) -> None:
-    """Of more samples than fit into a page, a piece or an answer none is lost or there twice."""
+    """With more samples than fit into a page, a block or a response, none is lost or duplicated."""
     names = [f"V{number:03d}" for number in range(120)]
     rng, model = np.random.default_rng(5), ReferenceArchive(names)
     with opened("many", names) as port:
@@ -180,7 +177,7 @@ def many(opened: Opened, tier: Tier | None) -> None:
 
 
 def names(opened: Opened, tier: Tier | None) -> None:
-    """An archive knows its variables by name: opened with these in another order, and with more, it finds them."""
+    """An archive stores variables by name: it can be opened with the names in another order, and with more names."""
     if tier is Tier.VOLATILE:
         return
     model = ReferenceArchive()
@@ -188,7 +185,7 @@ def names(opened: Opened, tier: Tier | None) -> None:
         model.insert(port, *rows_of((0, 1, 2), range(3)))
     others = ("new", *NAMES[::-1])
     moved = ReferenceArchive(others)
-    moved.kept = {(at, ts): (at, ts, *rest) for pv, ts, *rest in model.kept.values() for at in [len(NAMES) - pv]}  # type: ignore[misc]
+    moved.rows = {(at, ts): (at, ts, *rest) for pv, ts, *rest in model.rows.values() for at in [len(NAMES) - pv]}  # type: ignore[misc]
     with opened("names", others) as port:
         moved.check(port)
         moved.insert(port, *rows_of((0, 1, 4), (5, 6)))
@@ -196,7 +193,8 @@ def names(opened: Opened, tier: Tier | None) -> None:
 
 
 def persistence(opened: Opened, tier: Tier | None) -> None:
-    """Unless the tier is volatile, an archive that is closed and opened again holds what it held, and takes more."""
+    """Unless the tier is volatile, an archive that is closed and opened again has the same samples, and takes
+    more."""
     if tier is Tier.VOLATILE:
         return
     model, given = ReferenceArchive(), rows_of((0, 2), range(10))
@@ -215,4 +213,4 @@ _ALL: tuple[Any, ...] = (
 )
 CHECKS: dict[str, Check] = {check.__name__: check for check in _ALL}
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
-"""Those that take next to no time. What is imported for any phase is imported by them, before a clock starts."""
+"""Checks that take next to no time. They also import everything that a phase needs before its clock starts."""

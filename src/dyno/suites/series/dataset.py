@@ -1,122 +1,166 @@
-"""The samples of a trial: in the order in which they arrive, batch by batch, and variable by variable as they must be
-found again. What a dataset is made of, a machine that is made up or files of an archive, is in modules of their own.
-"""
+"""The samples of a trial, by batch in the order of arrival and by variable, and the model of what the archive must
+hold. `facility` generates samples; `pb_files` reads them from an archive."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyno.suites.series.facility import HALF_HOUR, START, Facility
-from dyno.suites.series.port import SampleBatch, Samples
+from dyno.suites.series.port import DTYPES, FIELDS, SampleBatch, Samples
+from dyno.suites.series.samples import Digest
 
 CORRECTION = 1.0
-"""By how much a sample that comes again with another value is higher."""
-MOST_LATE = 20
-"""Batches, at most, by which a sample is late, or after which it comes again."""
+"""Added to a value that arrives a second time as a correction."""
+MAX_LATE = 20
+"""Batches, at most, by which a sample is late, or after which it arrives again."""
 
 
 class Arrival(NamedTuple):
-    """A batch as it comes in."""
+    """A batch as it arrives."""
 
     batch: SampleBatch
     new: int
-    """How many of its samples are not there yet: these are what is counted."""
+    """How many of its samples are new. Only these are counted."""
     replaced: SampleBatch | None
-    """What those take the place of that are there already."""
+    """The stored samples that its other samples replace."""
 
 
 class Dataset(Protocol):
-    """What a trial inserts, and what it must find. Times are whole ns since 1970."""
+    """The samples that a trial inserts and must read back. Times are whole ns since 1970."""
 
     names: list[str]
     total: int
-    """Samples, each counted once."""
+    """Number of samples, each counted once."""
     start: int
     end: int
-    """Every time is from start on and before end, both whole minutes."""
+    """All times are in [start, end); both are whole minutes."""
 
     def arrivals(self) -> Iterator[Arrival]:
-        """All of it."""
+        """All batches."""
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """What comes after it: so many batches, the last sample of each a new one."""
+        """Batches to arrive after all others. The last sample of each is new."""
 
     def one(self, pv: int) -> Samples:
-        """All samples of a variable, as they must be once all has arrived."""
+        """All samples of a variable, as they must be once everything has arrived."""
 
 
 @dataclass(frozen=True)
 class ArrivalPattern:
-    """How samples come in."""
+    """How samples arrive."""
 
     batch: int
-    """About so many of them in a batch: whole ticks of all variables."""
+    """Approximate samples per batch. A batch has whole ticks of all variables."""
     late: int
-    """Of a million."""
+    """Late samples per million."""
     resent: int
-    """Of a million, those that arrive twice."""
+    """Samples per million that arrive twice."""
     corrected: int
-    """Of a million, those that arrive twice, and have another value the second time."""
+    """Samples per million that arrive twice, the second time with another value."""
+
+
+@dataclass
+class Model:
+    """What the archive must hold by now."""
+
+    dataset: Dataset
+    judged: bool = True
+    """False for a null engine, whose answers are not checked."""
+    digest: Digest = field(default_factory=Digest)
+    batches: int = 0
+    samples: int = 0
+    _latest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.samples >= self.dataset.total
+
+    def add(self, arrival: Arrival) -> None:
+        """Adds an acknowledged batch."""
+        self.batches += 1
+        self.samples += arrival.new
+        if not self.judged:
+            return
+        self.digest.add(arrival.batch)
+        if arrival.replaced is not None:
+            self.digest.add(arrival.replaced, -1)
+        self._update_latest(arrival.batch)
+
+    def _update_latest(self, batch: SampleBatch) -> None:
+        latest, count = self._latest, len(self.dataset.names)
+        if not latest:
+            latest.update({name: np.zeros(count, DTYPES[name]) for name in FIELDS[1:]}, ts=np.full(count, -1, "i8"))
+        order = np.lexsort((batch.ts, batch.pv))
+        pv = batch.pv[order]
+        last = order[np.append(pv[1:] != pv[:-1], True)]
+        # A sample of the same time replaces the former.
+        last = last[batch.ts[last] >= latest["ts"][batch.pv[last]]]
+        for name in FIELDS[1:]:
+            latest[name][batch.pv[last]] = getattr(batch, name)[last]
+
+    def latest(self) -> SampleBatch:
+        """The sample with the greatest time of each variable that has samples."""
+        pv = np.flatnonzero(self._latest["ts"] >= 0).astype("i4")
+        return SampleBatch(pv, *(self._latest[name][pv] for name in FIELDS[1:]))
 
 
 class SyntheticDataset:
-    """So many half-hours of a machine that is made up. See `Dataset`."""
+    """Half-hours of a simulated facility. See `Dataset`."""
 
-    def __init__(self, machine: Facility, half_hours: int, way: ArrivalPattern) -> None:
-        self._machine, self._way = machine, way
-        self.names = machine.names
+    def __init__(self, facility: Facility, half_hours: int, pattern: ArrivalPattern) -> None:
+        self._facility, self._pattern = facility, pattern
+        self.names = facility.names
         self._variables = len(self.names)
-        self._ticks = half_hours * machine.per_half_hour
+        self._ticks = half_hours * facility.per_half_hour
         self.total = self._ticks * self._variables
         self.start, self.end = START, START + half_hours * HALF_HOUR
-        self._step = max(round(way.batch / self._variables), 1)
+        self._step = max(round(pattern.batch / self._variables), 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Tick by tick, all variables in each; what is late, or comes again, before what is in time."""
+        """Tick by tick, all variables in each. Late and resent samples come before those that are on time."""
         waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):
             fresh, late, again = self._sent(range(start, min(start + self._step, self._ticks)))
-            for after, some in late.items():
-                waiting[number + after].append(some)
-            for after, some in again.items():
-                waiting[number + after].append(some)
+            for after, selection in (*late.items(), *again.items()):
+                waiting[number + after].append(selection)
             yield self._arrival([*waiting.pop(number, ()), fresh])
-        # The rest at once: what is late, and then what comes again, which may be one of these.
-        rest = [some for number in sorted(waiting) for some in waiting[number]]
+        # Then the rest at once: first late samples, then resent ones, some of which may be the same samples.
+        rest = [selection for number in sorted(waiting) for selection in waiting[number]]
         for resent in (False, True):
-            if parts := [some for some in rest if some.again is resent]:
+            if parts := [selection for selection in rest if selection.again is resent]:
                 yield self._arrival(parts)
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """All in time."""
+        """All on time."""
         for number in range(batches):
             start = self._ticks + number * self._step
             yield self._arrival([_Selection(*self._of(range(start, start + self._step)))])
 
     def one(self, pv: int) -> Samples:
         tick = np.arange(self._ticks, dtype=np.int64)
-        found = self._machine.samples(np.full(self._ticks, pv, np.int64), tick)
-        changed = self._corrected(np.full(self._ticks, pv, np.int64), tick)
-        found.val[changed] += CORRECTION
-        return Samples(*found[1:])
+        variable = np.full(self._ticks, pv, np.int64)
+        batch = self._facility.samples(variable, tick)
+        batch.val[self._corrected(variable, tick)] += CORRECTION
+        return Samples(*batch[1:])
 
     def _of(self, ticks: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         pv = np.tile(np.arange(self._variables, dtype=np.int64), len(ticks))
         return pv, np.repeat(np.arange(ticks.start, ticks.stop, dtype=np.int64), self._variables)
 
     def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
-        """What of these ticks is in time; what comes later, and what again, by how many batches."""
+        """Samples of these ticks that are on time; those that are late, and those that come again, by how many
+        batches later."""
         pv, tick = self._of(ticks)
-        late = self._machine.late(pv, tick, MOST_LATE, self._way.late)
+        late = self._facility.late(pv, tick, MAX_LATE, self._pattern.late)
         again = self._again(pv, tick)
-        # What is late comes again after it has come.
+        # A late sample comes again only after it has arrived.
         again = np.where(again > 0, again + late, 0)
         by_late = {
             int(after): _Selection(pv[late == after], tick[late == after]) for after in np.unique(late[late > 0])
@@ -128,17 +172,17 @@ class SyntheticDataset:
         return _Selection(pv[late == 0], tick[late == 0]), by_late, by_again
 
     def _again(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.int64]:
-        resent = self._machine.resent(pv, tick, MOST_LATE, self._way.resent)
-        # A correction comes a batch later, so that it is not the one that came again.
-        return np.where(self._corrected(pv, tick), MOST_LATE + 1, resent)
+        resent = self._facility.resent(pv, tick, MAX_LATE, self._pattern.resent)
+        # A correction comes a batch after the last resent sample.
+        return np.where(self._corrected(pv, tick), MAX_LATE + 1, resent)
 
     def _corrected(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self._machine.corrected(pv, tick, self._way.corrected)
+        return self._facility.corrected(pv, tick, self._pattern.corrected)
 
     def _arrival(self, parts: Sequence[_Selection]) -> Arrival:
         pv, tick = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
         again = np.concatenate([np.full(len(part.pv), part.again) for part in parts])
-        batch = self._machine.samples(pv, tick)
+        batch = self._facility.samples(pv, tick)
         if not again.any():
             return Arrival(batch, len(pv), None)
         replaced = SampleBatch(*(values[again] for values in batch))
@@ -147,7 +191,7 @@ class SyntheticDataset:
 
 
 class _Selection(NamedTuple):
-    """Samples by variable and number, and whether they are there already."""
+    """Samples by variable and tick, and whether they have arrived before."""
 
     pv: NDArray[np.int64]
     tick: NDArray[np.int64]

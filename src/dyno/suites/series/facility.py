@@ -1,9 +1,9 @@
-"""The process variables of a machine, made up: each sample follows from the seed, its variable and its number alone,
-so that any of them is worked out wherever it is asked for. Never the whole is in memory.
+"""Simulated process variables. A sample depends only on the seed, its variable and its number, so that any of them
+can be computed without the others.
 
-There are four groups, of 1, 10, 100 and 1,000 variables, as in the blocks of the published test. A variable has slow
-drifts, steps, noise and the resolution of its converter; alarms where its value leaves its limits; stretches in which
-it is disconnected; and gaps in which there is nothing.
+There are four groups of 1, 10, 100 and 1,000 variables, as in the published test. A variable has slow drifts, steps,
+noise and the resolution of its converter; alarms when its value leaves its limits; disconnected intervals; and gaps
+without samples.
 """
 
 from __future__ import annotations
@@ -23,89 +23,89 @@ HALF_HOUR = 1_800 * SECOND
 START = 1_256_601_600 * SECOND
 """The day of the published test, 2009-10-27, 00:00 UTC."""
 
-# Of EPICS, alarm.h.
+# Alarm status and severity, as in alarm.h of EPICS.
 NO_ALARM, HIHI, HIGH, LOLO, LOW, COMM = 0, 3, 4, 5, 6, 9
 MINOR, MAJOR, INVALID = 1, 2, 3
 
 _GAP_SHARE = 4
-"""One of so many half-hours of a variable has a gap."""
+"""One in this many half-hours of a variable has a gap."""
 _GAP_S = (20, 200)
 _LOST_SHARE, _LOST_SAMPLES = 400, 64
-"""One of so many stretches of so many samples is without a connection."""
+"""One in 400 runs of 64 samples is disconnected."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# Apart for each purpose that a random number is drawn for.
-_VALUE, _TIME, _GAP, _STEP, _LOST, _ABOUT, _RESENT, _CORRECTED, _LATE = range(1, 10)
+# Purposes of random numbers, which are independent of each other.
+_VALUE, _TIME, _GAP, _STEP, _LOST, _TRAITS, _RESENT, _CORRECTED, _LATE = range(1, 10)
 
 
 class Facility:
-    """So many variables with so many samples in each half-hour."""
+    """A number of variables with `samples` samples each per half-hour."""
 
     def __init__(self, seed: int, variables: int, samples: int) -> None:
         self.names = [_name(number) for number in range(variables)]
         self.per_half_hour = samples
         self._seed = np.uint64(seed)
-        self._about = _About.of(self._drawn(np.arange(variables), np.zeros(variables, np.int64), _ABOUT))
+        self._traits = _Traits.of(self._random(np.arange(variables), np.zeros(variables, np.int64), _TRAITS))
 
     def samples(self, pv: Longs, tick: Longs) -> SampleBatch:
-        """Those of these variables and numbers, which are counted from 0 for each variable."""
-        about = self._about
-        noise = _noise(self._drawn(pv, tick, _VALUE))
-        step = (self._drawn(pv, tick // about.step_ticks[pv], _STEP) % np.uint64(5)).astype(np.int64) - 2
-        drift = np.sin(tick * about.slow[pv] + about.phase[pv]) + 0.3 * np.sin(tick * about.slower[pv])
-        at = about.drifts[pv] * drift + about.steps[pv] * step + about.noisy[pv] * noise
-        count = np.rint(at * about.counts[pv])
-        value = about.offset[pv] + count * about.resolution[pv]
+        """The samples of these variables and ticks. Each variable has ticks from 0 up."""
+        traits = self._traits
+        noise = _noise(self._random(pv, tick, _VALUE))
+        step = (self._random(pv, tick // traits.step_ticks[pv], _STEP) % np.uint64(5)).astype(np.int64) - 2
+        drift = np.sin(tick * traits.slow[pv] + traits.phase[pv]) + 0.3 * np.sin(tick * traits.slower[pv])
+        at = traits.drifts[pv] * drift + traits.steps[pv] * step + traits.noisy[pv] * noise
+        count = np.rint(at * traits.counts[pv])
+        value = traits.offset[pv] + count * traits.resolution[pv]
         stat, sevr = self._alarms(pv, tick, at)
         return SampleBatch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
 
     def _alarms(self, pv: Longs, tick: Longs, at: NDArray[np.float64]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-        lost = self._drawn(pv, tick // _LOST_SAMPLES, _LOST) % np.uint64(_LOST_SHARE) == 0
-        limit = self._about.limit[pv]
+        lost = self._random(pv, tick // _LOST_SAMPLES, _LOST) % np.uint64(_LOST_SHARE) == 0
+        limit = self._traits.limit[pv]
         cases = [lost, at > 1.1 * limit, at > limit, at < -1.1 * limit, at < -limit]
         stat = np.select(cases, [COMM, HIHI, HIGH, LOLO, LOW], NO_ALARM).astype("i2")
         sevr = np.select(cases, [INVALID, MAJOR, MINOR, MAJOR, MINOR], NO_ALARM).astype("i2")
         return stat, sevr
 
     def times(self, pv: Longs, tick: Longs) -> Longs:
-        """Each sample at a moment of its own within its period; after a gap, where the half-hour has one, later."""
+        """Each sample has a random time within its period; after a gap in the half-hour, all times are later."""
         half, number = np.divmod(tick, self.per_half_hour)
-        drawn = self._drawn(pv, half, _GAP)
+        drawn = self._random(pv, half, _GAP)
         least, most = _GAP_S
         gap_s = least + (drawn >> np.uint64(40)).astype(np.int64) % (most - least)
         gap = np.where(drawn % np.uint64(_GAP_SHARE) == 0, gap_s * SECOND, 0)
         begins = (drawn >> np.uint64(8)).astype(np.int64) % self.per_half_hour
         period = (HALF_HOUR - gap) // self.per_half_hour
-        within = (self._drawn(pv, tick, _TIME) >> np.uint64(11)).astype(np.int64) % period
+        within = (self._random(pv, tick, _TIME) >> np.uint64(11)).astype(np.int64) % period
         at: Longs = START + half * HALF_HOUR + number * period + np.where(number >= begins, gap, 0) + within
         return at
 
-    # -- what becomes of a sample on its way -------------------------------------------------------------------
+    # -- arrival ------------------------------------------------------------------------------------------------
 
     def late(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """By how many batches each is late: 0, or from 1 to `most`."""
-        return self._chosen(pv, tick, _LATE, most, of_million)
+        """By how many batches each sample is late: 0, or from 1 to `most`."""
+        return self._delays(pv, tick, _LATE, most, of_million)
 
     def resent(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """After how many batches each comes again: 0 for never."""
-        return self._chosen(pv, tick, _RESENT, most, of_million)
+        """After how many batches each sample arrives again: 0 for never."""
+        return self._delays(pv, tick, _RESENT, most, of_million)
 
     def corrected(self, pv: Longs, tick: Longs, of_million: int) -> NDArray[np.bool_]:
-        """Which of them have another value when they come again."""
-        return self._drawn(pv, tick, _CORRECTED) % np.uint64(1_000_000) < np.uint64(of_million)
+        """Which samples have another value when they arrive again."""
+        return self._random(pv, tick, _CORRECTED) % np.uint64(1_000_000) < np.uint64(of_million)
 
-    def _chosen(self, pv: Longs, tick: Longs, purpose: int, most: int, of_million: int) -> Longs:
-        drawn = self._drawn(pv, tick, purpose)
-        which = drawn % np.uint64(1_000_000) < np.uint64(of_million)
-        return np.where(which, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
+    def _delays(self, pv: Longs, tick: Longs, purpose: int, most: int, of_million: int) -> Longs:
+        drawn = self._random(pv, tick, purpose)
+        delayed = drawn % np.uint64(1_000_000) < np.uint64(of_million)
+        return np.where(delayed, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
 
-    def _drawn(self, pv: Longs, number: Longs, purpose: int) -> Bits:
-        """64 random bits for each."""
+    def _random(self, pv: Longs, number: Longs, purpose: int) -> Bits:
+        """64 random bits per sample."""
         mixed = _mixed(pv.astype(np.uint64) + (self._seed << np.uint64(24)) + np.uint64(purpose << 56))
         return _mixed(mixed + number.astype(np.uint64) * _GOLDEN)
 
 
-class _About(NamedTuple):
-    """Of each variable: how it behaves. Values are worked out around 0, of the size of 1, and scaled at the end."""
+class _Traits(NamedTuple):
+    """How each variable behaves. Values are computed around 0 with a magnitude of 1, and scaled at the end."""
 
     drifts: NDArray[np.float64]
     steps: NDArray[np.float64]
@@ -120,34 +120,34 @@ class _About(NamedTuple):
     resolution: NDArray[np.float64]
 
     @classmethod
-    def of(cls, drawn: Bits) -> _About:
-        def share(shift: int) -> NDArray[np.float64]:
+    def of(cls, drawn: Bits) -> _Traits:
+        def fraction(shift: int) -> NDArray[np.float64]:
             return ((drawn >> np.uint64(shift)) & np.uint64(255)).astype(np.float64) / 255
 
         kind = (drawn % np.uint64(4)).astype(np.int64)
-        # A read-back that drifts; a set-point, which only steps; a noisy monitor; one that is calculated from others.
+        # Four kinds: a read-back that drifts, a set-point that steps, a noisy monitor, a calculated variable.
         of_kind = (1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)
-        drifts, steps, noisy = (np.array(each)[kind] for each in of_kind)
-        # Converters of 16 bits, and what is calculated from them: as many digits as a double has, but for the last.
+        drifts, steps, noisy = (np.array(factors)[kind] for factors in of_kind)
+        # Converters have 16 bits; calculated variables have almost all digits of a double.
         counts = np.where(kind == 3, 2.0**40, 2.0**15)
-        scale = 10.0 ** np.rint(share(8) * 6 - 2)
+        scale = 10.0 ** np.rint(fraction(8) * 6 - 2)
         return cls(
             drifts=drifts,
             steps=steps,
             noisy=noisy,
-            step_ticks=200 + (share(16) * 2_000).astype(np.int64),
-            slow=2 * np.pi / (2_000 + 20_000 * share(24)),
-            slower=2 * np.pi / (50_000 + 200_000 * share(32)),
-            phase=2 * np.pi * share(40),
-            limit=0.5 + share(48),
-            offset=np.rint(share(56) * 100) * scale,
+            step_ticks=200 + (fraction(16) * 2_000).astype(np.int64),
+            slow=2 * np.pi / (2_000 + 20_000 * fraction(24)),
+            slower=2 * np.pi / (50_000 + 200_000 * fraction(32)),
+            phase=2 * np.pi * fraction(40),
+            limit=0.5 + fraction(48),
+            offset=np.rint(fraction(56) * 100) * scale,
             counts=counts,
             resolution=scale / counts,
         )
 
 
 def _name(number: int) -> str:
-    """In the manner of a naming convention: group, cell, kind of device, number, signal."""
+    """A name by an EPICS naming convention: group, cell, kind of device, number, signal."""
     group, first = 0, 0
     while group < len(GROUPS) - 1 and number >= first + GROUPS[group]:
         first += GROUPS[group]
@@ -156,7 +156,7 @@ def _name(number: int) -> str:
 
 
 def _noise(drawn: Bits) -> NDArray[np.float64]:
-    """Two uniform numbers added: between -1 and 1, and mostly near 0."""
+    """The sum of two uniform numbers: between -1 and 1, and mostly near 0."""
     low, high = drawn & np.uint64(0xFFFFFFFF), drawn >> np.uint64(32)
     noise: NDArray[np.float64] = (low + high).astype(np.float64) / 2.0**32 - 1
     return noise

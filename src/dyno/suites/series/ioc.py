@@ -1,8 +1,7 @@
-"""A soft IOC: a control system's server of process variables, in a process of its own. Each of them counts its own
-changes, and has the time of each.
+"""A soft IOC: a process that serves process variables. Each variable counts its changes, with the time of each.
 
-Started by itself with two words, DATABASE and READY, and with the addresses that it serves at in its environment. It
-makes the file READY when it serves. EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.
+Run as a script with two arguments, DATABASE and READY, and its addresses in the environment. It creates the file
+READY once it serves. EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import threading
 from pathlib import Path
 
 PERIODS = {1: "1 second", 2: ".5 second", 5: ".2 second", 10: ".1 second"}
-"""By changes a second, the scans that every IOC has."""
+"""The scan periods that every IOC has, by changes per second."""
 _RECORD = """record(calc, "{name}") {{
  field(SCAN, "{scan}") field(INPA, "{name}.VAL NPP NMS") field(CALC, "A+1") field(MDEL, "-1") field(ADEL, "-1")
 }}
@@ -24,7 +23,7 @@ def names(count: int) -> list[str]:
 
 
 def database(names: list[str], hz: int) -> str:
-    """Records that count, so many times a second each: a client that has missed one sees it by the next."""
+    """Records that count up `hz` times a second. By the next number a client notices that it missed one."""
     return "".join(_RECORD.format(name=name, scan=PERIODS[hz]) for name in names)
 
 

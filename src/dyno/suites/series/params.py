@@ -9,15 +9,15 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600
-"""1,777,600 samples: half an hour, as published."""
+"""1,777,600 samples in half an hour, as published."""
 MILLION = 1_000_000
 
 PB = ".pb"
-"""What names of an Archiver Appliance's files end with."""
+"""Suffix of an Archiver Appliance's files."""
 
 
 def archive(text: str) -> Value:
-    """A parser of the path of such a file, or of a directory with some in or below it; empty for none."""
+    """Parses the path of a PB file, or of a directory with some in or below it; empty for none. Raises ValueError."""
     path = Path(text)
     if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
         raise ValueError(f"wants a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
@@ -31,7 +31,7 @@ def _scans(text: str) -> Value:
 _READS = ("extract-one", "extract-window", "extract-all", "latest", "downsample")
 _HOT = tuple(f"{name}-hot" for name in _READS)
 _STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
-"""The phases on an archive of samples that are made up or read; `live` has a store and variables of its own."""
+"""The phases on the dataset; `live` has a store and variables of its own."""
 
 PARAMS = (
     Setting(
@@ -55,7 +55,7 @@ PARAMS = (
         "batch",
         integer(1, 10_000_000),
         10_000,
-        "samples of a batch, about: whole scans of all variables",
+        "approximate samples of a batch, which has whole scans of all variables",
         phases=_STORED,
     ),
     Setting(
@@ -79,7 +79,7 @@ PARAMS = (
         "archive",
         archive,
         "",
-        "PB files of an EPICS Archiver Appliance in place of samples that are made up",
+        "PB files of an EPICS Archiver Appliance to use rather than generated samples",
         phases=_STORED,
     ),
     Setting(
@@ -100,7 +100,7 @@ PARAMS = (
         "kill_percent",
         integer(0, 99),
         0,
-        "batches of 100 after which a node of a cluster is killed in insert; 0: none",
+        "percent of the batches after which a node of a cluster is killed in insert; 0: none",
         phases=("insert",),
     ),
     Setting(
@@ -110,20 +110,20 @@ PARAMS = (
         "process variables of live, which an IOC serves",
         phases=("live",),
     ),
-    Setting("live_hz", _scans, 10, "changes of each in a second: 1, 2, 5 or 10", phases=("live",)),
-    Setting("live_s", integer(1, 3_600), 10, "seconds of live", phases=("live",)),
+    Setting("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10", phases=("live",)),
+    Setting("live_s", integer(1, 3_600), 10, "duration of live in seconds", phases=("live",)),
     Setting(
         "live_period_ms",
         integer(1, 60_000),
         100,
-        "milliseconds between two batches of live, at least",
+        "minimum milliseconds between two batches of live",
         phases=("live",),
     ),
     Setting(
         "watched",
         integer(1, 100_000),
         10,
-        "batches whose way from acknowledged to visible is measured",
+        "batches of which the time from acknowledged to visible is measured",
         phases=("visible",),
     ),
 )
@@ -137,10 +137,12 @@ PRESETS = {
 
 _EXACT = "every field of every sample"
 _DIGEST = "count and digest over all fields of all samples"
+_MINUTES = "mean, minimum and maximum by the minute of one variable's last day"
+_MEANS = "times, minima and maxima exactly, means to 1e-12 of the largest value"
 
 
 def _whole(name: str, title: str, temperature: str) -> Phase:
-    """All of it, in one call."""
+    """A phase that reads everything in one call."""
     return Phase(name, title, "sample", False, temperature, _DIGEST, one_call="always")
 
 
@@ -154,28 +156,22 @@ PHASES = (
     _whole("extract-all-hot", "every sample of every variable", "hot"),
     Phase("latest-cold", "the last sample of every variable, from the device", "op", False, "cold", _EXACT),
     Phase("latest-hot", "the last sample of every variable", "op", False, "hot", _EXACT),
-    Phase(
-        "downsample-cold",
-        "mean, minimum and maximum by the minute of one variable's last day, from the device",
-        *("op", False, "cold", "times, minima and maxima exactly, means to 1e-12 of the largest value"),
-    ),
-    Phase(
-        "downsample-hot",
-        "mean, minimum and maximum by the minute of one variable's last day",
-        *("op", False, "hot", "times, minima and maxima exactly, means to 1e-12 of the largest value"),
-    ),
+    Phase("downsample-cold", f"{_MINUTES}, from the device", "op", False, "cold", _MEANS),
+    Phase("downsample-hot", _MINUTES, "op", False, "hot", _MEANS),
     Phase(
         "visible",
         "insert a batch, and wait until its last sample can be read",
-        *("op", True),
+        "op",
+        True,
         checked=_DIGEST,
         parts=("acknowledged", "readable"),
     ),
     Phase(
         "live",
         "archive the events of an IOC as they come",
-        *("event", True),
-        checked="number and digest of all events; numbers that are missing",
+        "event",
+        True,
+        checked="number and digest of all events; missing numbers",
         reported=True,
         by_default=False,
     ),

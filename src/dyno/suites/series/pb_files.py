@@ -1,9 +1,8 @@
-"""Samples of an EPICS Archiver Appliance: its PB files as a dataset, read by the library that the European Spallation
-Source keeps for them.
+"""PB files of an EPICS Archiver Appliance as a dataset, read by the library of the European Spallation Source.
 
-Each file is read once, into an array of samples on disk for each variable, so that never the whole is in memory. Only
-scalar numbers are samples here. What is no number (NaN, infinity), and the second of two samples of one variable and
-time, is left out; so are files of other types, each of which is counted.
+Each file is read once, into an array on disk for each variable, so that the whole is never in memory. Samples are
+scalar numbers. NaN, infinities and the first of two samples of one variable and time are dropped. Files of other
+types are skipped and counted.
 """
 
 from __future__ import annotations
@@ -29,14 +28,15 @@ SAMPLE_DTYPE = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "
 class PbDataset:
     """See `dyno.suites.series.dataset.Dataset`. Samples arrive in the order of their times."""
 
-    def __init__(self, files: Path, place: Path, batch: int) -> None:
-        """`place`: a directory for the arrays. Raises Refused where there is nothing to be read."""
-        place.mkdir(parents=True, exist_ok=True)
-        found, self.left_out = _read(files)
-        if not found:
+    def __init__(self, files: Path, directory: Path, batch: int) -> None:
+        """Reads a file, or all files below a directory. `directory`: where the arrays are stored. Raises Refused if
+        there are no samples."""
+        directory.mkdir(parents=True, exist_ok=True)
+        pieces, self.left_out = _read(files)
+        if not pieces:
             raise Refused(f"{files}: no PB file in it has a sample that is a scalar number")
-        self.names = sorted(found)
-        self._arrays = [_kept(found.pop(name), place / f"{number}.npy") for number, name in enumerate(self.names)]
+        self.names = sorted(pieces)
+        self._arrays = [_store(pieces.pop(name), directory / f"{at}.npy") for at, name in enumerate(self.names)]
         self.total = sum(map(len, self._arrays))
         first = min(int(array["ts"][0]) for array in self._arrays)
         self._last = max(int(array["ts"][-1]) for array in self._arrays)
@@ -44,7 +44,8 @@ class PbDataset:
         self._step = max((self.end - self.start) * batch // self.total, 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Stretches of time of one length, which have about so many samples as a batch has; some have none."""
+        """Batches by intervals of equal length, which have about `batch` samples on average; empty ones are
+        skipped."""
         for start in range(self.start, self.end, self._step):
             parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
             batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -53,7 +54,7 @@ class PbDataset:
                 yield Arrival(SampleBatch(*(values[order] for values in batch)), len(order), None)
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """The last sample of each variable again, at later times."""
+        """Batches with the last sample of each variable again, at later times."""
         lasts = [self._rows(pv, array[-1:]) for pv, array in enumerate(self._arrays)]
         batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*lasts, strict=True)))
         for number in range(batches):
@@ -74,42 +75,41 @@ class PbDataset:
 
 
 def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
-    """Of a file, or of all in and below a directory: samples by the name of the variable, a piece for each file; and
-    how many files were left out."""
-    found: dict[str, list[NDArray[Any]]] = {}
+    """Samples by the name of the variable, one array for each file; and the number of skipped files."""
+    pieces: dict[str, list[NDArray[Any]]] = {}
     left_out = 0
     for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:
-        name, rows = _parsed(path)
+        name, rows = _parse(path)
         left_out += not len(rows)
         if len(rows):
-            found.setdefault(name, []).append(rows)
-    return found, left_out
+            pieces.setdefault(name, []).append(rows)
+    return pieces, left_out
 
 
-def _parsed(path: Path) -> tuple[str, NDArray[Any]]:
-    """The variable of a file, and its samples; none of a file of another type."""
+def _parse(path: Path) -> tuple[str, NDArray[Any]]:
+    """The variable of a file and its samples, which are empty for a file of another type."""
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
         raise Refused(f"PB files need epicsarchiver: {installation.extra('archiver')}") from None
     try:
-        about, events = pb.read_pb_file(str(path))
+        headers, events = pb.read_pb_file(str(path))
     except Exception as error:
-        # The library has errors of several others for what is no such file.
+        # For a file of another format the library raises various exceptions.
         raise Refused(f"{path}: is not a PB file of an Archiver Appliance: {error}") from None
     rows = [
         (event.timestamp_ns, float(event.val), event.status, event.severity)
         for event in events
         if isinstance(event.val, (int, float))
     ]
-    found = np.array(rows, SAMPLE_DTYPE)
-    return next((each.pv_name for each in about.values()), path.stem), found[np.isfinite(found["val"])]
+    samples = np.array(rows, SAMPLE_DTYPE)
+    return next((header.pv_name for header in headers.values()), path.stem), samples[np.isfinite(samples["val"])]
 
 
-def _kept(pieces: list[NDArray[Any]], path: Path) -> NDArray[Any]:
-    """In the order of their times, of two of one time the last; on disk."""
+def _store(pieces: list[NDArray[Any]], path: Path) -> NDArray[Any]:
+    """Samples sorted by time, the last of each time, as an array on disk."""
     whole = np.concatenate(pieces)
     whole = whole[np.argsort(whole["ts"], kind="stable")]
     np.save(path, whole[np.append(whole["ts"][1:] != whole["ts"][:-1], True)])
-    kept: NDArray[Any] = np.load(path, mmap_mode="r")
-    return kept
+    stored: NDArray[Any] = np.load(path, mmap_mode="r")
+    return stored

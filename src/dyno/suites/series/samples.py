@@ -10,6 +10,8 @@ from typing import Any
 
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
+SampleRow = tuple[int, int, float, int, int]
+"""One sample: variable, time, value, status, severity."""
 MASK = (1 << 64) - 1
 # Odd numbers without a pattern, one for each field (from xxHash and SplitMix64).
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0x85EBCA77C2B2AE63)

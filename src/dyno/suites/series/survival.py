@@ -1,6 +1,5 @@
-"""What becomes of acknowledged samples when a node of a cluster dies in the middle of `insert`: which were
-acknowledged, and which of them those find who ask the nodes that are left.
-"""
+"""Survival of acknowledged samples when a node of a cluster dies in the middle of `insert`: compares what was
+acknowledged with what the remaining nodes return."""
 
 from __future__ import annotations
 
@@ -15,21 +14,21 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series import verify
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import SampleBatch, Series
-from dyno.suites.series.samples import Digest, latest_versions
+from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Series
+from dyno.suites.series.samples import latest_versions
 
-PATIENCE_SECONDS, AGAIN_SECONDS = 60.0, 0.5
-"""That a cluster may take to find out that a node is gone, on a machine that has other things to do."""
+PATIENCE_SECONDS, RETRY_SECONDS = 60.0, 0.5
+"""Time that a cluster on a busy machine may take to notice that a node is gone, and the interval of retries."""
 
 
 class Survival:
-    """One node, the last one, is killed at the batch that comes after so many per cent of all."""
+    """Kills the last node at the batch that follows `percent` percent of all batches."""
 
     def __init__(self, server: Any, dataset: Dataset, percent: int) -> None:
         if not isinstance(server, Nodes) or server.count < 2:
-            raise Refused("has no node to lose: kill_percent is for a cluster of Dyno's own")
+            raise Refused("has no node to lose: kill_percent needs a cluster that Dyno starts")
         if server.copies < 2:
-            raise Refused("keeps each sample once: no other node has a copy that could survive")
+            raise Refused("keeps each sample once: kill_percent needs a second copy on another node")
         if server.halts:
             raise Refused(server.halts)
         self._server, self._dataset = server, dataset
@@ -41,7 +40,7 @@ class Survival:
         self._acknowledged = 0
 
     def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
-        """What inserts the batch of this number. With one of them the node dies, while it is on its way."""
+        """Returns the call that inserts the batch of this number. For one batch it also kills the node meanwhile."""
         if number != self._at:
             return insert
 
@@ -57,40 +56,42 @@ class Survival:
         return dying
 
     def failed(self, number: int) -> None:
-        """The batch was not acknowledged; some of its samples may be there all the same."""
+        """Records that a batch was not acknowledged. Some of its samples may be stored nevertheless."""
         self._failed.add(number)
 
-    def verify(self, found: Iterable[SampleBatch], batches: int) -> int:
-        """What is found of the first `batches`, by who asks those that are left. Raises Wrong for what was never
-        written, or is there twice; and for what was lost, where what is acknowledged survives a node's death."""
+    def verify(self, stored: Iterable[SampleBatch], batches: int) -> int:
+        """Compares what the remaining nodes return with the first `batches` batches.
+
+        Raises Wrong for samples that were never written or are duplicated; and for lost ones, if the server promises
+        that acknowledged data survives the loss of a node.
+        """
         if not self.killed:
             raise Wrong("the phase was over before the node was to be killed: give it a longer --budget")
-        acknowledged, others = self._given(batches)
-        pieces = [piece for piece in found if len(piece.ts)]
-        for piece in pieces:
-            verify.add_verified(Digest(), piece)
-        there = _whole(pieces)
-        keys = _keys(there)
+        acknowledged, others = self._written(batches)
+        pieces = [piece for piece in stored if len(piece.ts)]
+        verify.digest_of(pieces)
+        whole = _concatenate(pieces)
+        keys = _keys(whole)
         if len(np.unique(keys)) != len(keys):
-            raise Wrong("after a node died, samples are there twice")
-        foreign = ~np.isin(_rows(there), np.concatenate([_rows(acknowledged), _rows(others)]))
+            raise Wrong("after a node died, samples are stored twice")
+        foreign = ~np.isin(_rows(whole), np.concatenate([_rows(acknowledged), _rows(others)]))
         if foreign.any():
             raise Wrong(f"after a node died, {int(foreign.sum()):,} samples are not as they were written")
         self._acknowledged = len(acknowledged.ts)
         self._lost = int((~np.isin(_keys(acknowledged), keys)).sum())
         if self._lost and self._server.survives:
             raise Wrong(f"{self._lost:,} of {self._acknowledged:,} acknowledged samples are lost with a node")
-        return len(there.ts)
+        return len(whole.ts)
 
-    def _given(self, batches: int) -> tuple[SampleBatch, SampleBatch]:
-        """What was acknowledged, as it was written last; and what may have been written beside."""
-        both: tuple[list[SampleBatch], list[SampleBatch]] = [], []
+    def _written(self, batches: int) -> tuple[SampleBatch, SampleBatch]:
+        """The acknowledged samples in their last version; and other versions and samples that may be stored."""
+        acknowledged, others = list[SampleBatch](), list[SampleBatch]()
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number < batches:
-                both[number in self._failed].append(arrival.batch)
+                (others if number in self._failed else acknowledged).append(arrival.batch)
                 if arrival.replaced is not None:
-                    both[1].append(arrival.replaced)
-        return SampleBatch(*latest_versions(_whole(both[0]))), _whole(both[1])
+                    others.append(arrival.replaced)
+        return SampleBatch(*latest_versions(_concatenate(acknowledged))), _concatenate(others)
 
     def facts(self) -> Mapping[str, Fact]:
         return {
@@ -101,7 +102,7 @@ class Survival:
 
 
 def read_with_retries(port: Series) -> list[SampleBatch]:
-    """All samples that the port has, asked for again while those that are left still ask the one that is gone."""
+    """Reads all samples, with retries until the remaining nodes have noticed that one is gone."""
     deadline = monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -110,17 +111,17 @@ def read_with_retries(port: Series) -> list[SampleBatch]:
         except Exception:
             if monotonic() > deadline:
                 raise
-        sleep(AGAIN_SECONDS)
+        sleep(RETRY_SECONDS)
 
 
-def _whole(pieces: list[SampleBatch]) -> SampleBatch:
-    empty = SampleBatch(*(np.zeros(0, dtype) for dtype in ("i4", "i8", "f8", "i2", "i2")))
+def _concatenate(pieces: list[SampleBatch]) -> SampleBatch:
+    empty = SampleBatch(*(np.zeros(0, DTYPES[name]) for name in FIELDS))
     return SampleBatch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
 
 
-def _keys(of: SampleBatch) -> Any:
-    return np.rec.fromarrays([of.pv, of.ts]).view(np.dtype((np.void, 12)))
+def _keys(batch: SampleBatch) -> Any:
+    return np.rec.fromarrays([batch.pv, batch.ts]).view(np.dtype((np.void, 12)))
 
 
-def _rows(of: SampleBatch) -> Any:
-    return np.rec.fromarrays(list(of)).view(np.dtype((np.void, 24)))
+def _rows(batch: SampleBatch) -> Any:
+    return np.rec.fromarrays(list(batch)).view(np.dtype((np.void, SAMPLE_BYTES)))

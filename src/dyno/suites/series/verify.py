@@ -1,7 +1,8 @@
-"""Whether what an archive gives back is what was put into it. All in here raise Wrong."""
+"""Compares answers of an archive with the samples that it must hold. Every function here raises Wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.samples import Digest, downsample, is_typed
 
 MEAN_ERROR = 1e-12
-"""By which a mean may be off, of the largest value in its stretch: sums of some dozens of values, in any order."""
+"""Allowed error of a mean, relative to the largest value in its bucket: the order of summation is free."""
 
 
 def verify_samples(what: str, got: Any, right: Samples) -> int:
-    """All fields, exactly. Returns how many samples were compared."""
+    """Compares all fields exactly; returns how many samples were compared."""
     if type(got) is not Samples:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
     if type(got.ts) is np.ndarray and len(got.ts) != len(right.ts):
@@ -28,7 +29,7 @@ def verify_samples(what: str, got: Any, right: Samples) -> int:
 
 
 def verify_latest(got: Any, right: SampleBatch) -> int:
-    """`right` is in the order of the variables."""
+    """Compares the last sample of each variable. `right` is in the order of the variables."""
     if not is_typed(got):
         raise Wrong(f"the latest samples: {_kind(got)}")
     order = np.argsort(got.pv, kind="stable")
@@ -41,7 +42,7 @@ def verify_latest(got: Any, right: SampleBatch) -> int:
 
 
 def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
-    """Against the samples that they are of."""
+    """Compares buckets with those of the samples that they summarize."""
     right = downsample(samples, bucket)
     if type(got) is not Buckets:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
@@ -51,7 +52,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
         raise Wrong(f"{what}: mean: {array_difference(got.mean, right.mean)}")
     off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
-    # What is no number is off, too.
+    # Comparisons with NaN are false.
     off |= ~np.isfinite(got.mean)
     if off.any():
         at = int(off.argmax())
@@ -59,23 +60,30 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
-def verify_digest(found: Digest, kept: Digest) -> int:
-    """Both are Dyno's own, worked out of what came back."""
-    if found != kept:
-        raise Wrong(f"the archive has {found}, expected {kept}")
+def verify_digest(got: Digest, right: Digest) -> int:
+    if got != right:
+        raise Wrong(f"the archive has {got}, expected {right}")
     return 1
 
 
 def add_verified(digest: Digest, got: Any) -> None:
-    """A batch of what `all` gives back is counted in."""
+    """Adds a batch of `Series.all`, if it has the port's types."""
     if not is_typed(got):
         raise Wrong(f"a batch of all samples: {_kind(got)}")
     digest.add(got)
 
 
+def digest_of(pieces: Iterable[Any]) -> Digest:
+    """The digest of all batches of `Series.all`."""
+    digest = Digest()
+    for piece in pieces:
+        add_verified(digest, piece)
+    return digest
+
+
 def _kind(got: Any) -> str:
     if type(got) is not SampleBatch:
-        return f"got {type(got).__name__}, expected a Batch"
+        return f"got {type(got).__name__}, expected a SampleBatch"
     kinds = ", ".join(
         f"{values.dtype} of {len(values)}" if type(values) is np.ndarray and values.ndim else type(values).__name__
         for values in got

@@ -1,9 +1,9 @@
-"""The operations of each phase, built before the clock starts, and how their answers are checked."""
+"""The operations of each phase, built before the clock starts, and the checks of their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns as now
 from time import sleep
@@ -13,112 +13,66 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Bulk, Failure, Operations
-from dyno.contracts.suite import Work as Slice
+from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.suites.series import verify
-from dyno.suites.series.dataset import Arrival, Dataset
+from dyno.suites.series.dataset import Arrival, Model
 from dyno.suites.series.facility import SECOND
 from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.survival import Survival
 
-Slices = Iterator[Slice]
+Slices = Iterator[Work]
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 POLL_S, PATIENCE_S = 0.001, 60
-"""How often it is looked whether a sample can be read, and after what time nobody waits for it any more."""
-
-
-@dataclass
-class Model:
-    """What the store must hold by now."""
-
-    dataset: Dataset
-    judged: bool = True
-    """Whether answers are looked at: not a floor's."""
-    digest: Digest = field(default_factory=Digest)
-    batches: int = 0
-    """How many have come in."""
-    samples: int = 0
-    _latest: dict[str, Any] = field(default_factory=dict)
-
-    def taken(self, arrival: Arrival) -> None:
-        self.batches += 1
-        self.samples += arrival.new
-        if not self.judged:
-            return
-        batch = arrival.batch
-        self.digest.add(batch)
-        if arrival.replaced is not None:
-            self.digest.add(arrival.replaced, -1)
-        self._remember(batch)
-
-    def _remember(self, batch: SampleBatch) -> None:
-        """The last sample of each variable, by its time and not by when it came."""
-        kept, count = self._latest, len(self.dataset.names)
-        if not kept:
-            kept["ts"] = np.full(count, -1, "i8")
-            for name, dtype in (("val", "f8"), ("stat", "i2"), ("sevr", "i2")):
-                kept[name] = np.zeros(count, dtype)
-        order = np.lexsort((batch.ts, batch.pv))
-        pv = batch.pv[order]
-        last = order[np.append(pv[1:] != pv[:-1], True)]
-        # One of the same time is a later word on the same sample.
-        last = last[batch.ts[last] >= kept["ts"][batch.pv[last]]]
-        for name in ("ts", "val", "stat", "sevr"):
-            kept[name][batch.pv[last]] = getattr(batch, name)[last]
-
-    def latest(self) -> SampleBatch:
-        pv = np.flatnonzero(self._latest["ts"] >= 0).astype("i4")
-        return SampleBatch(pv, *(self._latest[name][pv] for name in ("ts", "val", "stat", "sevr")))
+"""Interval of polling whether a sample is readable, and the time after which that is an error."""
 
 
 @dataclass(frozen=True)
 class TrialState:
-    """What all phases of a trial share."""
+    """Parameters and model of one trial, shared by all phases."""
 
-    archive: Model
+    model: Model
     reads: int
     window_ns: int
     watched: int
     seed: int
     survival: Survival | None = None
-    """Of a node that is killed in the middle of `insert`."""
+    """Set if a node is killed in the middle of `insert`."""
 
 
 class VisibilityTimes(NamedTuple):
-    """How long a batch took, in ns."""
+    """How long a batch took to be acknowledged, and then to be readable, in ns."""
 
     acknowledged: int
     readable: int
-    """From then on."""
 
 
 class ClientWork:
-    """The slices of one phase. There is one client."""
+    """The work of one phase in one round. The suite has one client."""
 
-    def __init__(self, work: TrialState, phase: str, port: Series, round: int) -> None:
-        self._work, self._phase, self._port, self._round = work, phase, port, round
-        self._archive, self._dataset = work.archive, work.archive.dataset
+    def __init__(self, state: TrialState, phase: str, port: Series, round: int) -> None:
+        self._state, self._phase, self._port, self._round = state, phase, port, round
+        self._model, self._dataset = state.model, state.model.dataset
 
     # -- writes ---------------------------------------------------------------------------------------------
 
-    def inserting(self) -> Slices:
-        """Not in a further round: all is there."""
+    def insert(self) -> Slices:
+        """Inserts all batches in the first round."""
         if self._round:
             return
-        survival, insert = self._work.survival, self._port.insert
+        survival, insert = self._state.survival, self._port.insert
         for number, arrival in enumerate(self._dataset.arrivals()):
-            if number >= self._archive.batches:
-                yield self._added(survival.call(number, insert) if survival else insert, arrival)
+            if number >= self._model.batches:
+                yield self._inserting(survival.call(number, insert) if survival else insert, arrival)
 
-    def watching(self) -> Slices:
-        """Batches that come after all others, each followed until its last sample can be read."""
+    def visible(self) -> Slices:
+        """Inserts batches after all others, and polls each until its last sample is readable."""
         if self._round:
             return
-        for arrival in self._dataset.further(self._work.watched):
-            yield self._added(self._watched, arrival, counts=False)
+        for arrival in self._dataset.further(self._state.watched):
+            yield self._inserting(self._insert_and_poll, arrival, counts=False)
 
-    def _watched(self, batch: SampleBatch) -> VisibilityTimes:
+    def _insert_and_poll(self, batch: SampleBatch) -> VisibilityTimes:
         pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
         begin = now()
         self._port.insert(batch)
@@ -129,148 +83,139 @@ class ClientWork:
             sleep(POLL_S)
         return VisibilityTimes(over - begin, now() - over)
 
-    def _added(self, call: Callable[[SampleBatch], Any], arrival: Arrival, counts: bool = True) -> Operations:
+    def _inserting(self, call: Callable[[SampleBatch], Any], arrival: Arrival, counts: bool = True) -> Operations:
         return Operations(
             calls=lambda _: (call,),
             arguments=[arrival.batch],
-            check=partial(self._taken, arrival),
+            check=partial(self._acknowledge, arrival),
             weights=[arrival.new] if counts else None,
             parts=None if counts else _parts,
         )
 
-    def _taken(self, arrival: Arrival, answers: Sequence[Any]) -> int:
+    def _acknowledge(self, arrival: Arrival, answers: Sequence[Any]) -> int:
         for answer in answers:
-            if type(answer) is Failure and self._work.survival is not None:
-                # It is an error, and no answer: what is acknowledged is looked at.
-                self._work.survival.failed(self._archive.batches)
+            if type(answer) is Failure and self._state.survival is not None:
+                # Counted as an error. Only acknowledged batches must survive.
+                self._state.survival.failed(self._model.batches)
             elif type(answer) is Failure:
-                raise Wrong(f"batch {self._archive.batches} was not taken: {answer.error}")
-            self._archive.taken(arrival)
+                raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
+            self._model.add(arrival)
         return 0
 
     # -- reads ----------------------------------------------------------------------------------------------
 
-    def ones(self, cold: bool) -> Slices:
+    def extract_one(self, cold: bool) -> Slices:
         for pv in self._variables(cold):
-            right = self._right(pv)
-            yield self._read(self._port.one, (pv,), right, partial(verify.verify_samples, self._of(pv), right=right))
+            right, name = self._dataset.one(pv), self._dataset.names[pv]
+            yield self._read(self._port.one, (pv,), right, partial(verify.verify_samples, name, right=right))
 
-    def windows(self, cold: bool) -> Slices:
-        """At random whole seconds, such that the window is not beyond the end."""
-        dataset, length = self._dataset, self._work.window_ns
+    def extract_window(self, cold: bool) -> Slices:
+        """Windows start at random whole seconds, and end before the data does."""
+        dataset, length = self._dataset, self._state.window_ns
         span = max((dataset.end - dataset.start - length) // SECOND, 0)
         rng = self._rng(1)
         for pv in self._variables(cold):
             start = dataset.start + int(rng.integers(0, span, endpoint=True)) * SECOND
-            right = _within(self._right(pv), start, start + length)
-            check = partial(verify.verify_samples, f"a window of {self._of(pv)}", right=right)
+            right = _between(dataset.one(pv), start, start + length)
+            check = partial(verify.verify_samples, f"a window of {dataset.names[pv]}", right=right)
             yield self._read(self._port.window, (pv, start, start + length), right, check)
 
-    def means(self, cold: bool) -> Slices:
+    def downsample(self, cold: bool) -> Slices:
         dataset = self._dataset
         start = max(dataset.end - DAY, dataset.start)
         for pv in self._variables(cold):
-            right = _within(self._right(pv), start, dataset.end)
-            check = partial(verify.verify_buckets, f"minutes of {self._of(pv)}", samples=right, bucket=MINUTE)
+            right = _between(dataset.one(pv), start, dataset.end)
+            check = partial(verify.verify_buckets, f"minutes of {dataset.names[pv]}", samples=right, bucket=MINUTE)
             yield self._read(self._port.downsample, (pv, start, dataset.end, MINUTE), None, check)
 
-    def lasts(self, cold: bool) -> Slices:
+    def latest(self, cold: bool) -> Slices:
         for _ in range(self._count(cold)):
-            yield self._read(
-                self._port.latest, (), None, lambda got: verify.verify_latest(got, self._archive.latest())
-            )
+            yield self._read(self._port.latest, (), None, lambda got: verify.verify_latest(got, self._model.latest()))
 
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
     ) -> Operations:
-        """One answer; what it counts is its samples, where `right` says which, and itself otherwise."""
+        """One read. It counts the samples of `right`, or one if that is None."""
+
+        def check_all(answers: Sequence[Any]) -> int:
+            judged = answers if self._model.judged else ()
+            return sum(check(answer) for answer in judged if type(answer) is not Failure)
+
         return Operations(
             calls=lambda _: (lambda given: call(*given),),
             arguments=[arguments],
-            check=lambda answers: sum(check(answer) for answer in self._given(answers)),
+            check=check_all,
             weights=None if right is None else [len(right.ts)],
         )
 
-    def every(self, cold: bool) -> Slices:
-        """One call, which takes all that comes. The clock stands still while a piece is looked at."""
+    def extract_all(self, cold: bool) -> Slices:
+        """One call that reads everything. The clock stops while a batch is checked."""
         if self._count(cold):
-            found = _Extraction(self._archive.judged)
+            model, extraction = self._model, _Extraction(self._model.judged)
             yield Bulk(
-                call=partial(found.take, self._port.all),
-                feed=found.looked(),
+                call=partial(extraction.run, self._port.all),
+                feed=extraction.feed(),
                 items_per_record=1,
-                check=partial(self._judge_all, found),
-                counted=lambda answer, taken: found.count if self._archive.judged else self._dataset.total,
+                check=partial(self._check_all, extraction),
+                counted=lambda answer, taken: extraction.count if model.judged else self._dataset.total,
             )
 
-    def _judge_all(self, found: _Extraction, answer: Any, taken: int) -> int:
-        if not self._archive.judged:
+    def _check_all(self, extraction: _Extraction, answer: Any, taken: int) -> int:
+        if not self._model.judged:
             return 0
-        found.look()
-        return verify.verify_digest(found.digest, self._archive.digest) if answer else 0
+        extraction.check_waiting()
+        return verify.verify_digest(extraction.digest, self._model.digest) if answer else 0
 
-    # -- what is asked for ----------------------------------------------------------------------------------
+    # -- what is read ---------------------------------------------------------------------------------------
 
     def _count(self, cold: bool) -> int:
-        """Cold is the first one only."""
-        return (0 if self._round else 1) if cold else self._work.reads
+        """Reads in this round. Only the first one is cold."""
+        return (0 if self._round else 1) if cold else self._state.reads
 
     def _variables(self, cold: bool) -> list[int]:
-        count, variables = self._count(cold), len(self._dataset.names)
-        drawn: list[int] = self._rng(0).integers(0, variables, count).tolist()
+        variables = len(self._dataset.names)
+        drawn: list[int] = self._rng(0).integers(0, variables, self._count(cold)).tolist()
         return drawn
 
     def _rng(self, number: int) -> np.random.Generator:
-        # Neither the engine nor the trial: the inputs are the same for all of them.
-        return np.random.default_rng([self._work.seed, crc32(self._phase.encode()), self._round, number])
-
-    def _right(self, pv: int) -> Samples:
-        return self._dataset.one(pv)
-
-    def _of(self, pv: int) -> str:
-        return self._dataset.names[pv]
-
-    def _given(self, answers: Sequence[Any]) -> Iterable[Any]:
-        return (answer for answer in answers if type(answer) is not Failure) if self._archive.judged else ()
+        # Seeded by neither engine nor trial, so that all of them get the same inputs.
+        return np.random.default_rng([self._state.seed, crc32(self._phase.encode()), self._round, number])
 
 
 class _Extraction:
-    """What comes of all samples: taken piece by piece inside the call, and looked at while the clock stands still."""
+    """Receives all samples batch by batch inside the timed call, and checks them while the clock stands still."""
 
     def __init__(self, judged: bool) -> None:
         self.digest, self.count, self._judged = Digest(), 0, judged
         self._waiting = list[SampleBatch]()
 
-    def take(self, all_: Callable[[], Iterator[SampleBatch]], turns: Iterable[Any]) -> bool:
-        """Whether all of it came: not where the time was over."""
+    def run(self, read_all: Callable[[], Iterator[SampleBatch]], turns: Iterable[Any]) -> bool:
+        """Returns whether all samples were read before the time was over."""
         turn = iter(turns)
-        for piece in all_():
+        for piece in read_all():
             self.count += len(piece.ts)
             self._waiting.append(piece)
             if next(turn, None) is None:
                 return False
         return True
 
-    def looked(self) -> Iterator[tuple[bool]]:
-        """The feed of the call: asked for its next one, it looks at what has come."""
+    def feed(self) -> Iterator[tuple[bool]]:
+        """The feed of the bulk call: building its next slice checks the waiting batches."""
         while True:
-            self.look()
+            self.check_waiting()
             yield (True,)
 
-    def look(self) -> None:
+    def check_waiting(self) -> None:
         for piece in self._waiting:
             if self._judged:
                 verify.add_verified(self.digest, piece)
         self._waiting.clear()
 
 
-def _within(samples: Samples, start: int, end: int) -> Samples:
+def _between(samples: Samples, start: int, end: int) -> Samples:
     first, last = np.searchsorted(samples.ts, [start, end])
     return Samples(*(values[first:last] for values in samples))
 
 
 def _parts(answers: Sequence[VisibilityTimes]) -> dict[str, list[int]]:
-    return {
-        "acknowledged": [answer.acknowledged for answer in answers],
-        "readable": [answer.readable for answer in answers],
-    }
+    return {name: [getattr(answer, name) for answer in answers] for name in VisibilityTimes._fields}

@@ -1,39 +1,36 @@
-"""One trial of the series suite: its archive, what each phase needs before the clock starts, what is told of it."""
+"""One trial of the series suite: its archive, what each phase needs before the clock starts, and its facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
-from dyno.contracts.suite import Job, Reported
-from dyno.contracts.suite import Work as Slice
+from dyno.contracts.suite import Job, Reported, Work
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import conformance, survival, verify
-from dyno.suites.series.dataset import ArrivalPattern, Dataset, SyntheticDataset
+from dyno.suites.series.dataset import ArrivalPattern, Dataset, Model, SyntheticDataset
 from dyno.suites.series.facility import SECOND, Facility
 from dyno.suites.series.ioc import names as live_names
-from dyno.suites.series.port import SAMPLE_BYTES, Series
-from dyno.suites.series.samples import Digest
+from dyno.suites.series.port import SAMPLE_BYTES
 from dyno.suites.series.survival import Survival
-from dyno.suites.series.work import ClientWork, Model, TrialState
+from dyno.suites.series.work import ClientWork, TrialState
 
 
-def dataset(params: Mapping[str, Any], seed: int, place: Path) -> Dataset:
-    """What the parameters ask for; `place`: a directory for what it is made of."""
+def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
+    """The dataset that the parameters select. `directory`: where its arrays may be stored."""
     if params["archive"]:
-        # Its library need not be here for others.
+        # Imported here: only PB files need its library.
         from dyno.suites.series.pb_files import PbDataset
 
-        return PbDataset(Path(str(params["archive"])), place, int(params["batch"]))
-    way = ArrivalPattern(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
-    machine = Facility(seed, int(params["variables"]), int(params["per_half_hour"]))
-    return SyntheticDataset(machine, int(params["half_hours"]), way)
+        return PbDataset(Path(str(params["archive"])), directory, int(params["batch"]))
+    pattern = ArrivalPattern(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
+    facility = Facility(seed, int(params["variables"]), int(params["per_half_hour"]))
+    return SyntheticDataset(facility, int(params["half_hours"]), pattern)
 
 
 class SeriesWorkload(OnStore):
@@ -43,21 +40,18 @@ class SeriesWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._dataset = dataset(params, job.seed, job.home / "dataset")
-        self._archive = Model(self._dataset, judged=not job.spec.floor)
-        self._work = TrialState(
-            archive=self._archive,
+        self._model = Model(self._dataset, judged=not job.spec.floor)
+        percent = int(params["kill_percent"])
+        self._state = TrialState(
+            model=self._model,
             reads=int(params["reads"]),
             window_ns=int(params["window_s"]) * SECOND,
             watched=int(params["watched"]),
             seed=job.seed,
-            survival=self._survival(int(params["kill_percent"])),
+            survival=Survival(job.server, self._dataset, percent) if percent and not job.spec.floor else None,
         )
         self._live: Any = None
-        """The run of the phase `live`, once that has begun."""
-
-    def _survival(self, percent: int) -> Survival | None:
-        job = self._job
-        return Survival(job.server, self._dataset, percent) if percent and not job.spec.floor else None
+        """The `LiveRun` of the phase `live`, once that has begun."""
 
     # -- the archive ----------------------------------------------------------------------------------------
 
@@ -67,11 +61,9 @@ class SeriesWorkload(OnStore):
     def port(self, engine: Engine, *how: Any) -> Any:
         return self._job.port(engine, *how)
 
-    @contextmanager
-    def connect(self) -> Iterator[Series]:
-        names = self._dataset.names if self._live is None else live_names(int(self._job.params["live_variables"]))
-        with closing(self.port(self.engine(), names)) as port:
-            yield port
+    def port_arguments(self) -> tuple[Any, ...]:
+        live = self._live is not None
+        return (live_names(int(self._job.params["live_variables"])) if live else self._dataset.names,)
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == "live":
@@ -80,7 +72,7 @@ class SeriesWorkload(OnStore):
         self.begin()
         if phase.name == "insert":
             return
-        if self._work.survival is not None:
+        if self._state.survival is not None:
             raise Absent("is left out where insert loses a node")
         self.load(self._load_missing)
         self._count_missing()
@@ -91,91 +83,83 @@ class SeriesWorkload(OnStore):
         self.keep_up()
 
     def _begin_live(self) -> Any:
-        """In a store of its own, in the place of the other: it is the last phase."""
+        """Replaces the store by a new one: `live` is the last phase."""
         from dyno.suites.series.live import LiveLoad, LiveRun
 
-        given = (int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms"))
-        live = LiveRun(self._job.home / "ioc", LiveLoad(*given))
+        load = LiveLoad(*(int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms")))
+        live = LiveRun(self._job.home / "ioc", load)
         self.close()
         self.begin("live")
         return live
 
-    @property
-    def _whole(self) -> bool:
-        return self._archive.samples >= self._dataset.total
-
     def _load_missing(self) -> None:
-        """What the phase insert, ended by its budget or left out, did not bring in."""
-        if self._whole:
+        """Inserts the batches that the phase insert was skipped for, or did not reach within its budget."""
+        if self._model.complete:
             return
         if self._job.spec.floor:
             self._count_missing()
             return
         with self.connect() as port:
             for number, arrival in enumerate(self._dataset.arrivals()):
-                if number >= self._archive.batches:
+                if number >= self._model.batches:
                     port.insert(arrival.batch)
-                    self._archive.taken(arrival)
+                    self._model.add(arrival)
         self._written = True
 
     def _count_missing(self) -> None:
-        """Of an archive that was loaded by another trial, or of one that keeps nothing."""
+        """Completes the model of an archive that another trial loaded, or that stores nothing."""
         if self._job.spec.floor:
-            self._archive.samples = self._dataset.total
-        if not self._whole:
+            self._model.samples = self._dataset.total
+        if not self._model.complete:
             for arrival in self._dataset.arrivals():
-                self._archive.taken(arrival)
+                self._model.add(arrival)
 
     # -- phases ---------------------------------------------------------------------------------------------
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if self._live is not None:
             return iter([Reported(partial(self._live.run, port), self._live.check)])
-        share, cold = ClientWork(self._work, phase.name, port, round), phase.temperature == "cold"
-        slices: dict[str, Callable[[], Iterator[Slice]]] = {
-            "insert": share.inserting,
-            "visible": share.watching,
-            "extract-one": lambda: share.ones(cold),
-            "extract-window": lambda: share.windows(cold),
-            "extract-all": lambda: share.every(cold),
-            "latest": lambda: share.lasts(cold),
-            "downsample": lambda: share.means(cold),
+        work = ClientWork(self._state, phase.name, port, round)
+        if phase.writes:
+            return work.insert() if phase.name == "insert" else work.visible()
+        reads: dict[str, Callable[[bool], Iterator[Work]]] = {
+            "extract-one": work.extract_one,
+            "extract-window": work.extract_window,
+            "extract-all": work.extract_all,
+            "latest": work.latest,
+            "downsample": work.downsample,
         }
-        return slices[phase.name.removesuffix("-cold").removesuffix("-hot")]()
+        return reads[phase.name.rpartition("-")[0]](phase.temperature == "cold")
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         return items * SAMPLE_BYTES if phase.name == "insert" else None
 
     def verify(self, phase: Phase) -> int:
-        """After a phase that writes: every sample, by the digest over all of them."""
+        """Compares the digest over all samples after a phase that writes."""
         if self._job.spec.floor or not phase.writes:
             return 0
         self._written = True
-        if self._live is not None:
-            with self.connect() as port:
-                return int(self._live.verify(port))
-        found = Digest()
         with self.connect() as port:
-            if self._work.survival is not None:
-                return self._work.survival.verify(survival.read_with_retries(port), self._archive.batches)
+            if self._live is not None:
+                return int(self._live.verify(port))
+            if self._state.survival is not None:
+                return self._state.survival.verify(survival.read_with_retries(port), self._model.batches)
             port.settle()
-            for piece in port.all():
-                verify.add_verified(found, piece)
-        return verify.verify_digest(found, self._archive.digest)
+            digest = verify.digest_of(port.all())
+        return verify.verify_digest(digest, self._model.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """How many samples there are, what of them all engines must agree on, and what each takes on disk."""
+        """Number and digest of the samples, which must be the same for all engines, and bytes on disk per sample."""
         if self._job.spec.floor or self._live is not None:
             return {}
-        if self._work.survival is not None:
-            return self._work.survival.facts()
-        digest = self._archive.digest
-        told: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
+        if self._state.survival is not None:
+            return self._state.survival.facts()
+        digest = self._model.digest
+        facts: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
         if phase.writes and digest.count and (size := size_on_disk(self.engine().files())) is not None:
-            told["bytes_per_sample"] = size / digest.count
-        return told
+            facts["bytes_per_sample"] = size / digest.count
+        return facts
 
     def trial_facts(self) -> Mapping[str, Fact]:
-        """Of what was read in place of samples that are made up."""
         left_out = getattr(self._dataset, "left_out", None)
         return {} if left_out is None else {"files_left_out": left_out}
