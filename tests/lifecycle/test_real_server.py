@@ -340,14 +340,6 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
     assert SECRET not in everything(shell, resumed)
 
 
-def test_a_process_list_does_not_have_it(shell: Shell, url: str) -> None:
-    with shell.started("run", "records", "-e", f"postgresql:url={url}", *LONG, "-o", shell.file):
-        assert wait_for(shell.file.exists)
-        seen = [word for pid in shell.alive() for word in words_of(pid)]
-    assert any("u:****" in word for word in seen), seen
-    assert [word for word in seen if SECRET in word] == []
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -1,8 +1,7 @@
-"""What is secret in the address of a user's own server reaches nobody: no file, no output, no list of processes, and
-no process that does not need it, be the address said itself, in a variable or in a file.
+"""The secrets of a user's own server's address reach no file, no output, and no process that does not need them,
+whether the address stands on the command line, in a variable or in a file.
 
-By the engine of `tests/plugins/indiscreet`, which tells all it knows. What real servers' client libraries tell is in
-`test_real_server.py`.
+The engine of `tests/plugins/indiscreet` reveals what it knows. `test_real_server.py` tries real client libraries.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import FAULTY, TESTS, Ended, Shell, is_one_line, small, wait_for
+from shell import TESTS, Ended, Shell, is_one_line, small
 
 SECRETS = ("Tr1cky", "w0rd", "s3ss10n", "c3rt", "fr4gment")
 ADDRESS = (
@@ -29,7 +28,7 @@ RUN = small(samples=1, retries=0)
 
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
-    shell.plugins = [TESTS / "plugins" / "indiscreet", FAULTY]
+    shell.plugins = [TESTS / "plugins" / "indiscreet"]
     return shell
 
 
@@ -138,27 +137,13 @@ def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell:
     assert not shell.file.exists()
 
 
-# -- the list of processes --------------------------------------------------------------------------------------
+# -- the command line -------------------------------------------------------------------------------------------
 
 
-def lines(shell: Shell) -> dict[int, bytes]:
-    found = {}
-    for pid in shell.alive():
-        try:
-            found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-    return found
-
-
-def test_a_process_list_has_nothing_that_is_secret(shell: Shell) -> None:
-    shell.given = {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
-    words = ("run", "records", "-e", f"waiter,indiscreet:url={ADDRESS}", *RUN, "-o", shell.file)
-    with shell.started(*words) as process:
-        assert wait_for(lambda: list(shell.home.glob("arrived-*"))), process.poll()
-        found = lines(shell)
-    assert any(f"url={SHOWN.split('***')[0]}****".encode() in line for line in found.values()), found
-    assert [line for line in found.values() if any(secret.encode() in line for secret in SECRETS)] == []
+def test_a_password_on_the_command_line_draws_one_warning(shell: Shell, kept: Path) -> None:
+    (warning,) = [line for line in run(shell, ADDRESS).err.splitlines() if "warning" in line]
+    assert "env:NAME" in warning and "file:PATH" in warning
+    assert "warning" not in run(shell, f"file:{kept}", "--overwrite").err
 
 
 def test_help_says_how_an_address_is_not_shown(shell: Shell) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from time import process_time
 from urllib.parse import quote
 
@@ -74,19 +73,23 @@ PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) 
 
 
 @given(PASSWORDS)
-def test_no_password_is_shown_and_all_that_tells_it_is_found(password: str) -> None:
+def test_a_password_is_masked_as_it_is_written_and_decoded(password: str) -> None:
     encoded = quote(password, safe="")
     address = f"postgresql://user:{encoded}@host/name?sslpassword={encoded}&sslmode=require"
     assert mask_argument(address) == "postgresql://user:***@host/name?sslpassword=***&sslmode=require"
-    lower = re.sub("%..", lambda found: found[0].lower(), encoded)
-    for told in (password, encoded, lower, quote(password), repr(password), f"{password.encode()}"):
-        assert mask_secrets(f"({told})", secrets(address)).strip("b()\"'") == HIDDEN, told
+    for written in (password, encoded):
+        assert mask_secrets(f"[{written}]", secrets(address)) == f"[{HIDDEN}]"
 
 
-def test_a_secret_is_found_in_pieces_and_a_word_is_no_part_of_another() -> None:
+def test_a_short_secret_is_masked_only_as_a_whole_word() -> None:
     hidden = secrets("postgresql://postgres:postgres@h/?sslpassword=Tr1cky%2Fw0rd")
-    assert mask_secrets("invalid port: Tr1cky", hidden) == "invalid port: ***"
-    assert mask_secrets("postgresql as postgres, w0rd", hidden) == "postgresql as ***, ***"
+    assert mask_secrets("postgresql as postgres, Tr1cky/w0rd", hidden) == "postgresql as ***, ***"
+
+
+def test_addresses_are_masked_too_however_a_library_has_encoded_them() -> None:
+    hidden = secrets("postgresql://me:p%40w@h")
+    assert mask_secrets("can't connect to postgresql://me:p%4", hidden) == "can't connect to postgresql://me:***"
+    assert mask_secrets("no secret: postgresql://me:x@h", ()) == "no secret: postgresql://me:x@h"
 
 
 @pytest.mark.parametrize("value", ["true", "no", "on", "1", "", "ab"])

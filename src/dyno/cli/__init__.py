@@ -15,7 +15,6 @@ import click
 from dyno import __version__
 from dyno.__main__ import INTERRUPTED, quit_at_once
 from dyno.cli import streams
-from dyno.cli.hide_arguments import hide_passwords
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match
 from dyno.host.directories import trouble
@@ -113,7 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         sys.exit(shell_complete(dyno, {}, "dyno", COMPLETING, asked))
     streams.prepare()
-    hide_passwords()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if {*given[:1]} & READING:
         gc.set_threshold(SELDOM)
@@ -126,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = status or (FAILED if {*given[:1]} & KEEPING else MISUSED)
     if line is not None:
         hidden = tuple(secret for word in given for secret in secrets(word))
-        print(f"dyno: {sanitize(mask_secrets(mask_password(line), hidden), keep='')}", file=sys.stderr)
+        print(f"dyno: {sanitize(mask_password(mask_secrets(line, hidden)), keep='')}", file=sys.stderr)
     # The interpreter looks for cycles once more before it ends, among all that there is.
     gc.freeze()
     sys.exit(status)

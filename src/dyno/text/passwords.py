@@ -1,22 +1,19 @@
-"""Secrets in the addresses of users' own servers: found, and hidden. They are shown and kept nowhere.
+"""Finds and masks the secrets in addresses of users' own servers.
 
-Of an address that is its password, its fragment, and all after the question mark that is not known to be harmless.
-Where an address can be read in two ways, as with an @ in a password that should have been written %40, what is
-secret in either of them is hidden.
+Secret are the password, the fragment, and each value after the question mark whose name is not known to be harmless.
+If an address can be read in two ways, as with an @ in a password that should have been written %40, the secrets of
+both readings are masked.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from urllib.parse import quote, unquote, unquote_plus
+from urllib.parse import unquote
 
 HIDDEN = "***"
-Mark = Callable[[str], str]
-"""What a secret is replaced by."""
 Span = tuple[int, int]
 
 # First libpq's, then those of MongoDB, then those of MariaDB, MySQL, Redis and Valkey.
@@ -39,12 +36,12 @@ socket_connect_timeout socket_keepalive socket_timeout ssl_ca ssl_ca_certs ssl_c
 unix_socket username
 """
 HARMLESS = frozenset(_HARMLESS.split())
-"""What may follow the question mark and is shown with its value, in lower case."""
-# One that is longer is found from there on: without a limit, all of a long word would be looked at from each letter.
+"""Names of query parameters whose values are shown, in lower case."""
+# The limit keeps the search of a long word linear: a longer scheme is matched in its last 32 characters.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://")
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _NO_PORT = re.compile(r":(?!\d*(?:,|$))")
-"""What begins like a port and is none: the password of an address that ends too early."""
+"""Begins like a port but is not a number: the password of an address that ends too early."""
 _NAME = r"[\w.-]{0,64}(?:password|passwd|passphrase|passfile|pwd|sslkey|secret|token)\s*="
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _PAIRS = (
@@ -54,92 +51,65 @@ _PAIRS = (
     re.compile(rf"(?:[?&;]{_NAME}|session_token:)([^&\s]+)", re.IGNORECASE),
 )
 _PUNCTUATION = "\"'`.,:;!)]}>"
-_PARTING = re.compile(r"[/?#:@,+&;=%\s]+")
-_ENCODED = re.compile("%[0-9A-F]{2}")
-LEAST, LEAST_PIECE = 3, 4
-"""Characters of a secret, and of a piece of one: what is shorter tells little, and is found in any text."""
+LEAST = 3
+"""Characters of a secret that is searched for: a shorter one occurs in any text."""
 LONGEST_WORD = 11
 _PLAIN = frozenset(("true", "false", "yes", "none", "off"))
 
 
-def _stars(secret: str) -> str:
-    return HIDDEN
-
-
-def mask_password(text: str, mark: Mark = _stars) -> str:
-    """Any text in which what is secret in an address, or in a pair such as password=..., is hidden:
-    postgresql://user:***@host.
+def mask_password(text: str) -> str:
+    """Masks the secrets of all addresses in a text, and of pairs such as password=...: postgresql://user:***@host.
 
     An address ends at a blank.
     """
-    words = list(_words(text))
+    matches = re.finditer(rf"{_SCHEME.pattern}\S*", text)
+    words = [(match.start(), match.start() + len(match[0].rstrip(_PUNCTUATION))) for match in matches]
     pairs = [pair for pair in _pairs(text) if not any(start <= pair[0] < end for start, end in words)]
-    return _marked(text, [*pairs, *(span for word in words for span in _secret(text, *word))], mark)
+    return _masked(text, [*pairs, *(span for word in words for span in _secret_spans(text, *word))])
 
 
-def mask_argument(text: str, mark: Mark = _stars) -> str:
-    """The same of an address by itself, or of an argument with addresses in it, where a blank is part of them."""
-    return _marked(text, _of_argument(text), mark)
+def mask_argument(text: str) -> str:
+    """Does the same in an address, or an argument that contains addresses, in which a blank does not end one."""
+    return _masked(text, _argument_spans(text))
 
 
 def secrets(text: str) -> tuple[str, ...]:
-    """What `mask_argument` hides, in each way in which a program may write it when it tells of it: as it stands
-    there, decoded, encoded again, in quotes, and in pieces."""
-    whole = [text[start:end] for start, end in _of_argument(text)]
-    parts = (part for secret in whole for meant in (secret, unquote(secret)) for part in _PARTING.split(meant))
-    pieces = (part for part in parts if len(part) >= LEAST_PIECE)
-    written = dict.fromkeys(form for secret in (*whole, *pieces) for form in _written(secret))
-    return tuple(form for form in written if len(form) >= LEAST and form.lower() not in _PLAIN)
+    """Returns what `mask_argument` masks: as it is written, and percent-decoded."""
+    written = [text[start:end] for start, end in _argument_spans(text)]
+    forms = dict.fromkeys(form for secret in written for form in (secret, unquote(secret)))
+    return tuple(form for form in forms if len(form) >= LEAST and form.lower() not in _PLAIN)
 
 
 def mask_secrets(text: str, hidden: tuple[str, ...]) -> str:
-    """The text with each of these secrets hidden. A short plain word is looked for as a word: as a part of others it
-    is no secret."""
-    return _searched(hidden).sub(HIDDEN, text) if hidden else text
+    """Masks these secrets, and those of addresses, in a text; returns it unchanged if there are no secrets.
+
+    A short alphanumeric secret is masked only as a whole word: as a part of another word it reveals nothing.
+    """
+    return mask_password(_pattern(hidden).sub(HIDDEN, text)) if hidden else text
 
 
 @lru_cache(maxsize=8)
-def _searched(hidden: tuple[str, ...]) -> re.Pattern[str]:
-    # The longest first: one may begin like another.
-    ordered = sorted(hidden, key=len, reverse=True)
-    return re.compile("|".join(map(_pattern, ordered)))
+def _pattern(hidden: tuple[str, ...]) -> re.Pattern[str]:
+    def one(secret: str) -> str:
+        is_word = secret.isalnum() and len(secret) <= LONGEST_WORD
+        return rf"(?<!\w){re.escape(secret)}(?!\w)" if is_word else re.escape(secret)
+
+    # The longest first: a secret may begin like another.
+    return re.compile("|".join(one(secret) for secret in sorted(hidden, key=len, reverse=True)))
 
 
-def _pattern(secret: str) -> str:
-    plain = secret.isalnum() and len(secret) <= LONGEST_WORD
-    return rf"(?<!\w){re.escape(secret)}(?!\w)" if plain else re.escape(secret)
-
-
-def _written(secret: str) -> Iterator[str]:
-    """All that it may stand for, each as programs write it."""
-    meant = (secret, unquote(secret), unquote(secret, "latin-1"), unquote_plus(secret), secret.strip("'\""))
-    for each in dict.fromkeys(meant):
-        whole = each.encode(errors="surrogatepass")
-        yield from (each, repr(each)[1:-1], ascii(each)[1:-1], json.dumps(each)[1:-1], repr(whole)[2:-1])
-        for encoded in (quote(whole), quote(whole, safe="")):
-            yield from (encoded, _ENCODED.sub(lambda found: found[0].lower(), encoded))
-
-
-# -- where secrets are --------------------------------------------------------------------------------------
-
-
-def _of_argument(text: str) -> list[Span]:
+def _argument_spans(text: str) -> list[Span]:
     starts = [*(match.start() for match in _SCHEME.finditer(text)), len(text)]
-    return [*(span for start, end in pairwise(starts) for span in _secret(text, start, end)), *_pairs(text)]
-
-
-def _words(text: str) -> Iterator[Span]:
-    """The addresses in a text, without what is punctuation after them."""
-    for match in re.finditer(rf"{_SCHEME.pattern}\S*", text):
-        yield match.start(), match.start() + len(match[0].rstrip(_PUNCTUATION))
+    spans = [span for start, end in pairwise(starts) for span in _secret_spans(text, start, end)]
+    return [*spans, *_pairs(text)]
 
 
 def _pairs(text: str) -> list[Span]:
     return [match.span(1) for pair in _PAIRS for match in pair.finditer(text)]
 
 
-def _secret(text: str, start: int, end: int) -> Iterator[Span]:
-    """What is secret in the address from `start` to `end`."""
+def _secret_spans(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yields the secrets of the address between `start` and `end`."""
     scheme = _SCHEME.match(text, start, end)
     if scheme is None:
         return
@@ -149,39 +119,39 @@ def _secret(text: str, start: int, end: int) -> Iterator[Span]:
             yield colon.end(), at
     else:
         hosts = _first(text, "/?#", begin, end)
-        # An IPv6 address has colons too, and stands in brackets.
+        # An IPv6 address has colons too, but within brackets.
         if no_port := _NO_PORT.search(text, max(text.rfind("]", begin, hosts), begin), hosts):
             yield no_port.end(), end
-    yield from _query(text, _first(text, "?", begin, end) + 1, end)
-    # Of a page that an error points to, the fragment is a place in it.
+    yield from _query_spans(text, _first(text, "?", begin, end) + 1, end)
+    # The fragment of a web page that an error message points to is not secret.
     if at >= 0 or not scheme[0].lower().startswith("http"):
         yield _first(text, "#", begin, end) + 1, end
 
 
-def _query(text: str, start: int, end: int, between: str = "&;") -> Iterator[Span]:
-    """Of what follows the question mark. A semicolon may part two, or be part of a value."""
+def _query_spans(text: str, start: int, end: int, separators: str = "&;") -> Iterator[Span]:
+    """Yields the secrets after the question mark. A semicolon may separate two parameters or be part of a value."""
     at = start
-    for piece in text[start:end].split(between[0]):
+    for piece in text[start:end].split(separators[0]):
         name, equals, value = piece.partition("=")
         after = at + len(piece)
         if unquote(name).lower() not in HARMLESS:
             yield after - len(value if equals else name), after
-        elif between[1:]:
-            yield from _query(text, at, after, between[1:])
+        elif separators[1:]:
+            yield from _query_spans(text, at, after, separators[1:])
         at = after + 1
 
 
-def _first(text: str, of: str, start: int, end: int) -> int:
-    return min((at for each in of if (at := text.find(each, start, end)) >= 0), default=end)
+def _first(text: str, characters: str, start: int, end: int) -> int:
+    return min((at for each in characters if (at := text.find(each, start, end)) >= 0), default=end)
 
 
-def _marked(text: str, spans: Iterable[Span], mark: Mark) -> str:
-    """The text with what is in `spans`, which may overlap, replaced."""
+def _masked(text: str, spans: Iterable[Span]) -> str:
+    """The text with `spans`, which may overlap, masked."""
     apart: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if apart and start <= apart[-1][1]:
             start, end = apart[-1][0], max(end, apart.pop()[1])
         apart.append((start, end))
     for start, end in reversed(apart):
-        text = text[:start] + mark(text[start:end]) + text[end:]
+        text = text[:start] + HIDDEN + text[end:]
     return text

@@ -1,20 +1,19 @@
-"""A test engine, not a real one, that tells the address that it is given wherever an engine may tell something, as
-client libraries do: as it stands, decoded, encoded again, in quotes, and in pieces.
+"""A test engine that reveals the address that it is given wherever an engine may print something, as client libraries
+do: as it is written, decoded, and in quotes.
 
-It is the memory engine. `where` says when it tells: in what it says of itself, by an error of an operation, or by one
-that ends its trial. It tells the names of its environment variables too. Nothing here may be of use to a measurement.
+It is the memory engine. `where` says when: in its description, by an error of an operation, or by one that ends its
+trial. It reveals the names of its environment variables too.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
@@ -25,13 +24,11 @@ from dyno.servers import user_server
 
 
 def told(address: str) -> str:
-    """All that may be told of an address, in one line; its scheme and host too."""
+    """An address and its secrets in one line; its scheme and host too."""
     parts = urlsplit(address)
     plain = unquote(parts.password or "")
-    pieces = [piece for piece in re.split(r"\W+", plain) if len(piece) > 3]
     given = [f"{value!r} {value}" for _, value in parse_qsl(parts.query)]
-    words = [address, unquote(address), repr(plain), repr(plain.encode()), quote(plain), quote(plain, safe="")]
-    return " | ".join([*words, *pieces, *given, parts.fragment])
+    return " | ".join([address, unquote(address), repr(plain), repr(plain.encode()), *given, parts.fragment])
 
 
 class Indiscreet(memory.Memory):
