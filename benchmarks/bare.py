@@ -21,8 +21,7 @@ from dyno import registry
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Operations
 from dyno.measure.driver import uncollected
-from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Stopwatch
+from dyno.measure.phase import Stopwatch, sampled
 
 LEAST = 0.95
 

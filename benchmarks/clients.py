@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dyno.cli.progress import observer
-from dyno.measure import loops
+from dyno.measure.loop import pick
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
 
@@ -96,7 +96,7 @@ def measuring(begin: float) -> float:
     """Operations a second of the measuring loop over a dictionary's lookup, from a moment that is one for all."""
     keys = tuple(range(RECORDS))
     look = dict.fromkeys(keys, b"").get
-    loop = loops.pick()
+    loop = pick()
     while time.monotonic() < begin:
         pass
     done, since = 0, time.monotonic()

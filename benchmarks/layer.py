@@ -22,8 +22,7 @@ from dyno import registry
 from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
-from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Stopwatch
+from dyno.measure.phase import Stopwatch, sampled
 from dyno.suites.records import encoding, layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dyno.contracts.histogram import percentiles
-from dyno.contracts.pace import Pace
+from dyno.contracts.pace import LOOPS, Pace
 from dyno.contracts.suite import Operations
 from dyno.measure.driver import measure
-from dyno.measure.loops import LOOPS, pick
+from dyno.measure.loop import pick
 
 SLICE = 50_000
 MOST_BYTES = 64 << 20

@@ -23,7 +23,7 @@ from peers import GO_YCSB_VERSION, PEERS, Peer, build_go_ycsb, slope
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Operations
 from dyno.measure.driver import measure
-from dyno.measure.loops import native
+from dyno.measure.loop import native
 
 MOST_NS = 25.0
 SLICE = 50_000

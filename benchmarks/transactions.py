@@ -28,8 +28,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job
 from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.postgresql.opener import Postgres
-from dyno.measure.phase import sampled
-from dyno.measure.stopwatch import Stopwatch
+from dyno.measure.phase import Stopwatch, sampled
 from dyno.suites.oltp.workload import OltpWorkload
 
 WITHIN = 0.05

@@ -228,7 +228,7 @@ def test_what_an_engine_writes_to_the_workers_pipe_ends_its_trial_and_not_the_ru
     assert run(shell, "scribbler,memory", retries=0) == 1
     cells = shell.cells()
     assert cells["memory", "rand-key"]["valid"]
-    why = "error in rand-key: something other than Dyno wrote on the pipe of the results"
+    why = "error in rand-key: something other than Dyno wrote to the worker's pipe"
     assert cells["scribbler", "rand-key"]["why"] == why
 
 

@@ -1,5 +1,5 @@
-"""Whatever an engine does to the run's processes, clocks, pipe and directories, no figure is believed that can't be
-true, and the run goes on with the other engines.
+"""Whatever an engine does by mistake to the run's processes, clocks, pipe and directories, no impossible figure is
+accepted, and the run goes on with the other engines.
 
 The engines are those of `tests/plugins/vandals`. All of them are in one run, with one that does nothing wrong.
 """
@@ -19,8 +19,8 @@ import pytest
 from shell import TESTS, Shell, small
 
 PLUGINS = [TESTS / "plugins" / "vandals"]
-FOREIGN = "error in rand-key: something other than Dyno wrote on the pipe of the results"
-CLOSED = "error in rand-key: something other than Dyno closed the pipe of the results"
+FOREIGN = "error in rand-key: something other than Dyno wrote to the worker's pipe"
+CLOSED = "error in rand-key: something other than Dyno closed the worker's pipe"
 VALID = None
 
 
@@ -28,24 +28,20 @@ def case(engine: str, why: str | None, skipped: object = False) -> Any:
     return pytest.param(engine, why, id=engine.replace(":how=", " "))
 
 
-ASKEW = (
-    r"error in rand-key: its clocks do not go as Dyno's own, so that no time of it counts: one is \d+\.\d\d s {} .*"
-)
+WRONG_CLOCK = r"error in rand-key: the worker's clock disagrees with Dyno's, .* it is \d+\.\d\d s {} .*"
 CASES = (
-    # Well-formed lines, on the pipe that nobody else has: none is taken for the worker's.
-    case("forger:how=sample", FOREIGN),
-    case("forger:how=sealed", FOREIGN),
-    case("forger:how=engine", FOREIGN),
-    case("forger:how=nested", FOREIGN),
-    case("forger:how=bytes", FOREIGN),
-    case("forger:how=flood", FOREIGN),
-    case("forger:how=close", CLOSED),
-    # Clocks: those of Python's that Dyno has bound before don't matter, and those in their place are found out.
+    # The worker's pipe.
+    case("garbler:how=sample", FOREIGN),
+    case("garbler:how=nested", FOREIGN),
+    case("garbler:how=bytes", FOREIGN),
+    case("garbler:how=flood", FOREIGN),
+    case("garbler:how=close", CLOSED),
+    # Clocks: Dyno has bound Python's before; replacing Dyno's own too is detected.
     case("slowed", VALID),
     case("hurried", VALID),
-    case("slowed:how=everywhere", ASKEW.format("behind")),
-    case("hurried:how=everywhere", ASKEW.format("ahead")),
-    # What the run is made of: what is lost is the trial at the most.
+    case("slowed:how=everywhere", WRONG_CLOCK.format("behind")),
+    case("hurried:how=everywhere", WRONG_CLOCK.format("ahead")),
+    # The run's own processes and files: at most the trial is lost.
     case("vandal:how=run-directory", VALID),
     case("vandal:how=rights", VALID),
     case("vandal:how=link", VALID),
@@ -95,10 +91,10 @@ def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[s
     assert run.shown()["complete"] is True
 
 
-def test_what_was_measured_before_a_false_line_counts_and_before_a_false_clock_does_not(
+def test_what_was_measured_before_garbage_counts_and_before_a_wrong_clock_does_not(
     cells: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
-    assert cells["forger:how=sample", "insert-blind-noindices"]["valid"]
+    assert cells["garbler:how=bytes", "insert-blind-noindices"]["valid"]
     assert not cells["slowed:how=everywhere", "insert-blind-noindices"]["valid"]
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from dyno.measure.loop import AWAKE_NS
-from dyno.measure.loops import Loop, native, pick
+from dyno.measure.loop import AWAKE_NS, Loop, native, pick
 
 NATIVE_MISSING = "the native loop is not built: make setup, with a Rust toolchain (cargo) there"
 both_loops = pytest.mark.parametrize("loop", ["python", "native"])
@@ -65,5 +64,5 @@ def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) ->
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: 0)
     monkeypatch.setattr("dyno.measure.loop.now", clock)
     monkeypatch.setattr("dyno.measure.loop.sleep", clock.sleep)
-    monkeypatch.setattr("dyno.measure.input_feed.now", clock)
+    monkeypatch.setattr("dyno.measure.loop.now", clock)
     return clock

@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.sample import Cell
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
-from dyno.runner.parent import _kept
+from dyno.runner.parent import _store
 from dyno.runner.plan_file import MOST_BYTES as MOST_PLAN_BYTES
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -152,7 +152,7 @@ def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[P
     file, attempt = written
     bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
     with results.Lock() as lock:
-        ended = _kept(file, lock, replace(attempt, **bad))
+        ended = _store(file, lock, replace(attempt, **bad))
     assert results.load(file).attempts == (ended,)
     assert (ended.outcome, ended.samples) == ("error", ())
     assert ended.why and ended.why.startswith("its results can't be kept: ")

@@ -17,16 +17,14 @@ from clockwork import Clock, both_loops, install, the_loop
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.measure import loop as python
 from dyno.measure import slices
-from dyno.measure.input_feed import PIECE, InputFeed
-from dyno.measure.loop import AWAKE_NS, bulk
-from dyno.measure.loops import Loop
+from dyno.measure.loop import AWAKE_NS, PIECE, InputFeed, Loop, bulk
 from dyno.measure.slices import HeldTransaction, Slice, Times
 
 FOREVER = 10**15
 SECOND = 10**9
 
 
-class Timed(NamedTuple):
+class LoopResult(NamedTuple):
     """A slice through a loop, whose moments count from before its transaction."""
 
     answers: list[Any]
@@ -39,15 +37,15 @@ class Timed(NamedTuple):
     entered_ns: int
 
 
-Run = Callable[[Operations, int], Timed]
+Run = Callable[[Operations, int], LoopResult]
 
 
-def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> Timed:
+def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> LoopResult:
     """A whole slice, alone."""
     parcel, start = Slice(work, due), loop.now()
-    seen = slices.timed(loop, parcel, start + budget, HeldTransaction(), start)
+    seen = slices.run_slice(loop, parcel, start + budget, HeldTransaction(), start)
     starts, ends = seen.times()
-    return Timed(
+    return LoopResult(
         seen.answers,
         starts - start,
         ends - start,
@@ -64,12 +62,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return install(monkeypatch)
 
 
-def closed(work: Operations, budget: int) -> Timed:
+def closed(work: Operations, budget: int) -> LoopResult:
     """A slice through the closed loop in Python, whose clock can be turned."""
     return timed(python, work, budget)
 
 
-def paced(work: Operations, budget: int, due: Sequence[int]) -> Timed:
+def paced(work: Operations, budget: int, due: Sequence[int]) -> LoopResult:
     """A slice through the open loop in Python."""
     return timed(python, work, budget, np.array(due, dtype=np.int64))
 
@@ -80,7 +78,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     name, way = request.param.split()
     loop = the_loop(name)
 
-    def through(work: Operations, budget: int) -> Timed:
+    def through(work: Operations, budget: int) -> LoopResult:
         overdue = np.full(len(work.arguments), -SECOND) if way == "paced" else None
         return timed(loop, work, budget, overdue)
 
@@ -95,7 +93,7 @@ def operations(call: Any, arguments: Sequence[Any]) -> Operations:
     return Operations(lambda _: (call,), arguments, unchecked)
 
 
-def spans(seen: Timed) -> list[int]:
+def spans(seen: LoopResult) -> list[int]:
     return (seen.ends - seen.starts).tolist()
 
 
@@ -519,7 +517,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, shared: bool, elapsed_ns: int
 ) -> None:
     used = [1_000]
-    monkeypatch.setattr("dyno.measure.input_feed._of_others_ns", lambda: used[0])
+    monkeypatch.setattr("dyno.measure.loop._other_threads_ns", lambda: used[0])
 
     def slices() -> Iterator[list[int]]:
         # Two threads can use more than all of a pause, and no pause is longer than it was.

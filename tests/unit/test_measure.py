@@ -20,10 +20,8 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.pace import POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
-from dyno.measure.arrivals import Arrivals
-from dyno.measure.batch import SingleClient
 from dyno.measure.driver import measure
-from dyno.measure.pause_meter import ClientPosition
+from dyno.measure.schedule import Arrivals, ClientPosition, SingleClient
 from dyno.measure.tally import Tally
 
 FOREVER = 10**15
@@ -112,7 +110,7 @@ def test_of_large_inputs_a_flight_has_as_many_as_fit_and_not_as_many_as_it_would
         return slices if number == 0 else iter(())
 
     # A server's, whose flights are as long as many operations.
-    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, flights=SingleClient(served=True))
+    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, scheduler=SingleClient(served=True))
     assert (tally.operations, tally.ended_by) == (60, "count")
     # 128 MiB, and what is built between two looks at the memory.
     assert Large.most <= 20

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import dyno.contracts.histogram
 from dyno.contracts.histogram import HIGHEST, LOWEST, Recorder
 from dyno.measure import loop as python
-from dyno.measure.loops import pick, resolved
+from dyno.measure.loop import pick, resolved
 
 SECOND = 10**9
 LONG = 60.0
@@ -611,7 +611,7 @@ KERNELS = """
 import time
 import numpy as np
 from dyno import _native as native
-from dyno.measure.loops import resolved
+from dyno.measure.loop import resolved
 
 assert native.CLOCK == "monotonic clock", native.CLOCK
 before = time.perf_counter_ns()
@@ -641,7 +641,7 @@ import sys
 sys.modules["dyno._native"] = None
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import UsageError
-from dyno.measure.loops import about, pick
+from dyno.measure.loop import about, pick
 from dyno.contracts.pace import Pace
 from dyno.measure.driver import measure
 from dyno.contracts.suite import Operations

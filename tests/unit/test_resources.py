@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from dyno.contracts.worker_protocol import WorkerMessage
 from dyno.runner import resources
 from dyno.runner.resources import descendants
 from dyno.runner.trial_report import TrialReport
-from dyno.runner.worker_channel import WorkerMessage
 
 COMING_AND_GOING = """
 import os
@@ -74,15 +74,15 @@ def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.Mo
 
 def test_checks_have_a_time_of_their_own() -> None:
     """A trial of 100 s that begins at 0: its deadline is put off by what checks took."""
-    story, second = TrialReport(lambda phase: None, 0), 10**9
+    report, second = TrialReport(lambda phase: None, 0), 10**9
 
-    def hear(at: int, event: str, **more: object) -> float:
-        story.hear(WorkerMessage({"event": event, **more}, at * second, at * second))
-        return story.deadline(100.0, 100.0)
+    def add(at: int, event: str, **more: object) -> float:
+        report.add(WorkerMessage({"event": event, **more}, at * second, at * second))
+        return report.deadline(100.0, 100.0)
 
-    assert hear(1, "phase", phase="update") == 100.0
-    assert hear(90, "check") == hear(95, "check") == 190.0
-    story.check_ns = 30 * second
-    assert hear(120, "phase", phase="get") == 130.0
-    assert hear(125, "check") == 225.0
-    assert hear(126, "facts", facts={}) == 130.0
+    assert add(1, "phase", phase="update") == 100.0
+    assert add(90, "check") == add(95, "check") == 190.0
+    report.check_ns = 30 * second
+    assert add(120, "phase", phase="get") == 130.0
+    assert add(125, "check") == 225.0
+    assert add(126, "facts", facts={}) == 130.0

@@ -24,7 +24,7 @@ from dyno import results
 from dyno.contracts.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.contracts.sample import Cell, Sample
-from dyno.measure.loops import native
+from dyno.measure.loop import native
 from dyno.results import Attempt, Run
 
 pytestmark = pytest.mark.usefixtures("processes")

@@ -16,7 +16,7 @@ from dyno.cli.flag_values import PATH
 from dyno.contracts.model import UsageError
 from dyno.host import ceilings, directories, facts
 from dyno.host.wakeups import wakeups
-from dyno.measure.loops import about, pick
+from dyno.measure.loop import about, pick
 from dyno.report.about.machine import render
 from dyno.stats.machine import machine_doubts
 

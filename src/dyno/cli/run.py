@@ -25,15 +25,18 @@ from dyno.report.tables import coststext, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.forecast import forecast_time
 from dyno.runner.plan import Plan, unpaced
-from dyno.runner.strategy import StopRule
+from dyno.runner.strategy import StopRule, forecast_time
 from dyno.stats import prices
 from dyno.stats.costs import costs
 from dyno.stats.stop_rule import unsure, wanting
 from dyno.stats.summary import absences
+from dyno.text.passwords import mask_argument
 
 FAILED, NOTHING = 1, 3
+PASSWORD_SHOWN = (
+    "dyno: warning: other users can read the password on this command line (ps): use url=env:NAME or url=file:PATH"
+)
 
 
 @click.command(name="run")
@@ -82,6 +85,8 @@ def command(
     dyno run records -e sqlite -p txn=1,100,all
     """
     made, found = plan.make(request(what, given, on)), None if table is None else prices.read(table)
+    if any(mask_argument(word) != word for word in (*given["engines"], on or "")):
+        print(PASSWORD_SHOWN, file=sys.stderr)
     if dry:
         plan_preview.render(made.suite, made.phases, made.cells, _sentence(made), output())
         return 0

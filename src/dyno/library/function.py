@@ -19,7 +19,7 @@ from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations
 from dyno.measure.driver import measure
-from dyno.measure.loops import pick
+from dyno.measure.loop import pick
 from dyno.report.tables import wording
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
 from dyno.stats.gate import CHANCE, chance, decide

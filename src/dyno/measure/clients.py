@@ -18,11 +18,10 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Workload
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
-from dyno.measure.batch import Barrier, BatchScheduler, ClientGroup, SingleClient, SoloClient
-from dyno.measure.checks import Announce
 from dyno.measure.driver import measure, uncollected
-from dyno.measure.pause_meter import ClientPosition
 from dyno.measure.reported import reported
+from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
+from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 
 START_TIMEOUT = 120
@@ -30,9 +29,9 @@ READY = "ready"
 
 
 @dataclass
-class Ended:
-    """What the client processes of this worker have used that have ended. A server that ended is not among them,
-    as it is among the children that getrusage(2) tells of.
+class EndedClients:
+    """Resources used by this worker's client processes that have ended. Servers that ended are not counted, although
+    getrusage(2) counts them among the children.
     """
 
     user_ns: int = 0
@@ -44,7 +43,7 @@ class Ended:
     """Of the largest."""
 
     def add(self, before: resource.struct_rusage, after: resource.struct_rusage, peaks: list[int]) -> None:
-        """The children that ended between two readings of getrusage(2)."""
+        """Adds the children that ended between two readings of getrusage(2)."""
         self.user_ns += round((after.ru_utime - before.ru_utime) * 1e9)
         self.system_ns += round((after.ru_stime - before.ru_stime) * 1e9)
         self.voluntary_switches += after.ru_nvcsw - before.ru_nvcsw
@@ -53,7 +52,7 @@ class Ended:
         self.peak_resident_bytes = max(self.peak_resident_bytes, *peaks)
 
 
-ENDED = Ended()
+ENDED_CLIENTS = EndedClients()
 
 
 class ClientDied(Exception):
@@ -68,24 +67,24 @@ class Task:
     phase: Phase
     clients: int
     pace: Pace
-    formation: ClientGroup | None
+    group: ClientGroup | None
     """None for a single client."""
     server: tuple[int, ...]
     """Its processes."""
     announce: Announce
-    """Called in this process alone, before a check that may take long."""
+    """Called before a check that may take long, by a single client only."""
 
-    def flights(self, client: int) -> BatchScheduler:
-        if self.formation is not None:
-            return self.formation.member(client)
+    def scheduler(self, client: int) -> BatchScheduler:
+        if self.group is not None:
+            return self.group.client(client)
         if self.server:
             return SingleClient(served=True)
         return SoloClient() if self.pace.rate is None else SingleClient()
 
     def abort(self) -> None:
-        """Lets nobody wait for a client that is no more."""
-        if self.formation is not None:
-            self.formation.barrier.abort()
+        """Releases clients that wait for a dead one."""
+        if self.group is not None:
+            self.group.barrier.abort()
 
 
 def run_phase(
@@ -98,21 +97,20 @@ def run_phase(
     server: Sequence[int] = (),
     announce: Announce = lambda: None,
 ) -> Tally:
-    """Measures the prepared phase. `how` is the engine's: 'threads' or 'processes'; `server`: its processes.
-
-    `ready` is called once in this process, when all clients have warmed up and are about to start.
+    """Measures the prepared phase. `how`: the engine's kind of clients, 'threads' or 'processes'. `server`: its
+    processes. `ready` is called once in this process, when all clients have warmed up and are about to start.
     """
     if phase.reported:
         return reported(workload, phase, pace, ready)
     threads = clients == 1 or how == "threads"
-    formation = None
+    group = None
     if clients > 1:
-        # A server has the cores meanwhile.
+        # With a server, waiting clients sleep: it needs the cores.
         awake = not server and clients <= len(os.sched_getaffinity(0))
         barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
-        formation = ClientGroup(barrier, clients, bool(server))
-    task = Task(workload, phase, clients, pace, formation, with_descendants(server), announce)
-    # Around all clients: the first thread to end would switch the collector on for the others.
+        group = ClientGroup(barrier, clients, bool(server))
+    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce)
+    # Around all clients: else the first thread to end would switch the collector on for the others.
     with uncollected():
         return _threads(task, ready) if threads else _merged(_processes(task, ready))
 
@@ -124,28 +122,28 @@ def _merged(tallies: list[Tally]) -> Tally:
     return whole
 
 
-def _client(task: Task, place: ClientPosition, ready: Callable[[], object]) -> Tally:
+def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -> Tally:
     workload, phase, pace = task.workload, task.phase, task.pace
     if phase.temperature == "cold":
-        # A round beforehand would make warm what is to be cold, and a second one finds it warm.
+        # A warm-up, or a second round, would find the data warm.
         pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
     with workload.connect() as port:
         return measure(
-            lambda number: workload.work(phase, port, place.client, place.clients, number),
+            lambda number: workload.work(phase, port, position.client, position.clients, number),
             pace,
             ready,
-            place,
+            position,
             hot=phase.temperature == "hot",
-            flights=task.flights(place.client),
+            scheduler=task.scheduler(position.client),
             writes=phase.writes,
             watch=partial(cpu_ns, task.server),
-            # Several clients are threads or processes, and one alone writes on the pipe of the results.
+            # Several clients must not write to the worker's pipe at the same time.
             announce=task.announce if task.clients == 1 else lambda: None,
         )
 
 
-class _Used:
-    """What this process used from when its clients were ready, without what their threads did in pauses."""
+class _UsageMeter:
+    """Measures the resources of this process since its clients were ready, without those of pauses."""
 
     def __init__(self) -> None:
         self._begin = own()
@@ -153,45 +151,45 @@ class _Used:
     def ready(self) -> None:
         self._begin = own()
 
-    def settle(self, whole: Tally) -> Tally:
-        used = less(own() - self._begin, whole.paused)
+    def end(self, whole: Tally) -> Tally:
+        used = without_pauses(own() - self._begin, whole.paused)
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
         whole.usage = used
         return whole
 
 
-def less(used: Usage, paused: tuple[int, int]) -> Usage:
-    """Without the user and system CPU time of pauses. The sum of both is right, be the split as it may: the kernel
-    splits a thread's time into user and system by samples, and a process's by others.
+def without_pauses(used: Usage, paused: tuple[int, int]) -> Usage:
+    """Subtracts the user and system CPU time of pauses. Their sum is exact, the split is not: the kernel splits the
+    time of a thread and that of a process by different samples.
     """
     if used.user_ns is None or used.system_ns is None:
         return used
     user, system = used.user_ns - paused[0], used.system_ns - paused[1]
-    # What one has too little, the other has too much.
+    # The two errors cancel.
     user, system = max(user + min(system, 0), 0), max(system + min(user, 0), 0)
     return replace(used, user_ns=user, system_ns=system)
 
 
 def _threads(task: Task, ready: Callable[[], object]) -> Tally:
-    """The clients as threads; a single one in the main thread."""
+    """Runs the clients as threads; a single one in the main thread."""
     clients = task.clients
-    used = _Used()
+    usage = _UsageMeter()
 
     def all_ready() -> None:
         ready()
-        used.ready()
+        usage.ready()
 
     if clients == 1:
-        return used.settle(_client(task, ClientPosition(), all_ready))
+        return usage.end(_client(task, ClientPosition(), all_ready))
     barrier = threading.Barrier(clients, all_ready)
     task.workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
 
     def run(client: int) -> None:
         try:
-            place = ClientPosition(client, clients, leads=client == 0)
-            results[client] = _client(task, place, lambda: barrier.wait(START_TIMEOUT))
+            position = ClientPosition(client, clients, leads=client == 0)
+            results[client] = _client(task, position, lambda: barrier.wait(START_TIMEOUT))
         except BaseException as error:
             barrier.abort()
             task.abort()
@@ -202,14 +200,14 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         thread.start()
     for thread in threads:
         thread.join()
-    return used.settle(_merged(_tallies(results)))
+    return usage.end(_merged(_tallies(results)))
 
 
 def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     clients = task.clients
-    # Forked, so that the dataset and the model's shared memory are there; the engine is not: it is closed first.
+    # Forked: the clients share the dataset and the model's memory. The engine is closed first.
     context = multiprocessing.get_context("fork")
-    # This process is the last at it, so that it knows when all are ready.
+    # This process waits at the barrier too, so that it knows when all are ready.
     barrier, parent = context.Barrier(clients + 1), os.getpid()
     task.workload.release()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -225,85 +223,76 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
         sender.close()
         receivers.append(receiver)
         processes.append(process)
-    results, peaks = _hear_out(receivers, barrier, task.abort, ready)
+    results, peaks = _collect(receivers, barrier, task.abort, ready)
     for process in processes:
         process.join()
-    ENDED.add(before, resource.getrusage(resource.RUSAGE_CHILDREN), peaks)
+    ENDED_CLIENTS.add(before, resource.getrusage(resource.RUSAGE_CHILDREN), peaks)
     return _tallies(results)
 
 
-def _child(task: Task, place: ClientPosition, barrier: Any, sender: Any, parent: int) -> None:
+def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, parent: int) -> None:
     die_with_parent(parent)
-    used = _Used()
+    usage = _UsageMeter()
 
     def ready() -> None:
         sender.send(READY)
         barrier.wait(START_TIMEOUT)
-        used.ready()
+        usage.ready()
 
     try:
-        tally = _client(task, place, ready)
-        # What closing the engine writes is this phase's.
+        tally = _client(task, position, ready)
+        # What closing the engine writes belongs to this phase.
         task.workload.release()
-        result: Tally | BaseException = used.settle(tally)
+        result: Tally | BaseException = usage.end(tally)
     except BaseException as error:
         barrier.abort()
         task.abort()
-        kept = isinstance(error, (MemoryError, threading.BrokenBarrierError))
-        result = error if kept else ClientDied(f"{type(error).__name__}: {error}")
+        known = isinstance(error, (MemoryError, threading.BrokenBarrierError))
+        result = error if known else ClientDied(f"{type(error).__name__}: {error}")
     sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
 
 
 Results = list[Tally | BaseException | None]
 
 
-def _hear_out(
+def _collect(
     receivers: list[Any], barrier: Any, abort: Callable[[], None], ready: Callable[[], object]
 ) -> tuple[Results, list[int]]:
-    """What each client sends, and the most memory that it had; None and 0 for one that died, in which case nobody is
-    to wait for it at the barrier."""
+    """Returns each client's result and its peak memory in bytes; None and 0 for one that died, which also releases
+    clients that wait for it."""
     results: Results = [None] * len(receivers)
     peaks = [0] * len(receivers)
     waiting = dict(zip(receivers, range(len(receivers)), strict=True))
-    coming = len(receivers)
+    not_ready = len(receivers)
     while waiting:
         receiver: Any
         for receiver in wait(list(waiting)):
             try:
-                told = receiver.recv()
+                message = receiver.recv()
             except EOFError:
                 barrier.abort()
                 abort()
-                told = None, 0
-            if told == READY:
-                coming -= 1
-                if not coming:
-                    _start(barrier, ready)
-            else:
+                message = None, 0
+            if message != READY:
                 client = waiting.pop(receiver)
-                results[client], peaks[client] = told
+                results[client], peaks[client] = message
+                continue
+            not_ready -= 1
+            if not not_ready:
+                ready()
+                # A client that has broken the barrier reports why.
+                with suppress(threading.BrokenBarrierError):
+                    barrier.wait(START_TIMEOUT)
     return results, peaks
 
 
-def _start(barrier: Any, ready: Callable[[], object]) -> None:
-    """Lets the clients go, that wait at the barrier. Broken, it is by one of them, which says why."""
-    ready()
-    with suppress(threading.BrokenBarrierError):
-        barrier.wait(START_TIMEOUT)
-
-
-def _tallies(results: list[Tally | BaseException | None]) -> list[Tally]:
-    """The tallies of all clients. Raises what went wrong with one, before what it only spoiled for the others."""
-    told = sorted(enumerate(results), key=lambda pair: isinstance(pair[1], threading.BrokenBarrierError))
-    for client, result in told:
-        _tally(result, client)
+def _tallies(results: Results) -> list[Tally]:
+    """The tallies of all clients. Raises the error of one that failed, rather than those that follow from it."""
+    broken_last = sorted(enumerate(results), key=lambda pair: isinstance(pair[1], threading.BrokenBarrierError))
+    for client, result in broken_last:
+        if isinstance(result, MemoryError):
+            raise result
+        if not isinstance(result, Tally):
+            why = "ended without a result" if result is None else f"{type(result).__name__}: {result}"
+            raise ClientDied(f"client {client} {why}")
     return [result for result in results if isinstance(result, Tally)]
-
-
-def _tally(result: Tally | BaseException | None, client: int) -> Tally:
-    if isinstance(result, Tally):
-        return result
-    if isinstance(result, MemoryError):
-        raise result
-    why = "ended without a result" if result is None else f"{type(result).__name__}: {result}"
-    raise ClientDied(f"client {client} {why}")

@@ -1,24 +1,36 @@
-"""The timed loops in Python: all that stands between two stamps of the clock. Nothing else may be put here.
+"""The timed loops in Python, the call of a bulk phase, and the choice between these loops and the native ones.
 
-They measure where the native loops (`rust/measure/src/steps.rs`) were not built, and keep the same contract. Garbage
-collection is off while they run (see `measure`), inputs are built before, answers are judged after.
+The Python loops measure where the native ones (`rust/measure/src/steps.rs`) were not built, and keep the same
+contract. While they run, garbage collection is off (see `driver.uncollected`), inputs were built before and answers
+are checked after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import cycle
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, cycle
+from time import monotonic_ns, process_time_ns, sleep, thread_time_ns
 from time import perf_counter_ns as now
-from time import sleep
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.contracts.model import UsageError
 from dyno.contracts.suite import Bulk, Failure
-from dyno.measure.input_feed import InputFeed
+from dyno.host.usage import of_thread_ns
+from dyno.native import REMEDY, loaded
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000
-"""A sleep wakes late; the rest of a wait is spent looking at the clock."""
+"""A sleep wakes late: this long before the end of a wait, the loop spins on the clock instead."""
+PIECE = 256
+"""Items of a bulk call between two checks of its budget."""
 
+Times = NDArray[np.int64]
 Calls = Sequence[Callable[[Any], Any]]
 Failed = Callable[[Exception], Any]
 
@@ -34,7 +46,10 @@ class Stamps(NamedTuple):
 
 
 def calibrate() -> None:
-    """The clock is the kernel's own: there is nothing to calibrate."""
+    """Does nothing: this clock is the kernel's own."""
+
+
+# -- the timed loops: nothing else may stand between two stamps ---------------------------------------------------
 
 
 def closed(
@@ -79,7 +94,8 @@ def closed(
 def paced(
     calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
 ) -> tuple[list[Any], Stamps]:
-    """The same, with none before it is due, and none that is due after the deadline. The wait is in no span."""
+    """Does the same, but begins no operation before it is due, and none that is due after the deadline. The wait is
+    in no span."""
     if len(due) < len(arguments):
         raise ValueError("there are fewer moments than arguments")
     if arguments and not calls:
@@ -114,7 +130,7 @@ def _wait(until: int) -> None:
 
 
 def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
-    """One call over all items: its answer and its time.
+    """Makes one call over all items. Returns its answer and its time.
 
     elapsed_ns = end - start around the call, less the time in which the feed built its next slice
     """
@@ -126,3 +142,136 @@ def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
     except Exception as error:
         answer = Failure.of(error)
     return answer, now() - start - feed.paused_ns
+
+
+class InputFeed:
+    """The items of a bulk phase as one flat iterable, whose clock stands still while the next slice is built.
+
+    `runs`: the clock runs on, since other clients are at work meanwhile. `shared`: the CPU time that other threads of
+    the engine use in a pause counts as measured time. Every 256 items the budget is checked; an engine that takes all
+    items before it writes exceeds it.
+    """
+
+    def __init__(
+        self, slices: Iterator[Sequence[Any]], budget_ns: int, runs: bool = False, shared: bool = False
+    ) -> None:
+        self._slices, self._budget_ns, self._runs, self._shared = slices, budget_ns, runs, shared
+        self._first: Sequence[Any] = next(slices, ())
+        self.taken = self.paused_ns = 0
+        self.paused_cpu = (0, 0)
+        """User and system CPU time of the pauses."""
+        self.out_of_time = False
+
+    def items(self) -> Iterable[Any]:
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Sequence[Any]]:
+        begin, items = now(), self._first
+        self._first = ()
+        while items:
+            for at in range(0, len(items), PIECE):
+                if now() - begin - self.paused_ns > self._budget_ns:
+                    self.out_of_time = True
+                    return
+                piece = items[at : at + PIECE]
+                self.taken += len(piece)
+                yield piece
+            paused, others, cpu = now(), _other_threads_ns(), of_thread_ns()
+            items = next(self._slices, ())
+            after, gift_ns = of_thread_ns(), _other_threads_ns() - others if self._shared else 0
+            self.paused_cpu = (self.paused_cpu[0] + after[0] - cpu[0], self.paused_cpu[1] + after[1] - cpu[1])
+            self.paused_ns += 0 if self._runs else max(now() - paused - max(gift_ns, 0), 0)
+
+
+def _other_threads_ns() -> int:
+    """CPU time of this process without the calling thread, in ns."""
+    return process_time_ns() - thread_time_ns()
+
+
+# -- which loop measures ------------------------------------------------------------------------------------------
+
+SAMPLE = 20_000
+BATCHES = 5
+
+
+class Resolvable(Protocol):
+    def resolve(self) -> tuple[Any, Any]:
+        """Returns starts and ends in ns: lists, or buffers of int64."""
+
+
+class Loop(Protocol):
+    """What this module and the native one have in common."""
+
+    NAME: str
+    CLOCK: str
+
+    def now(self) -> int: ...
+
+    def calibrate(self) -> None: ...
+
+    def closed(
+        self, calls: Any, arguments: Any, deadline: int, failed: Failed, start: int = 0, /
+    ) -> tuple[list[Any], Resolvable]: ...
+
+    def paced(
+        self, calls: Any, arguments: Any, due: Times, deadline: int, failed: Failed
+    ) -> tuple[list[Any], Resolvable]: ...
+
+
+def native() -> ModuleType | None:
+    """The native module; None if it was not built."""
+    return cast("ModuleType | None", loaded())
+
+
+def pick(name: str = "auto") -> Loop:
+    """The loop of that name. Raises UsageError if it was not built."""
+    built = native()
+    if name == "native" and built is None:
+        raise UsageError(f"loop native is not built here; {REMEDY}")
+    return cast(Loop, sys.modules[__name__] if built is None or name == "python" else built)
+
+
+def about(loop: Loop) -> dict[str, Any]:
+    """The loop's name and clock, the version of its Python, and its own cost, measured on a trivial callable.
+
+    operation_ns: elapsed time per operation, with the call itself (some 15 ns) in it.
+    span_ns: the median latency that the loop reports for such a call.
+    Both are medians of some batches, whose arguments are built before.
+    """
+    arguments, nothing = tuple(range(SAMPLE)), {}.get  # type: ignore[var-annotated]
+    costs, spans = [], []
+    for _ in range(BATCHES):
+        begin = loop.now()
+        _, stamps = loop.closed((nothing,), arguments, begin + 10**12, _never)
+        costs.append((loop.now() - begin) / SAMPLE)
+        starts, ends = resolved(stamps)
+        spans.append(float(np.median(ends - starts)))
+    cost, span = float(np.median(costs)), float(np.median(spans))
+    return {
+        "name": loop.NAME,
+        "clock": loop.CLOCK,
+        "python": platform.python_version(),
+        "operation_ns": round(cost, 1),
+        "span_ns": round(span, 1),
+    }
+
+
+def _never(error: Exception) -> Any:
+    raise error
+
+
+def clocks(loop: Loop) -> tuple[int, ...]:
+    """Reads the clocks of budgets and batches, of bulk calls, and of the loop, each in ns."""
+    return monotonic_ns(), now(), loop.now()
+
+
+def resolved(stamps: Resolvable) -> tuple[Times, Times]:
+    """Starts and ends as arrays."""
+    starts, ends = stamps.resolve()
+    return _array(starts), _array(ends)
+
+
+def _array(times: Sequence[int] | bytearray) -> Times:
+    if isinstance(times, bytearray):
+        return np.frombuffer(times, dtype=np.int64)
+    return np.asarray(times, dtype=np.int64)

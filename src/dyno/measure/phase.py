@@ -1,10 +1,12 @@
-"""One phase of a trial, from the prepared store to its sample: what comes before the clock and after it."""
+"""Measures one phase of a trial, from the prepared store to its sample."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 from dyno.contracts.declarations import checked_values
@@ -17,44 +19,59 @@ from dyno.host.filesystem import size_on_disk
 from dyno.host.process import running
 from dyno.host.procfs import difference
 from dyno.host.usage import Usage, device, of_tree, own
-from dyno.measure.checks import Announce, Checks
 from dyno.measure.clients import run_phase
 from dyno.measure.settle import rest, settle
-from dyno.measure.stopwatch import Stopwatch
+from dyno.measure.slices import Announce, Checks
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
 
 
 class ServerDied(Exception):
-    """A process that serves the engine ended while a phase was measured."""
+    """A process of the server ended while a phase was measured."""
+
+
+class Stopwatch:
+    """Measures where the time of a trial goes, in laps that are named when they end."""
+
+    def __init__(self) -> None:
+        self.parts_ns: Counter[str] = Counter()
+        self.check_ns = 0
+        """The part of it that checks of answers took, between batches and after phases."""
+        self._since = monotonic_ns()
+
+    def lap(self, part: str) -> None:
+        """Adds the time since the last lap to `part`."""
+        now = monotonic_ns()
+        self.parts_ns[part] += now - self._since
+        self._since = now
 
 
 def sampled(
     workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Stopwatch, announce: Announce = lambda: None
 ) -> Sample:
-    """Measures a phase, and says where its time went. Raises Absent where it makes no sense for the engine, and
+    """Measures a phase and adds its parts to `spent`. Raises Absent if the phase makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long."""
     rest(serving(job), job.home)
-    # A floor keeps nothing that could be cold, and prices the harness all the same.
+    # A floor engine stores nothing that could be cold; it measures the harness's cost all the same.
     cold = phase.temperature == "cold" and not job.spec.floor
     residency = chill(workload, job) if cold else None
-    # After that: stopped and started, the server has other processes.
+    # Only now: the server was restarted and has other processes.
     server = serving(job)
     counters = _Counters(server, workload.place() or job.home)
-    spent.on("rest")
+    spent.lap("rest")
 
     def ready() -> None:
-        spent.on("hot")
+        spent.lap("hot")
         counters.read()
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
-    # A node that the workload itself has killed is none of the server's processes any more.
+    # A node that the workload itself has killed is no longer among the server's processes.
     if not all(running(pid) for pid in server if pid in serving(job)):
-        # What the clients found then is no answer of the engine's, and no reason to void it.
+        # Raised rather than voiding the phase: wrong answers of a dead server are not the engine's.
         raise ServerDied("its server ended in the middle of the phase")
     served, moved, mine = counters.served(), counters.moved(), own()
-    spent.on("phase")
-    # Opened here, where the clients were processes of their own: its background threads go on with their work.
+    spent.lap("phase")
+    # If the clients were processes of their own, it is opened here: its background threads go on with their work.
     engine = workload.engine()
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
@@ -77,12 +94,12 @@ def sampled(
 
 
 def serving(job: Job) -> list[int]:
-    """The processes that serve the engine; none where it has no server, or one that is the user's own."""
+    """The server's processes; empty without a server, or with the user's own."""
     return [] if job.server is None else list(job.server.pids())
 
 
 class _Counters:
-    """What others used: read when the clients start, so that an untimed round before is in none of it."""
+    """Counters of the server and the device, read when the clients start, after the untimed round."""
 
     def __init__(self, server: list[int], place: Path) -> None:
         self._server, self._place = server, place
@@ -92,31 +109,30 @@ class _Counters:
         self._served, self._device = of_tree(self._server), device(self._place)
 
     def served(self) -> Usage:
-        """By the server's processes, since then."""
+        """Returns what the server's processes have used since then."""
         return of_tree(self._server) - self._served
 
     def moved(self) -> dict[str, int | None]:
-        """To and from the device, by anybody, since then."""
+        """Returns what all processes have moved to and from the device since then."""
         now, then = device(self._place), self._device
         moved = {
             "read_bytes": difference(then.read_bytes, now.read_bytes),
             "written_bytes": difference(then.written_bytes, now.written_bytes),
         }
-        # The counters of a device that came back begin again.
+        # A device that was detached and attached again counts from 0.
         return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
 
 
 def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
-    """Why the store is not as it must be after the phase; None where it is."""
+    """Why the store is wrong after the phase; None if it is right."""
     try:
-        Checks(tally, lambda: None).run(workload.verify, phase)
+        Checks(tally).run(workload.verify, phase)
     except Wrong as wrong:
         return str(wrong)
     return None
 
 
 def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[str, Any]:
-    """What the loops saw."""
     return {
         "phase": phase.name,
         "unit": phase.unit,

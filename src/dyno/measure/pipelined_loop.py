@@ -1,4 +1,4 @@
-"""The timed loop of operations of which many are under way at once: see `loop`. Nothing else may be put here."""
+"""The timed loop of operations of which many are under way at once. Nothing else may be put here: see `loop`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FOREVER_NS = 1 << 60
 
 
 class BatchResult(NamedTuple):
-    """What was seen of operations of which many were under way at once, in the order in which they began."""
+    """The operations of a batch, in the order in which they began. Moments are in ns of `now`."""
 
     answers: list[Any]
     stamps: Stamps
     freed: list[int]
-    """When the place that each took had become free; 0: it had been free from the start."""
+    """When the place that each took had become free; 0: free from the start."""
     busy_ns: int
-    """Inside `begin` and `ended`, the waiting for responses in it."""
+    """Time within `begin` and `ended`, which includes waiting for responses."""
     full: bool = False
-    """Whether it ended for want of memory, before its time and its arguments were over."""
+    """Whether it ended for lack of memory, before its time and its arguments did."""
 
 
 def many(
@@ -38,15 +38,15 @@ def many(
 ) -> BatchResult:
     """Keeps up to `places` operations under way, begins none after the deadline, and waits for those that have begun.
 
-    span = end - start: from before `begin` to the return of the `ended` that told of it, and so also what was done
-    meanwhile for others. Where moments are given, none begins before it is due. One that is due by the deadline
+    span = end - start: from before `begin` to the return of the `ended` that reported it, which includes work that
+    was done for others meanwhile. With `due`, no operation begins before it is due; one that is due by the deadline
     begins if a place was free by then, even if this loop wakes up later. The place that has been free for the longest
-    is taken first.
+    time is taken first.
     """
     begin, ended, last = way.begin, way.ended, len(arguments)
     free, since, held = deque(range(places)), [0] * places, [-1] * places
     answers, stamps, freed = [None] * last, Stamps([], [0] * last), list[int]()
-    at = flying = busy = 0
+    at = under_way = busy = 0
     moment = now()
     while True:
         while (
@@ -59,14 +59,14 @@ def many(
             held[place], start = at, now()
             stamps.starts.append(start)
             freed.append(since[place])
-            at, flying = at + 1, flying + 1
+            at, under_way = at + 1, under_way + 1
             begin(place, arguments[at - 1])
             moment = now()
             busy += moment - start
         if full(moment):
             last = at
         more = at < last and moment <= deadline and (due is None or due[at] <= deadline)
-        if not flying and not more:
+        if not under_way and not more:
             break
         wait = max(due[at] - moment, 0) if due is not None and more and free else FOREVER_NS
         start = now()
@@ -80,5 +80,5 @@ def many(
             stamps.ends[held[place]] = since[place] = moment
             held[place] = -1
             free.append(place)
-            flying -= 1
+            under_way -= 1
     return BatchResult(answers[:at], Stamps(stamps.starts, stamps.ends[:at]), freed, busy, last < len(arguments))

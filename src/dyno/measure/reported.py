@@ -1,4 +1,4 @@
-"""A phase that an outside tool does and measures: what it reports, as a tally. Dyno itself times nothing of it."""
+"""Runs a phase that an outside tool executes and measures, and makes a tally of its report."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dyno.measure.tally import Tally
 
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
-    """Has the tool do the phase, whole. How many clients it has is the tool's own affair. Raises Refused where a rate
-    was asked for, which nobody would keep."""
+    """Has the tool execute the whole phase, with its own clients. Raises Refused if a rate was requested, which the
+    tool would not hold."""
     if pace.rate is not None:
         raise Refused(f"phase {phase.name} is an outside tool's work, at no rate: leave --rate out")
     with workload.connect() as port:
         (work,) = workload.work(phase, port, 0, 1, 0)
         if not isinstance(work, Reported):
-            raise TypeError(f"phase {phase.name} is declared to be reported, and its work is not")
+            raise TypeError(f"phase {phase.name} is declared `reported`, but its work is not")
         ready()
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic_ns()
         report = work.call(pace.limit_ns)

@@ -1,6 +1,6 @@
-"""A phase over its time: throughput and latencies by the second, in memory that does not grow.
+"""Throughput and latencies of a phase by the second, in bounded memory.
 
-Time is the client's measured time, which stands still while inputs are built and answers are judged.
+Time is the client's measured time, which stands still while inputs are built and answers are checked.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dyno.contracts.histogram import Recorder, quantile
 
 SECOND_NS = 1_000_000_000
 MOST_POINTS = 600
-"""Beyond it, two neighbours become one: ten minutes by the second, an hour by eight seconds."""
+"""With more points, each two neighbours become one: ten minutes by the second, an hour by eight seconds."""
 
 Sparse = tuple[NDArray[np.intp], NDArray[np.int64]]
 
 
 class Series:
-    """Latencies by interval, of a second or, of long phases, of 2, 4, 8 seconds..."""
+    """Latencies by interval: of a second, or of 2, 4, 8 seconds... for long phases."""
 
     def __init__(self) -> None:
         self.interval_ns = SECOND_NS
@@ -54,7 +54,7 @@ class Series:
         self._empty = False
 
     def _close(self) -> None:
-        """Puts the interval at hand with the past ones, of which only the filled counters are kept."""
+        """Moves the current interval to the past ones, of which only the filled counters are stored."""
         if not self._empty:
             filled = np.flatnonzero(self._now.counts)
             self._put(self._at, (filled, self._now.counts[filled]))
@@ -78,7 +78,7 @@ class Series:
             self._put(place // 2, sparse)
 
     def merge(self, other: Series) -> None:
-        """Takes in another client's, as if both had been one."""
+        """Adds another client's series, as if both clients had been one."""
         self._close()
         other._close()
         while self.interval_ns < other.interval_ns:
@@ -89,7 +89,7 @@ class Series:
             self._put(place, sparse)
 
     def points(self) -> tuple[dict[str, int], ...]:
-        """A point for each interval in which an operation ended; none where all ended in the first."""
+        """Returns a point for each interval in which an operation ended; empty if all ended in the first."""
         self._close()
         if len(self._past) < 2:
             return ()

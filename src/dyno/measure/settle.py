@@ -1,4 +1,4 @@
-"""Waits until an engine has come to rest: background threads that flush and compact belong to the phase before."""
+"""Waits until an engine is at rest: what its background threads flush and compact belongs to the phase before."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from dyno.host.usage import of_thread_ns, of_tree, own, starved
 
 WINDOW_NS = 10_000_000
 SERVER_WINDOW_NS = 50_000_000
-"""With a server: another process's CPU time comes in ticks of 10 ms, which a shorter window may well miss."""
+"""With a server: the CPU time of another process is counted in ticks of 10 ms, which a shorter window may miss."""
 QUIET_WINDOWS = 2
 BUSY_SHARE = 0.1
-"""Of a window, CPU time over which something is still at work."""
+"""Share of a window: an engine that uses more CPU time is not at rest."""
 LONGEST_NS = 10_000_000_000
 
 _flushed: dict[tuple[int, int], int] = {}
-"""When files were last flushed, in this trial: a server has a thousand, of which a phase changes a few, and the
-device is asked to flush for each."""
+"""When each file, by device and inode, was last flushed in this trial. A server has a thousand files, of which a
+phase changes a few; each flush makes the device flush."""
 MARGIN_NS = 2_000_000_000
-"""A file that was changed so long before it was flushed is flushed again: file systems tell times in steps."""
+"""A file that was changed less than this before its flush is flushed again: file systems round times."""
 
 
 def rest(server: Iterable[int], home: Path) -> None:
-    """Before a phase: the engine comes to rest, and what waits in the page cache to be written is written.
+    """Waits before a phase until the engine is at rest, and writes the dirty pages of its files.
 
-    Else a phase would pay for the one before; and a page that is dirty already counts for nobody when it is written
-    to again.
+    Else the phase would pay for the one before; and writing to a page that is already dirty is not counted.
     """
     settle(server, windows=1)
     for path in tree.files(home):
@@ -47,9 +46,8 @@ def rest(server: Iterable[int], home: Path) -> None:
 
 
 def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = QUIET_WINDOWS) -> bool:
-    """Returns once this process and the server's have neither computed nor written for some windows.
-
-    A window is 10 ms, or 50 ms where there is a server. False if that did not come within `longest_ns`.
+    """Waits until this process and the server's have neither computed nor written for some windows, of 10 ms, or of
+    50 ms with a server. Returns False if that did not happen within `longest_ns`.
     """
     quiet, deadline, pids = 0, monotonic_ns() + longest_ns, list(server)
     window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
@@ -58,7 +56,7 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
         sleep(window_ns / 1e9)
         after = _work(pids)
         computed, wrote = map(difference, before, after)
-        # What can't be known can't be waited for. What has no core for some windows is not at rest.
+        # Unknown counters count as still. An engine that gets no core is not at rest.
         still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not starved()
         quiet = quiet + 1 if still else 0
         if quiet == windows:
@@ -68,7 +66,8 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
 
 
 def _work(server: list[int]) -> tuple[int | None, int | None]:
-    """CPU time and bytes written so far, but for this thread's time: looking at a server's processes costs much."""
+    """CPU time and bytes written so far, without the CPU time of this thread: reading the counters of a server's
+    processes costs much."""
     used, watching = own(), sum(of_thread_ns())
     if server:
         used += of_tree(server)

@@ -1,54 +1,33 @@
-"""One slice through a loop: its transaction around it, its stamps as arrays afterwards."""
+"""Slices of operations: queued for a client, run through a timed loop within their transaction, and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import chain
+from time import monotonic_ns
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
+from dyno.measure.loop import Loop, Resolvable, Times, resolved
+from dyno.measure.schedule import Arrivals
+from dyno.measure.tally import Tally
 
-from dyno.contracts.suite import Failure, Operations
-from dyno.measure.loops import Loop, Stamps, resolved
-
-Times = NDArray[np.int64]
-
-
-class HeldTransaction:
-    """The transaction of a client that holds several slices: entered by the first of them."""
-
-    def __init__(self) -> None:
-        self._context: AbstractContextManager[Any] | None = None
-        self._entered: Any = None
-
-    def enter(self, wanted: AbstractContextManager[Any] | None) -> Any:
-        """What the context yielded when it was entered; another one that was held before is left."""
-        if wanted is not self._context:
-            self.leave()
-            if wanted is not None:
-                self._entered, self._context = wanted.__enter__(), wanted
-        return self._entered
-
-    def leave(self) -> bool:
-        """Whether there was one to leave."""
-        context, self._context, self._entered = self._context, None, None
-        if context is not None:
-            context.__exit__(None, None, None)
-        return context is not None
-
-    def opens(self, work: Operations) -> bool:
-        """Whether a transaction has to be opened for it."""
-        return work.held is not self._context or work.around is not nullcontext
+Rounds = Callable[[int], Iterator[Work]]
+"""Builds the slices of a round, by its number."""
+Announce = Callable[[], object]
+"""Called before a check that may take long, so that a trial which times out in it can be reported as such."""
 
 
 class Slice:
-    """A slice on its way: how far it is done, which may take several flights."""
+    """A slice in progress. It may take several batches."""
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
         self.work, self.arguments, self.due = work, tuple(work.arguments), due
         self.answers: list[Any] = []
-        """Of what is done, until the check has had them."""
+        """Answers of the operations that are done, until they are checked."""
 
     @property
     def done(self) -> int:
@@ -58,33 +37,134 @@ class Slice:
     def left(self) -> int:
         return len(self.arguments) - len(self.answers)
 
+    def bytes_moved(self, good: Sequence[Any]) -> int | None:
+        """Returns the bytes that the operations moved whose answers are `good`; None if the suite does not declare
+        sizes."""
+        sizes = self.work.sizes
+        if sizes is None:
+            return None
+        if callable(sizes):
+            return sum(sizes(good)) if good else 0
+        return sum(size for size, answer in zip(sizes, self.answers, strict=False) if type(answer) is not Failure)
 
-class Timed(NamedTuple):
-    """What a loop saw of a slice, or of a stretch of it. Moments are in ns on the loop's own clock."""
+
+class InputQueue:
+    """The next slices of a client: those of round 0, and of further rounds if it is `endless`.
+
+    `ordered`: the inputs of a round depend on the answers of earlier rounds, so that it begins once they are checked.
+    """
+
+    def __init__(
+        self, rounds: Rounds, endless: bool = False, ordered: bool = False, arrivals: Arrivals | None = None
+    ) -> None:
+        self._rounds, self._endless, self._ordered, self._arrivals = rounds, endless, ordered, arrivals
+        self._number = 0
+        self._slices: Iterator[Work] | None = None
+        self._round_has_work = False
+        self.over = False
+        self.waiting: list[Slice | Bulk] = []
+
+    @property
+    def operations(self) -> int:
+        return sum(one.left if isinstance(one, Slice) else 1 for one in self.waiting)
+
+    def load(self, enough: Callable[[], bool]) -> None:
+        """Builds slices until there are enough, or no more can be built now. A bulk call is queued alone."""
+        while not self.over and not any(isinstance(one, Bulk) for one in self.waiting) and not enough():
+            if self._slices is None:
+                self._slices = self._rounds(self._number)
+            work = next(self._slices, None)
+            if work is not None:
+                self._round_has_work = True
+                self.waiting.append(self._queued(work))
+            elif not self._next_round():
+                return
+
+    def _queued(self, work: Work) -> Slice | Bulk:
+        if isinstance(work, Reported):
+            raise TypeError("only a phase that is declared `reported` may have reported work")
+        if isinstance(work, Bulk):
+            # Its first items are built now, and not while the clock runs.
+            first = next(work.feed, ())
+            return replace(work, feed=chain([first] if first else (), work.feed))
+        due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
+        return Slice(work, due)
+
+    def _next_round(self) -> bool:
+        """Begins the next round if there is one and it may begin."""
+        if not self._endless or not self._round_has_work:
+            self.over = True
+            return False
+        if self._ordered and self.waiting:
+            return False
+        self.close()
+        self._number, self._round_has_work = self._number + 1, False
+        return True
+
+    def close(self) -> None:
+        """Closes the generator of slices: a transaction that it holds open is left here rather than by the garbage
+        collector."""
+        slices, self._slices = self._slices, None
+        if isinstance(slices, Generator):
+            slices.close()
+
+
+class HeldTransaction:
+    """A client's transaction that spans several slices, entered by the first of them."""
+
+    def __init__(self) -> None:
+        self._context: AbstractContextManager[Any] | None = None
+        self._entered: Any = None
+
+    def enter(self, context: AbstractContextManager[Any] | None) -> Any:
+        """Enters the context, unless it is the current one, after leaving the current one. Returns what it
+        yielded."""
+        if context is not self._context:
+            self.leave()
+            if context is not None:
+                self._entered, self._context = context.__enter__(), context
+        return self._entered
+
+    def leave(self) -> bool:
+        """Returns whether a transaction was open."""
+        context, self._context, self._entered = self._context, None, None
+        if context is not None:
+            context.__exit__(None, None, None)
+        return context is not None
+
+    def opens(self, work: Operations) -> bool:
+        """Returns whether the slice has to open a transaction."""
+        return work.held is not self._context or work.around is not nullcontext
+
+
+class LoopResult(NamedTuple):
+    """Timings of a slice, or of a part of it. Moments are in ns on the loop's own clock."""
 
     first: int
     """The number of its first operation in the slice."""
     answers: list[Any]
-    stamps: Stamps
+    stamps: Resolvable
     failures: list[Failure]
     transaction_ns: int
     """Entering and leaving the transaction around the slice: the engine's time, and in no span."""
     begun: int
-    """Before the transaction is entered: from there to `over` are every span, the loop's own time between spans,
-    waiting for what is due, and transaction_ns."""
+    """Before the transaction is entered. From there to `over` are every span, the loop's own time between spans,
+    waiting for operations to be due, and transaction_ns."""
     entered: int
-    """When the transaction had been entered: no operation was free to start before."""
+    """When the transaction had been entered: no operation could start earlier."""
     over: int
 
     def times(self) -> tuple[Times, Times]:
-        """When each operation began and ended. Not worked out before it is asked for: another slice may follow."""
+        """When each operation began and ended. Computed on demand, since another slice may follow at once."""
         return resolved(self.stamps)
 
 
-def timed(loop: Loop, parcel: Slice, deadline: int, held: HeldTransaction, origin: int = 0, start: int = 0) -> Timed:
-    """Runs what is left of a slice, from `start` on, up to the first operation that ends after the deadline.
+def run_slice(
+    loop: Loop, slice_: Slice, deadline: int, held: HeldTransaction, origin: int = 0, start: int = 0
+) -> LoopResult:
+    """Runs the rest of a slice, from `start` on, up to the first operation that ends after the deadline.
 
-    Operations that are due at a moment are due so many ns after `origin`; negative is overdue.
+    The moments at which operations are due count from `origin`; a negative one is overdue.
     """
     failures: list[Failure] = []
 
@@ -92,29 +172,64 @@ def timed(loop: Loop, parcel: Slice, deadline: int, held: HeldTransaction, origi
         failures.append(Failure.of(error))
         return failures[-1]
 
-    work, first, now = parcel.work, parcel.done, loop.now
-    arguments = parcel.arguments[first:] if first else parcel.arguments
-    due = parcel.due
-    # The loop waits for the start: all that comes before it is done by then.
+    work, first, now = slice_.work, slice_.done, loop.now
+    arguments = slice_.arguments[first:] if first else slice_.arguments
+    due = slice_.due
+    # If nothing has to be opened, the loop itself waits for the start: all that comes before it is done by then.
     waits = due is None and start > 0 and not held.opens(work)
     while start and not waits and now() < start:
         pass
     begun = start if waits else now()
-    kept = held.enter(work.held)
+    transaction = held.enter(work.held)
     with work.around() as own:
         entered = begun if waits else now()
-        calls = _from(work.calls(own if work.held is None else kept), first)
+        calls = _rotated(work.calls(own if work.held is None else transaction), first)
         if due is None:
             answers, stamps = loop.closed(calls, arguments, deadline, failed, start if waits else 0)
         else:
             answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, failed)
         leaving = now()
     over = now()
-    parcel.answers = parcel.answers + answers if first else answers
-    return Timed(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)
+    slice_.answers = slice_.answers + answers if first else answers
+    return LoopResult(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)
 
 
-def _from(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:
-    """Those of a slice's operations, which take them in turn, from operation `first` on."""
+def _rotated(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:
+    """The callables, which the operations use in turn, from operation `first` on."""
     at = first % len(calls) if calls else 0
     return (*calls[at:], *calls[:at]) if at else tuple(calls)
+
+
+# -- checks -------------------------------------------------------------------------------------------------------
+
+
+class Checks:
+    """Runs the checks of one client in one phase, and adds their number and time to its tally."""
+
+    def __init__(self, tally: Tally, announce: Announce = lambda: None) -> None:
+        self._tally, self._announce = tally, announce
+
+    def run(self, check: Callable[..., int], *arguments: Any) -> None:
+        """Raises Wrong."""
+        begin = monotonic_ns()
+        try:
+            self._tally.checked += checked(check, *arguments)
+        finally:
+            self._tally.check_ns += monotonic_ns() - begin
+
+    def run_announced(self, check: Callable[..., int], *arguments: Any) -> None:
+        """Does the same for the answer of a bulk call, which is checked whole. Only the first check of a phase is
+        announced: the answers of further rounds are of the same size."""
+        if not self._tally.check_ns:
+            self._announce()
+        self.run(check, *arguments)
+
+
+def checked(check: Callable[..., int], *arguments: Any) -> int:
+    """Returns how much a check has compared. Raises Wrong, also for an answer of a shape that it can't handle."""
+    try:
+        return check(*arguments)
+    except (Wrong, MemoryError):
+        raise
+    except Exception as error:
+        raise Wrong(f"an answer that can't be checked: {type(error).__name__}: {error}") from error

@@ -14,8 +14,8 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Fact, Wrong
 from dyno.contracts.suite import Failure
 from dyno.host.usage import NOTHING, Usage
+from dyno.measure.loop import Times
 from dyno.measure.series import Series
-from dyno.measure.slices import Times
 
 Good = slice | NDArray[np.bool_]
 """Selects the operations that succeeded."""

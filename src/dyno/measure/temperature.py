@@ -1,4 +1,4 @@
-"""Makes a phase cold, and says whether it was: the proof, not the attempt, gives a sample its temperature."""
+"""Makes a phase cold, and determines whether it was: the proof, not the attempt, gives a sample its temperature."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dyno.host.usage import Usage
 from dyno.measure.tally import Tally
 
 COLD_PERCENT = 1.0
-"""Of the files, what may be in the page cache."""
+"""Largest share of the files that may be in the page cache."""
 
 
 def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
-    """Closes the engine, stops its server and evicts their files. Returns their residency, measured afterwards,
-    before the server is started again and the engine opened.
+    """Closes the engine, stops its server and evicts their files from the page cache. Returns the residency of the
+    files, measured before the server is started again and the engine opened.
 
-    All files in the home of the trial: those that an engine names are there, and what it left when it was closed.
-    Raises Absent for an engine that keeps nothing in files, or reads from memory alone, and for a user's own server.
+    The files are all those in the home of the trial. Raises Absent for an engine that stores nothing in files or
+    reads only from memory, and for a user's own server.
     """
     if job.spec.in_memory:
-        raise Absent("reads from memory, whatever it keeps in files, so that it can't be cold")
+        raise Absent("reads only from memory, so that it can't be cold")
     if job.server is None and not [*workload.engine().files(), *workload.files()]:
-        raise Absent("keeps nothing in files, so that it can't be cold")
+        raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()
     if job.server is None:
         return _evicted(job.home, workload.files())
@@ -40,28 +40,27 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
 
 def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
     files = [path for path in (*tree.files(home), *others) if path.is_file()]
-    how, found = pagecache.evict(files, drop=None), pagecache.residency(files)
-    if not _next_to_nothing(found.resident_bytes, found.file_bytes):
-        # Everybody's caches only where that may help: others' work and the next trial's start suffer from it.
-        how, found = pagecache.evict(files), pagecache.residency(files)
-    return {**asdict(found), "evicted_by": how}
+    how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
+    if not _is_cold(residency.resident_bytes, residency.file_bytes):
+        # Drop all caches of the machine only if needed: other work and the next trial's start suffer from it.
+        how, residency = pagecache.evict(files), pagecache.residency(files)
+    return {**asdict(residency), "evicted_by": how}
 
 
-def _next_to_nothing(resident_bytes: int | None, file_bytes: int) -> bool:
-    """Whether what is resident is next to nothing."""
+def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:
     return resident_bytes is not None and resident_bytes * 100 <= file_bytes * COLD_PERCENT
 
 
 def reached(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
-    """The temperature that a phase was measured at: what it asked for, 'lukewarm' where that was not reached.
+    """Returns the temperature at which a phase was measured: the requested one, or 'lukewarm' if it is not proven.
 
-    Cold: at most 1 % of the files was resident when the engine was opened, and the device has been read from since
-    (where that is counted), by the clients or by the server, which used `served`: a file system with a cache of its
-    own is found out.
+    Cold: at most 1 % of the files was resident when the engine was opened, and the clients or the server, which used
+    `served`, have read from the device since (if that is counted). The second condition detects a file system with a
+    cache of its own.
     """
     if phase.temperature == "hot":
         return "hot" if tally.warm else "lukewarm"
     if phase.temperature != "cold" or residency is None:
         return "none"
-    evicted = _next_to_nothing(residency["resident_bytes"], residency["file_bytes"])
+    evicted = _is_cold(residency["resident_bytes"], residency["file_bytes"])
     return "cold" if evicted and (tally.usage + served).read_bytes != 0 else "lukewarm"

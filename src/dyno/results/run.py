@@ -45,7 +45,7 @@ class Attempt:
     output: Text | None
     """The end of what the trial printed; kept only where it did not end well."""
     loop: Loop | None = None
-    """Which loop measured, by which clock, and what it costs: see `measure.loops.about`."""
+    """Which loop measured, by which clock, and what it costs: see `measure.loop.about`."""
     absent: Mapping[Text, Text] = field(default_factory=dict)
     """Phases that make no sense for the engine, and why."""
     facts: Mapping[Text, Fact] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Stores that a trial left on a user's own server: a further worker removes them when the trial's own has ended.
+"""Removes stores that a trial left on a user's own server, by a second worker.
 
-The trial's worker removes them itself, unless it was killed or lost its connection. No engine is imported here.
+The trial's own worker removes them, unless it was killed or lost its connection. No engine is imported here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 from time import monotonic, monotonic_ns
 from typing import Any
 
-from dyno.contracts.pipe import new_key
-from dyno.runner.worker_channel import ClockMismatch, ProtocolError, WorkerChannel
+from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.runner.worker_pool import WorkerPools, WorkerStartError
 from dyno.servers import namespace
 from dyno.servers.user_server import URL
@@ -26,20 +25,20 @@ OUTPUT = ".removal"
 
 @dataclass
 class _Stores:
-    """Those that are left, by name."""
+    """The stores that are left, by name."""
 
     commands: dict[str, str] = field(default_factory=dict)
-    """With which a user removes them."""
+    """The commands by which a user removes them."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
     end_reason: str = "the process that was to remove it ended early"
     """Printed for stores that have no reason of their own."""
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: Mapping[str, Any]) -> None:
         name = str(event.get("name"))
         if event["event"] == "store":
             self.commands[name] = str(event["command"])
-        elif event["event"] == "kept":
+        elif event["event"] == "left":
             self.reasons[name], self.unreachable = str(event["why"]), bool(event["unreachable"])
         elif event["event"] == "removed":
             self.commands.pop(name, None)
@@ -48,20 +47,20 @@ class _Stores:
 
 
 def remove_stores(
-    job: Mapping[str, Any], refused: bool, executable: str, nurseries: WorkerPools, secrets: tuple[str, ...]
+    job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
-    """Removes what the trial of that job, whose worker has ended, left on a user's own server. Returns a line for
-    each store that stays, with the command that removes it.
+    """Removes what a trial, whose worker has ended, left on a user's own server. Returns a line for each store that
+    stays, with the command that removes it.
 
-    `refused`: the trial was refused. If the server refuses the connection now, too, there is no store.
+    `refused`: the trial was refused. If the server refuses this connection too, there is no store.
     """
     if not (names := namespace.stores(Path(job["home"]))):
         return []
     url = str(job["options"].get(URL, ""))
-    # Without an address the worker finds out whose server it is: Dyno's own is gone by now.
+    # Without an address, the worker finds out whether the server is the user's: Dyno's own has ended.
     stores = _Stores(dict.fromkeys(names if url else (), ""))
     try:
-        why = _listen(job, executable, nurseries, stores)
+        why = _listen(job, executable, pools, stores)
     except (WorkerStartError, ProtocolError, ClockMismatch, OSError) as error:
         why = str(error)
     except KeyboardInterrupt:
@@ -79,19 +78,19 @@ def remove_stores(
     return lines
 
 
-def _listen(job: Mapping[str, Any], executable: str, nurseries: WorkerPools, stores: _Stores) -> str:
-    """Has a worker remove the stores. Returns why it did not remove those that it says nothing of."""
-    home, key, deadline = Path(job["home"]), new_key(), monotonic() + PATIENCE_SECONDS
+def _listen(job: Mapping[str, Any], executable: str, pools: WorkerPools, stores: _Stores) -> str:
+    """Has a worker remove the stores. Returns why it did not remove those that it has not reported."""
+    home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
-    nurseries.ready(executable)
+    pools.ready(executable)
     with (
-        nurseries.worker(executable, home, home.with_suffix(OUTPUT), key, {**job, "remove": True}) as (_, pipe),
-        closing(WorkerChannel(pipe, key, began)) as hearing,
+        pools.worker(executable, home, home.with_suffix(OUTPUT), {**job, "remove": True}) as (_, pipe),
+        closing(WorkerChannel(pipe, began)) as channel,
     ):
-        while not hearing.over:
+        while not channel.over:
             left = deadline - monotonic()
             if left < 0:
                 return f"not removed after {PATIENCE_SECONDS:g} s"
-            for heard in hearing.listen(left) or ():
-                stores.hear(heard.event)
+            for message in channel.read(left) or ():
+                stores.add(message.event)
     return stores.end_reason

@@ -1,4 +1,4 @@
-"""Carries a plan out: trial after trial, each result on disk before the next begins. It never imports an engine."""
+"""Executes a plan: trial after trial, each result on disk before the next begins. It never imports an engine."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from dyno.host.wakeups import wakeups
 from dyno.options import PlanOptions
 from dyno.results import Attempt, Run
 from dyno.runner import work_directory
-from dyno.runner.dataset import Datasets
 from dyno.runner.plan import Plan
 from dyno.runner.resources import default_limit
-from dyno.runner.strategy import NOBODY, Floors, StopRule, numbers
-from dyno.runner.trial import TrialContext, run_trial
+from dyno.runner.strategy import Floors, StopRule, numbers
+from dyno.runner.trial import Datasets, TrialContext, run_trial
 from dyno.runner.worker_pool import WorkerPools
 from dyno.text.sanitize import sanitize
 
-# Ends that another attempt would not change.
 SETTLED = ("ok", "wrong", "refused")
-WATCHED_SECONDS, WOKEN_SECONDS = 0.3, 0.15
+"""Outcomes that another attempt would not change."""
+PRESSURE_SECONDS, WAKEUP_SECONDS = 0.3, 0.15
 
 
 class ProgressListener(Protocol):
-    """Who wants to know how the run is going: a progress display, or `NoProgress`."""
+    """Receives progress events."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
 
     def found(self, host: Mapping[str, Any]) -> None:
-        """How the machine is before the first trial."""
+        """Receives the facts about the machine, before the first trial."""
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
 
@@ -48,14 +47,14 @@ class ProgressListener(Protocol):
     def ended(self, cell: Cell, attempt: Attempt) -> None: ...
 
     def extended(self, blocks: int, why: str) -> None:
-        """A block is added to those of the plan, since so much is wanting."""
+        """A block is added to those of the plan; `why` names the wide intervals."""
 
     def left(self, why: str) -> None:
-        """Something of a run, of this one or of an earlier one, can't be removed."""
+        """Something of this run or of an earlier one can't be removed."""
 
 
 class NoProgress:
-    """Nobody wants to know."""
+    """Ignores all events."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
 
@@ -79,41 +78,36 @@ def execute(
     observer: ProgressListener,
     resume: bool,
     overwrite: bool,
-    judge: StopRule = NOBODY,
+    stop_rule: StopRule | None = None,
     most: int | None = None,
 ) -> Run:
-    """Runs what is not yet in the run file, and returns the run; of blocks with something left to do, at most `most`.
-    Raises UsageError before anything is started.
+    """Runs what is not yet in the run file, at most `most` blocks of it, and returns the run. Raises UsageError
+    before anything is started.
 
-    An interruption leaves the file readable, with every trial that had ended; and no file of this run where none had.
+    After an interruption the file is readable and has every trial that ended; if none has ended, it is removed.
     """
+    rule = stop_rule or StopRule()
     with (
         _held(plan) as plan,
-        work_directory.directory(root, observer.left) as place,
-        WorkerPools(plan.suite, place.path) as nurseries,
+        work_directory.directory(root, observer.left) as work,
+        WorkerPools(plan.suite, work.path) as pools,
         results.Lock() as lock,
     ):
-        _check_confinement(plan, place.path)
-        _check_awake(plan, place.path)
+        _check_confinement(plan, work.path)
         fresh = not (resume and path.exists())
-        attempts = _open(plan, path, place.path, resume, overwrite, lock)
+        attempts = _open(plan, path, work.path, resume, overwrite, lock)
         observer.begin(plan, attempts)
-        worked, floors = 0, Floors(plan, path, judge.unsure)
-        with (
-            _awake(plan) as still,
-            _nothing_for_nothing(path if fresh else None, attempts, lock),
-            _run_file_kept(path, lock),
-        ):
+        worked, floors = 0, Floors(plan, path, rule.unsure)
+        with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
             observer.found(results.load(path).header["host"])
-            keep = partial(_kept, path, lock)
-            means = TrialContext(
-                plan.memory or default_limit(), nurseries, Datasets(plan, place.path), still, observer.left
-            )
-            for number in numbers(plan, path, observer, judge.wanting):
+            store = partial(_store, path, lock)
+            limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
+            context = TrialContext(limit, pools, datasets, still_awake, observer.left)
+            for number in numbers(plan, path, observer, rule.wanting):
                 before = len(attempts)
-                nurseries.renew()
+                pools.renew()
                 for trial in floors.trials(number, attempts):
-                    _until_settled(plan, trial, keep, place, means, observer, attempts)
+                    _until_settled(plan, trial, store, work, context, observer, attempts)
                 worked += len(attempts) > before
                 if worked == most:
                     break
@@ -121,13 +115,14 @@ def execute(
 
 
 @contextmanager
-def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
-    """A run file that was made for trials of which none has ended is removed where the block is left by an
-    exception."""
+def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
+    """If the block fails: removes a fresh run file without a trial; raises RunFileLost if the file is gone."""
     try:
         yield
-    except BaseException:
-        if path is not None and not attempts:
+    except BaseException as error:
+        if isinstance(error, (OSError, UsageError)):
+            lock.check(path)
+        if fresh and not attempts:
             with suppress(OSError):
                 lock.check(path)
                 path.unlink()
@@ -135,35 +130,20 @@ def _nothing_for_nothing(path: Path | None, attempts: Sequence[Attempt], lock: r
 
 
 @contextmanager
-def _run_file_kept(path: Path, lock: results.Lock) -> Iterator[None]:
-    """If the block fails and the run file is no longer there, says so in place of what failed because of it. Raises
-    RunFileLost."""
-    try:
-        yield
-    except (OSError, UsageError):
-        lock.check(path)
-        raise
-
-
-@contextmanager
 def _held(plan: Plan) -> Iterator[Plan]:
-    """The plan whose trials get what the run holds for itself in the block. Raises UsageError."""
+    """The plan with the addresses of what the run holds during the block. Raises UsageError."""
     with ExitStack() as stack:
-        given = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
-        yield replace(plan, addresses={**plan.addresses, **given})
+        held = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
+        yield replace(plan, addresses={**plan.addresses, **held})
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:
-    """Raises UsageError where trials are to be confined and can't be."""
+    """Raises UsageError if trials can't be confined, or the cores can't be kept awake, as planned."""
     if plan.confine is not None:
         try:
             confine.check(plan.confine, home)
         except confine.CannotConfine as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
-
-
-def _check_awake(plan: Plan, home: Path) -> None:
-    """Raises UsageError where the cores are to be kept awake and can't be without harm."""
     if not plan.awake:
         return
     with _awake(plan):
@@ -173,14 +153,14 @@ def _check_awake(plan: Plan, home: Path) -> None:
             weighed = group.weighed
         if weighed:
             raise UsageError(
-                "awake and confine exclude each other here: the kernel weighs a trial's group as a whole against what"
-                " keeps the cores awake, which would take time from it"
+                "awake and confine exclude each other here: the kernel weighs a trial's group as a whole against the"
+                " processes that keep the cores awake, which would take time from it"
             )
 
 
 @contextmanager
 def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
-    """The cores are kept awake in the block, if the plan says so. Gives what raises Asleep where they no longer are.
+    """Keeps the cores awake in the block, if planned. Yields a function that raises Asleep if they no longer are.
     Raises UsageError."""
     if not plan.awake:
         yield lambda: None
@@ -193,7 +173,7 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
-    """The attempts that are already in the file, which is created if it is missing. `lock` then holds it."""
+    """Opens or creates the run file and locks it. Returns the attempts that it has."""
     if not (resume and path.exists()):
         results.create(path, _header(plan, home), list(plan.cells), replace=overwrite, lock=lock)
         return []
@@ -206,17 +186,17 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
 
 
 def _header(plan: Plan, home: Path) -> dict[str, Any]:
-    found = facts.facts(home)
-    found["pressure"] = facts.pressure(WATCHED_SECONDS)
-    found["wakeups"] = wakeups(WOKEN_SECONDS)
-    found["ceilings"] = ceilings.known(directories.cache(), home)
+    host = facts.facts(home)
+    host["pressure"] = facts.pressure(PRESSURE_SECONDS)
+    host["wakeups"] = wakeups(WAKEUP_SECONDS)
+    host["ceilings"] = ceilings.known(directories.cache(), home)
     return {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "plan": plan.data(),
         **plan.declared,
         "crashed": known_results.of(directories.cache(), plan.cells),
-        "host": found,
+        "host": host,
     }
 
 
@@ -233,13 +213,13 @@ def _difference(plan: Plan, run: Run, path: Path) -> str | None:
 def _until_settled(
     plan: Plan,
     trial: Trial,
-    keep: Callable[[Attempt], Attempt],
-    place: work_directory.WorkDirectory,
-    means: TrialContext,
+    store: Callable[[Attempt], Attempt],
+    work: work_directory.WorkDirectory,
+    context: TrialContext,
     observer: ProgressListener,
     attempts: list[Attempt],
 ) -> None:
-    """Attempts the trial as often as the plan says, starting where an earlier run of it left off."""
+    """Attempts the trial as often as planned, counting attempts of an earlier, interrupted run."""
     cell = plan.cells[trial.cell]
     earlier = [a for a in attempts if (a.cell, a.block) == (trial.cell, trial.block)]
     if earlier and earlier[-1].outcome in SETTLED:
@@ -247,22 +227,23 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         with suppress(OSError):
-            # Where it can't be done, the trial says why.
-            place.mend()
-        home = place.path / f"trial-{trial.block}-{trial.cell}-{number}"
-        attempt = run_trial(plan, cell, trial, number, home, means, observer.phase)
-        # What was measured while a core slept is not kept.
-        means.still_awake()
-        attempt = keep(attempt)
+            # If this fails, the trial reports why.
+            work.mend()
+        home = work.path / f"trial-{trial.block}-{trial.cell}-{number}"
+        attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
+        # Before it is stored: a trial during which a core slept is discarded.
+        context.still_awake()
+        attempt = store(attempt)
         attempts.append(attempt)
-        means.datasets.ended(attempt)
+        context.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
 
 
-def _kept(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
-    """Adds it to the run file; in its place, that it can't be kept, where that is so. Raises RunFileLost."""
+def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
+    """Appends the attempt to the run file and returns it. If it can't be written, appends and returns an error
+    instead. Raises RunFileLost."""
     lock.check(path)
     try:
         results.append(path, attempt)

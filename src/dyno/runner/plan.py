@@ -21,7 +21,7 @@ from dyno.contracts.pace import PATIENCE
 from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
-from dyno.measure.loops import pick
+from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, beside
 from dyno.runner.rows import EngineRow, hidden, rows_of

@@ -1,4 +1,4 @@
-"""What a trial's processes use, and the watch that ends a trial which takes too much or too long."""
+"""Measures the memory of a trial's processes, and watches a trial's limits of memory and time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dyno.host.procfs import read_lines, read_text
 
 INTERVAL = 0.05
 SHARE, LONGEST = 0.01, 1.0
-"""Of the time, that a look for new processes may take; and the seconds after which there is one in any case."""
+"""Largest share of the time that the search for new processes may take, and seconds after which it is done anyway."""
 
 
 def anonymous_bytes(pids: Iterable[int]) -> int:
-    """Memory of processes that no file backs, in bytes: what they took, not what the page cache maps into them.
+    """Returns the anonymous memory of processes in bytes: what they allocated, without pages mapped from files.
 
-    What they share counts once, by the process that has most of it. A process that is gone has none.
+    Shared memory counts once, by the process that has most of it. A process that has ended has none.
     """
     own, shared = 0, 0
     for pid in pids:
@@ -32,14 +32,16 @@ def anonymous_bytes(pids: Iterable[int]) -> int:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The processes that a process started, and theirs. By the kernel's own list of children where it keeps
-    one: to look at every process of the machine disturbs what is measured.
+    """Yields the children of a process, and theirs.
+
+    Reads the kernel's list of children if there is one: looking at every process of the machine disturbs the
+    measurement.
     """
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
         return
-    # It may be gone by now: a server's processes come and go.
+    # The process may have ended: a server's processes come and go.
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (read_text(task / "children") or "").split()):
@@ -49,19 +51,18 @@ def descendants(pid: int) -> Iterator[int]:
 
 @dataclass
 class Watch:
-    """Looks at a worker, its client processes and its server."""
+    """Watches a worker, its client processes and its server."""
 
     pid: int
     limit_bytes: int
     deadline: float
-    """On the clock of `time.monotonic`."""
+    """In seconds on the clock of `time.monotonic`."""
     peak_bytes: int = field(default=0)
-    _family: list[int] = field(default_factory=list)
-    _again: float = 0.0
-    """When it is looked for them again."""
+    _descendants: list[int] = field(default_factory=list)
+    _next_search: float = 0.0
 
     def verdict(self) -> str | None:
-        """'timeout' or 'out-of-memory', or None while all is well."""
+        """Returns 'timeout' or 'out-of-memory', None while the trial is within its limits."""
         used = anonymous_bytes([self.pid, *self._processes()])
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
@@ -69,15 +70,15 @@ class Watch:
         return "timeout" if monotonic() > self.deadline else None
 
     def _processes(self) -> list[int]:
-        """As they were when it was last looked for them: of servers with hundreds of threads, each of which may have
-        started one, that takes milliseconds, and takes them from what is measured."""
-        if monotonic() >= self._again:
+        """The descendants, as of the last search: in a server with hundreds of threads it takes milliseconds, which
+        are taken from the measurement."""
+        if monotonic() >= self._next_search:
             began = thread_time()
-            self._family = list(descendants(self.pid))
-            self._again = monotonic() + min((thread_time() - began) / SHARE, LONGEST)
-        return self._family
+            self._descendants = list(descendants(self.pid))
+            self._next_search = monotonic() + min((thread_time() - began) / SHARE, LONGEST)
+        return self._descendants
 
 
 def default_limit() -> int:
-    """Three quarters of the memory that is available now, in bytes."""
+    """Returns three quarters of the memory that is available now, in bytes."""
     return int(psutil.virtual_memory().available * 0.75)

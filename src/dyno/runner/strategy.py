@@ -1,7 +1,7 @@
-"""Which trials a run has: blocks as planned or until nothing is wanting, and in each of them which cells.
+"""Decides which trials a run has: how many blocks, and which cells in each. Also forecasts how long they take.
 
-A null engine's cell is measured as often as its interval needs: in the first blocks, and then while that is wide.
-What is wide and what is wanting is not said here: it is asked.
+A null engine's cell has a trial in the first blocks, and in further ones while its interval is wide. The statistics
+are not done here: the callables of a `StopRule` return them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dyno import results
 from dyno.contracts.model import Trial
@@ -19,37 +19,34 @@ from dyno.results import FLOOR_BLOCKS, Attempt, Run, beside
 from dyno.runner.plan import Plan
 
 FLOOR_MOST = 9
-"""In no more blocks has a null engine a trial, be its interval as wide as it is: on a busy machine it stays so."""
+"""Null engines stop after this many blocks, however wide their interval: on a busy machine it stays wide."""
 Wanting = Callable[[Run, float], str | None]
-"""What is not yet as narrow as the plan wants, in words; None where all is."""
+"""Returns in words which intervals are wider than requested, None if none is."""
 Unsure = Callable[[Run], Collection[int]]
-"""The null engines' cells, by number, whose intervals are wide."""
+"""Returns the numbers of the null engines' cells whose intervals are wide."""
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """Who looks at what was measured so far. By itself nothing is ever wanting."""
+    """Decides whether more samples are needed. The default never asks for more."""
 
     wanting: Wanting = lambda run, until: None
     unsure: Unsure = lambda run: ()
 
 
-NOBODY = StopRule()
-
-
-class Extended(Protocol):
-    """Who wants to know of blocks that are added."""
+class BlockListener(Protocol):
+    """Receives an event when a block is added."""
 
     def extended(self, blocks: int, why: str) -> None: ...
 
 
-def numbers(plan: Plan, path: Path, observer: Extended, wanting: Wanting) -> Iterator[int]:
-    """The blocks to be done: as many as planned; with `until`, until nothing is wanting or the time is up."""
+def numbers(plan: Plan, path: Path, observer: BlockListener, wanting: Wanting) -> Iterator[int]:
+    """Yields the blocks to do: as many as planned; with `until`, until all intervals are narrow or the time is up."""
     if plan.until is None or plan.within is None:
         yield from range(plan.samples)
         return
     began, longest = time.monotonic(), 0.0
-    # One that was interrupted is ended first: half a block is no reason to stop.
+    # A block that was interrupted is completed first.
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
         started = time.monotonic()
@@ -57,11 +54,11 @@ def numbers(plan: Plan, path: Path, observer: Extended, wanting: Wanting) -> Ite
             why = "time"
             break
         if number >= least:
-            lacking = wanting(results.load(path), plan.until)
-            if lacking is None:
+            wide = wanting(results.load(path), plan.until)
+            if wide is None:
                 why = "narrow"
                 break
-            observer.extended(number + 1, lacking)
+            observer.extended(number + 1, wide)
         yield number
         longest = max(longest, time.monotonic() - started)
     if results.load(path).ending != why:
@@ -69,18 +66,37 @@ def numbers(plan: Plan, path: Path, observer: Extended, wanting: Wanting) -> Ite
 
 
 class Floors:
-    """Which null engines' cells a block has: the same ones when a run is resumed as when it goes on."""
+    """The null engines' cells of each block: the same ones whether a run is resumed or not."""
 
     def __init__(self, plan: Plan, path: Path, unsure: Unsure) -> None:
         self._plan, self._path, self._unsure = plan, path, unsure
         self._open = {at for at, cell in enumerate(plan.cells) if beside(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
-        """The block's trials. One that is left out of a block is in none of the later ones."""
+        """Returns the block's trials. A cell that is left out of a block is left out of all later ones."""
         if number >= FLOOR_MOST:
             self._open.clear()
         if number >= FLOOR_BLOCKS and self._open:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
             self._open &= set(self._unsure(replace(results.load(self._path), attempts=before)))
-        wanted, cells = self._plan.block(number), self._plan.cells
-        return [t for t in wanted if t.cell in self._open or not beside(cells, cells[t.cell])]
+        trials, cells = self._plan.block(number), self._plan.cells
+        return [t for t in trials if t.cell in self._open or not beside(cells, cells[t.cell])]
+
+
+class Forecast(NamedTuple):
+    trials: int
+    """Trials of engines, and the few of null engines."""
+    seconds: float
+    """Longest time of measuring and warm-up. Starting, loading and checking are known only after the first block."""
+
+
+def forecast_time(plan: Plan) -> Forecast:
+    """Forecasts a run that stops after its planned blocks."""
+    trials, total = 0, 0.0
+    for cell in plan.cells:
+        blocks = min(plan.samples, FLOOR_BLOCKS) if beside(plan.cells, cell) else plan.samples
+        pace = plan.pace(cell)
+        each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
+        trials += blocks
+        total += blocks * len(plan.phases) * each / 1e9
+    return Forecast(trials, total)

@@ -1,9 +1,10 @@
-"""Executes one trial in a fresh process and says how it ended, whatever the engine does to that process."""
+"""Executes one trial in a fresh process and reports how it ended, whatever the engine does to that process."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -14,45 +15,64 @@ from time import monotonic, monotonic_ns
 from typing import Any
 
 from dyno.contracts.model import Caveat, Tier, Trial
-from dyno.contracts.pipe import new_key
 from dyno.contracts.sample import Cell
+from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import strain
 from dyno.host.confine import CannotConfine, Group, confined
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
 from dyno.results import Attempt
-from dyno.runner.dataset import Datasets
 from dyno.runner.leftovers import remove_stores
 from dyno.runner.plan import GENERAL, Plan
 from dyno.runner.resources import INTERVAL, Watch
-from dyno.runner.trial_report import ASKEW, CLOSED, TrialReport
-from dyno.runner.worker_channel import ClockMismatch, ProtocolError, WorkerChannel
+from dyno.runner.trial_report import CLOSED, WRONG_CLOCK, TrialReport
 from dyno.runner.worker_pool import Process, WorkerPools, WorkerStartError, end
 from dyno.servers import leftover_processes, set_option
 from dyno.text.passwords import mask_secrets
 from dyno.text.sanitize import sanitize
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
-"""Characters of its end."""
+"""Suffix of the file of a trial's output, and how many characters of its end are kept."""
 GROUP = ".group"
+SEALED = "sealed"
 SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
-"""What is wrong where a machine has no room, or no file may be opened any more."""
+"""errno values that mean the machine is out of space or descriptors."""
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
-"""In which a worker ends that has closed its pipe, having told how it ended, or not."""
+"""Seconds in which a worker has to end once it has closed its pipe, after reporting its outcome and without."""
+
+
+class Datasets:
+    """The sealed loaded stores of a run, one for each cell, in its work directory: see `OnStore`.
+
+    A worker seals its store; later trials of the cell start with a copy of it.
+    """
+
+    def __init__(self, plan: Plan, home: Path) -> None:
+        self._plan, self._home = plan, home / SEALED
+
+    def path(self, cell: int) -> Path:
+        return self._home / str(cell)
+
+    def ended(self, attempt: Attempt) -> None:
+        """Removes the cell's store after a failed trial, so that the next one loads again, and after its last one."""
+        good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
+        last = self._plan.until is None and attempt.block + 1 >= self._plan.samples
+        if last or not good:
+            shutil.rmtree(self.path(attempt.cell), ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class TrialContext:
-    """What the trials of a run have in common."""
+    """What the trials of a run share."""
 
     limit: int
-    """The most memory that one may take, in bytes."""
-    nurseries: WorkerPools
+    """Most memory of a trial, in bytes."""
+    pools: WorkerPools
     datasets: Datasets
     still_awake: Callable[[], None] = lambda: None
-    """Raises where cores that are to be kept awake no longer were."""
-    tell: Callable[[str], object] = lambda line: None
-    """Called with a line about each thing that could not be removed."""
+    """Raises if cores that should be kept awake no longer are."""
+    warn: Callable[[str], object] = lambda line: None
+    """Called with a line for each thing that could not be removed."""
 
 
 def run_trial(
@@ -61,97 +81,98 @@ def run_trial(
     trial: Trial,
     number: int,
     home: Path,
-    means: TrialContext,
+    context: TrialContext,
     on_phase: Callable[[str], None],
 ) -> Attempt:
-    """One attempt at a trial, in `home`, which is made and removed. It has the means of the run."""
+    """Makes attempt `number` at a trial in the directory `home`, which is created and removed."""
     started, begin = datetime.now(timezone.utc), monotonic_ns()
-    story, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
+    report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = strain.counters()
     output = home.with_suffix(OUTPUT)
     job: dict[str, Any] = {}
     left: list[str] = []
     try:
         home.mkdir()
-        job = _job(plan, cell, home, means.datasets.of(trial.cell))
-        peak_bytes = _carried_out(plan, job, plan.interpreter(cell), means, story)
-        printed = None if story.outcome == "ok" else _tail(output, story)
+        job = _job(plan, cell, home, context.datasets.path(trial.cell))
+        peak_bytes = _run_worker(plan, job, plan.interpreter(cell), context, report)
+        printed = None if report.outcome == "ok" else _tail(output, report)
     except OSError as error:
-        if error.errno in SCARCE and not story.begun:
-            # Every trial's fate, and no engine's doing.
+        if error.errno in SCARCE and not report.begun:
+            # Not the engine's fault; it would hit every trial.
             raise
-        # Also where an engine has taken the run's own directory away.
-        story.lost(error)
+        # The engine may have removed the run's own directory.
+        report.fail(error)
     finally:
         try:
             if job:
-                refused, executable = story.outcome == "refused", plan.interpreter(cell)
-                left = remove_stores(job, refused, executable, means.nurseries, plan.secrets)
+                refused, executable = report.outcome == "refused", plan.interpreter(cell)
+                left = remove_stores(job, refused, executable, context.pools, plan.secrets)
             for line in left:
-                means.tell(line)
+                context.warn(line)
         finally:
-            _cleared(home, output)
+            _remove_home(home, output)
     duration = monotonic_ns() - begin
+    suffered = strain.since(before, strain.counters(), duration)
+    if plan.awake:
+        # The processes that keep the cores awake wait for one whenever any other works: the stall says nothing.
+        suffered["cpu_stall_ns"] = None
     return Attempt(
         cell=trial.cell,
         block=trial.block,
         attempt=number,
-        outcome=story.outcome or "error",
-        why="; ".join(filter(None, (story.why, *left))) or None,
-        phase=None if story.outcome == "ok" else story.phase,
-        samples=tuple(story.samples),
+        outcome=report.outcome or "error",
+        why="; ".join(filter(None, (report.why, *left))) or None,
+        phase=None if report.outcome == "ok" else report.phase,
+        samples=tuple(report.samples),
         started=started.isoformat(timespec="milliseconds"),
         duration_ns=duration,
-        version=story.about.get("version"),
-        settings=story.about.get("settings"),
-        tier=None if (tier := story.about.get("tier")) is None else Tier(tier),
-        caveats=tuple(Caveat(**caveat) for caveat in story.about.get("caveats", ())),
-        resources={**story.resources, "peak_anonymous_bytes": peak_bytes or None},
+        version=report.about.get("version"),
+        settings=report.about.get("settings"),
+        tier=None if (tier := report.about.get("tier")) is None else Tier(tier),
+        caveats=tuple(Caveat(**caveat) for caveat in report.about.get("caveats", ())),
+        resources={**report.resources, "peak_anonymous_bytes": peak_bytes or None},
         output=printed,
-        loop=story.loop,
-        absent=story.absent,
-        facts=story.facts,
-        spent_ns=story.spent_ns,
-        strain=_strain(plan, strain.since(before, strain.counters(), duration)),
+        loop=report.loop,
+        absent=report.absent,
+        facts=report.facts,
+        spent_ns=report.spent_ns,
+        strain=suffered,
     )
 
 
-def _strain(plan: Plan, suffered: dict[str, Any]) -> dict[str, Any]:
-    """What keeps the cores awake waits for one whenever anybody else works: nothing is known of who else did."""
-    return {**suffered, "cpu_stall_ns": None} if plan.awake else suffered
-
-
-def _carried_out(plan: Plan, job: Mapping[str, Any], runs: str, means: TrialContext, story: TrialReport) -> int:
-    """Has a worker do it. Returns the most anonymous memory that was seen, in bytes."""
-    home, limit, nurseries, key = Path(job["home"]), means.limit, means.nurseries, new_key()
+def _run_worker(
+    plan: Plan, job: Mapping[str, Any], executable: str, context: TrialContext, report: TrialReport
+) -> int:
+    """Has a worker do the job. Returns the most anonymous memory that was seen, in bytes."""
+    home, limit, pools = Path(job["home"]), context.limit, context.pools
     try:
-        nurseries.ready(runs)
+        pools.ready(executable)
         with (
             _confined(plan, home) as group,
             nothing_left(),
-            nurseries.worker(runs, home, home.with_suffix(OUTPUT), key, job, group.add if group else int) as (
+            pools.worker(executable, home, home.with_suffix(OUTPUT), job, group.add if group else int) as (
                 process,
                 pipe,
             ),
-            closing(WorkerChannel(pipe, key, story.began_ns)) as hearing,
+            closing(WorkerChannel(pipe, report.began_ns)) as channel,
         ):
             watch = Watch(process.pid, limit, monotonic() + plan.timeout)
-            verdict = _listen(process, hearing, watch, story, plan.timeout)
+            verdict = _listen(process, channel, watch, report, plan.timeout)
             status = process.wait()
             killed = group is not None and group.killed
-    except (WorkerStartError, CannotConfine) as unborn:
-        story.outcome, story.why = "crash", story.fit(str(unborn))
+    except (WorkerStartError, CannotConfine) as error:
+        report.outcome, report.why = "crash", report.clean(str(error))
         return 0
-    story.conclude(verdict, status, plan, limit)
-    if killed and story.outcome == "crash":
+    report.conclude(verdict, status, plan, limit)
+    if killed and report.outcome == "crash":
         most = f"{(plan.confine or 0) / (1 << 30):.2f} GiB"
-        story.outcome, story.why = "out-of-memory", f"killed by the kernel: it was confined to {most} of memory"
+        report.outcome, report.why = "out-of-memory", f"killed by the kernel: it was confined to {most} of memory"
     return watch.peak_bytes
 
 
 @contextmanager
 def _confined(plan: Plan, home: Path) -> Iterator[Group | None]:
-    """The control group of a trial, where it is to have one."""
+    """The control group of a trial; None if the plan does not confine trials."""
     if plan.confine is None:
         yield None
     else:
@@ -177,58 +198,56 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
     }
 
 
-def _listen(process: Process, hearing: WorkerChannel, watch: Watch, story: TrialReport, timeout: float) -> str | None:
-    """Hears the worker out. Returns why it had to be killed, if it had to."""
+def _listen(
+    process: Process, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
+) -> str | None:
+    """Reads the worker's events until it ends. Returns why it had to be killed, None if it had not."""
     ended, trial = False, watch.deadline
-    while not hearing.over:
+    while not channel.over:
         try:
-            heard = hearing.listen(0 if ended else INTERVAL)
-            for event in heard or ():
-                story.hear(event)
-        except ProtocolError as garbled:
+            messages = channel.read(0 if ended else INTERVAL)
+            for message in messages or ():
+                report.add(message)
+        except ProtocolError as error:
             end(process)
-            return str(garbled)
-        except ClockMismatch as askew:
+            return str(error)
+        except ClockMismatch as error:
             end(process)
-            # Those before, too: nobody knows from when on.
-            story.samples.clear()
-            return f"{ASKEW}{askew}"
-        if heard is None:
+            # Discard earlier samples too: we can't tell when the clock went wrong.
+            report.samples.clear()
+            return f"{WRONG_CLOCK}{error}"
+        if messages is None:
             if ended:
-                # A child that it left behind may hold the pipe open.
+                # A process that the worker left behind may hold the pipe open.
                 return None
-            # What it said between the two looks is still to be heard.
+            # Read once more: it may have written between the read and the poll.
             ended = process.poll() is not None
-        watch.deadline = story.deadline(trial, timeout)
+        watch.deadline = report.deadline(trial, timeout)
         if verdict := watch.verdict():
             end(process)
             return verdict
-    return _closing(process, watch, story)
-
-
-def _closing(process: Process, watch: Watch, story: TrialReport) -> str | None:
-    """The pipe is closed; what is left is the interpreter's end, which an engine may hold up."""
+    # The pipe is closed. An engine may hold up the end of the interpreter.
     try:
-        longest = CLOSING_TIME if story.outcome else CLOSED_TIME
+        longest = CLOSING_TIME if report.outcome else CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
     except subprocess.TimeoutExpired:
         end(process)
-        return "timeout" if story.outcome else CLOSED
+        return "timeout" if report.outcome else CLOSED
     return None
 
 
-def _tail(output: Path, story: TrialReport) -> str | None:
-    """None where the engine has taken it away."""
+def _tail(output: Path, report: TrialReport) -> str | None:
+    """The end of a trial's output; None if the engine has removed the file."""
     with suppress(OSError), output.open("rb") as printed:
         printed.seek(max(printed.seek(0, os.SEEK_END) - 2 * OUTPUT_KEPT, 0))
-        told = printed.read(2 * OUTPUT_KEPT).decode(errors="replace")
-        # Cut once no secret is in it any more: half of one would not be found.
-        return sanitize(mask_secrets(told, story.secrets)[-OUTPUT_KEPT:])
+        text = printed.read(2 * OUTPUT_KEPT).decode(errors="replace")
+        # Masked before it is cut: half of a secret would not match.
+        return sanitize(mask_secrets(text, report.secrets)[-OUTPUT_KEPT:])
     return None
 
 
-def _cleared(home: Path, output: Path) -> None:
-    """Takes away all that is left. What can't be is told when the run's own directory is to go."""
+def _remove_home(home: Path, output: Path) -> None:
+    """Removes the trial's files. What can't be removed is reported with the run's own directory."""
     unmount(home)
     with suppress(OSError):
         if not home.is_symlink():

@@ -1,35 +1,39 @@
-"""What a worker has told of its trial, and how that ended. All text in it is made harmless here, where it comes in,
-and is without passwords."""
+"""What a worker reported of its trial, and how the trial ended. All text is sanitized here and has its secrets
+masked."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.sample import Sample
+from dyno.contracts.worker_protocol import ProtocolError, WorkerMessage
 from dyno.results import sample
-from dyno.runner.feasibility import impossible
 from dyno.runner.plan import Plan
-from dyno.runner.worker_channel import ProtocolError, WorkerMessage
 from dyno.text.passwords import mask_secrets
 from dyno.text.sanitize import sanitize
 
-ASKEW = "its clocks do not go as Dyno's own, so that no time of it counts: one is "
-CLOSED = "something other than Dyno closed the pipe of the results"
+WRONG_CLOCK = "the worker's clock disagrees with Dyno's, so that its timings are discarded: it is "
+CLOSED = "something other than Dyno closed the worker's pipe"
+SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
+"""By how much times may be longer: another process measured them, or an outside tool rounded them."""
+MOST_ITEMS = 1_000
+"""Items (which may be bytes) per ns of each client's time. Of operations, each of which is timed, it is one."""
+NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
 @dataclass
 class TrialReport:
-    """So far."""
+    """A trial so far."""
 
     on_phase: Callable[[str], None]
     began_ns: int
     secrets: tuple[str, ...] = ()
-    """What an engine may put into what it says, and may stand nowhere."""
+    """Masked in every text of the worker's."""
     phase: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -41,81 +45,79 @@ class TrialReport:
     absent: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     check_ns: int = 0
-    """What the worker's checks of answers took in the phases that are over."""
+    """Time that the worker's checks of answers took in completed phases."""
     checking_since_ns: int | None = None
-    """When a check began that is under way, on this process's clock."""
+    """When the current check began, on this process's clock."""
     _phase_after_ns: int = 0
 
     @property
     def begun(self) -> bool:
-        """Whether the worker has said anything yet."""
+        """Whether the worker has reported anything."""
         return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
 
     def deadline(self, trial: float, timeout: float) -> float:
-        """When the worker is to be ended, in s on the monotonic clock: the trial's own deadline, `trial`, put off by
-        what checks took, or that of a check under way, which may take as long as the trial."""
+        """When to kill the worker, in s on the monotonic clock: the deadline `trial`, extended by the time of checks.
+        A check may take as long as a whole trial."""
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
-    def hear(self, heard: WorkerMessage) -> None:
-        """Takes in what the worker said. Raises Garbled for what can't be kept."""
+    def add(self, message: WorkerMessage) -> None:
+        """Adds an event of the worker's. Raises ProtocolError if it is malformed."""
         try:
-            self._take(heard.event, heard)
+            self._add(dict(message.event), message)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(self.fit(f"what was told can't be: {type(error).__name__}: {error}")) from None
+            why = f"malformed event from the worker: {type(error).__name__}: {error}"
+            raise ProtocolError(self.clean(why)) from None
 
-    def fit(self, told: Any, keep: str = "") -> Any:
-        """What an engine said, to be shown and kept: a text, or texts in lists and by name. Text is on one line, but
-        for the characters of `keep`."""
-        if isinstance(told, dict):
-            return {self.fit(name): self.fit(value, keep) for name, value in told.items()}
-        if isinstance(told, list):
-            return [self.fit(value, keep) for value in told]
-        return sanitize(mask_secrets(told, self.secrets), keep=keep) if isinstance(told, str) else told
+    def clean(self, value: Any, keep: str = "") -> Any:
+        """A text, or the texts in a list or dict, on one line, sanitized and masked. `keep`: control characters that
+        stay."""
+        if isinstance(value, dict):
+            return {self.clean(name): self.clean(each, keep) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.clean(each, keep) for each in value]
+        return sanitize(mask_secrets(value, self.secrets), keep=keep) if isinstance(value, str) else value
 
-    def fit_lines(self, told: str | None) -> str | None:
-        """The same of a text of several lines."""
-        fit: str | None = self.fit(told, "\n\t")
-        return fit
+    def clean_lines(self, text: str | None) -> str | None:
+        """The same for a text of several lines."""
+        cleaned: str | None = self.clean(text, "\n\t")
+        return cleaned
 
-    def _take(self, event: dict[str, Any], heard: WorkerMessage) -> None:
+    def _add(self, event: dict[str, Any], message: WorkerMessage) -> None:
         kind = event.pop("event")
         if kind == "check":
-            self.checking_since_ns = self.checking_since_ns or heard.by_ns
+            self.checking_since_ns = self.checking_since_ns or message.by_ns
             return
         self.checking_since_ns = None
         if kind == "phase":
-            self.phase, self._phase_after_ns = event["phase"], heard.after_ns
+            self.phase, self._phase_after_ns = event["phase"], message.after_ns
             self.on_phase(event["phase"])
         elif kind == "engine":
-            self.about = self.fit(event)
+            self.about = self.clean(event)
         elif kind == "loop":
             self.loop = event
         elif kind == "facts":
-            self.facts = self.fit(event["facts"])
+            self.facts = self.clean(event["facts"])
         elif kind == "absent":
-            self.absent[event["phase"]] = self.fit_lines(event["why"]) or ""
+            self.absent[event["phase"]] = self.clean_lines(event["why"]) or ""
         elif kind == "sample":
-            self.samples.append(self._judged(event["sample"], heard))
+            self.samples.append(self._checked(event["sample"], message))
             self.check_ns = int(event["check_ns"])
         elif kind == "end":
-            self.outcome, self.why, self.resources = (
-                event["outcome"],
-                self.fit_lines(event["why"]),
-                event["resources"],
-            )
-            self.spent_ns = event["spent_ns"]
+            self.outcome, self.why = event["outcome"], self.clean_lines(event["why"])
+            self.resources, self.spent_ns = event["resources"], event["spent_ns"]
 
-    def _judged(self, told: dict[str, Any], heard: WorkerMessage) -> Sample:
-        lines = {name: self.fit_lines(told[name]) for name in ("first_error", "void")}
-        names = {of: {self.fit(name): found for name, found in told[of].items()} for of in ("by_kind", "by_part")}
-        found = sample(told | lines | names | {name: self.fit(told[name]) for name in ("facts", "reported_by")})
-        passed_ns, since_start_ns = heard.by_ns - self._phase_after_ns, heard.by_ns - self.began_ns
-        why = impossible(found, passed_ns, since_start_ns, os.cpu_count() or 1)
-        return found if why is None else replace(found, void=found.void or f"its figures can't be true: {why}")
+    def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
+        """The sample, void if its figures are impossible."""
+        lines = {name: self.clean_lines(data[name]) for name in ("first_error", "void")}
+        names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
+        read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
+        passed_ns, since_start_ns = message.by_ns - self._phase_after_ns, message.by_ns - self.began_ns
+        why = impossible(read, passed_ns, since_start_ns, os.cpu_count() or 1)
+        return read if why is None else replace(read, void=read.void or f"its figures can't be true: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
-        """Settles the outcome from the watch's verdict and the exit status."""
+        """Sets the outcome by the watch's verdict and the worker's exit status."""
         if verdict == "timeout":
             self.outcome, self.why = verdict, self._timed_out(plan.timeout)
         elif verdict == "out-of-memory":
@@ -135,22 +137,54 @@ class TrialReport:
         apart = f", {self.check_ns / 1e9:.0f} s of Dyno's own checks apart" if self.check_ns >= 1e9 else ""
         return f"not done after {timeout:g} s{apart}"
 
-    def lost(self, error: OSError) -> None:
-        """The run's own process could not do its part: an engine took its directory away, perhaps."""
-        self.outcome, self.why = "error", self.fit(f"{error.strerror or exception_text(error)}: {error.filename}")
+    def fail(self, error: OSError) -> None:
+        """Records an error of this process, such as a directory that the engine has removed."""
+        self.outcome, self.why = "error", self.clean(f"{error.strerror or exception_text(error)}: {error.filename}")
 
 
 def _died(status: int) -> str:
     if status == -signal.SIGKILL:
         return "killed by SIGKILL, perhaps by the kernel for want of memory"
     if status < 0:
-        return f"killed by {_signal(-status)}"
+        try:
+            return f"killed by {signal.Signals(-status).name}"
+        except ValueError:
+            # Only the first and the last real-time signal have names.
+            return f"killed by signal {-status}"
     return f"exited with status {status} before it was done"
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        # Of the real-time signals only the first and the last have names.
-        return f"signal {number}"
+def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> str | None:
+    """Why a sample can't be true; None if it can. `passed_ns`: time since the preparation of its phase;
+    `since_start_ns`: since the trial began."""
+    return next(_impossible(sample, passed_ns, since_start_ns, cores), None)
+
+
+def _impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> Iterator[str]:
+    for name in NUMBERS:
+        if (getattr(sample, name) or 0) < 0:
+            yield f"{name} is {getattr(sample, name)}"
+    elapsed_ns, wall_ns = sample.elapsed_ns, sample.wall_ns or 0
+    clients_ns = max(elapsed_ns, 1) * sample.clients
+    if wall_ns > passed_ns + SLACK_NS:
+        yield f"it took {_s(wall_ns)}, and only {_s(passed_ns)} went by"
+    if elapsed_ns > (wall_ns or passed_ns) + (SLACK_NS if sample.reported_by is None else ROUNDED_NS):
+        yield f"{_s(elapsed_ns)} were measured, and only {_s(wall_ns or passed_ns)} went by"
+    if sample.busy_ns > clients_ns + SLACK_NS:
+        yield f"{_s(sample.busy_ns)} were the engine's, of {_s(clients_ns)}"
+    if sample.items > clients_ns * MOST_ITEMS:
+        yield f"{sample.items:,} {sample.unit}s do not fit into {_s(elapsed_ns)}"
+    if not sample.bulk and sample.reported_by is None and sample.operations > clients_ns:
+        yield f"{sample.operations:,} operations do not fit into {_s(elapsed_ns)}"
+    # A server's processes come and go: the time of one that was missed before is counted when it ends.
+    for process, used, ns in (("client", sample.client, passed_ns), ("server", sample.server, since_start_ns)):
+        if _cpu_ns(used) > cores * (ns + SLACK_NS):
+            yield f"the {process} used {_s(_cpu_ns(used))} of CPU time, and {cores} cores have {_s(cores * ns)}"
+
+
+def _cpu_ns(used: Mapping[str, int | None] | None) -> int:
+    return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
+
+
+def _s(ns: int) -> str:
+    return f"{ns / 1e9:.3g} s"

@@ -1,5 +1,5 @@
-"""Where engines' data live while they are measured: a directory per run, gone with it. What a killed run left, its
-servers too, is swept up."""
+"""The directory in which a run's engines keep their data. It is removed with the run; the next run removes what a
+killed one left, its servers included."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import psutil
 
 from dyno.contracts.model import UsageError
 from dyno.host import confine, trust
-from dyno.host import directories as places
+from dyno.host import directories as host_directories
 from dyno.host.force_remove import remove, unmount
 from dyno.servers import leftover_processes
 from dyno.text.sanitize import sanitize
 
-# Not a name that anyone else would give: what bears it and is not locked is removed.
 PREFIX = "dyno-run-"
+"""Directories of this name that are not locked are removed: nobody else would use it."""
 LOCK = ".dyno-run-lock"
 MEMORY = Path("/dev/shm")
-# A server that root starts runs as another user, who has to come by.
+# A server that root starts runs as another user, who has to pass through.
 _MODE = 0o711 if os.geteuid() == 0 else 0o700
 
 
 def default_root() -> Path:
-    """`$DYNO_WORK`, or `work` in Dyno's cache directory."""
+    """Returns `$DYNO_WORK`, or `work` in Dyno's cache directory."""
     named = os.environ.get("DYNO_WORK")
-    return Path(named) if named else places.cache() / "work"
+    return Path(named) if named else host_directories.cache() / "work"
 
 
 def fast_root(root: Path) -> Path:
@@ -42,66 +42,68 @@ def fast_root(root: Path) -> Path:
 
 
 class WorkDirectory:
-    """A run's directory. It is locked as long as the run lives, so that only dead ones' are swept."""
+    """A run's directory. It is locked while the run lives, so that only directories of dead runs are swept."""
 
     def __init__(self, root: Path) -> None:
-        self.path, self._lock = _made(root)
+        self.path, self._lock = _create(root)
 
     def mend(self) -> None:
-        """Makes it again where an engine has taken it away, or the right to use it. Raises OSError."""
+        """Restores it if an engine has removed it or changed its permissions. Raises OSError."""
         with suppress(OSError):
             if not self.path.is_symlink():
                 self.path.chmod(_MODE)
             if os.path.samestat(os.fstat(self._lock.fileno()), (self.path / LOCK).lstat()):
                 return
         remove(self.path)
-        made, self._lock = _made(self.path.parent)
-        made.rename(self.path)
+        path, self._lock = _create(self.path.parent)
+        path.rename(self.path)
 
     def close(self) -> str | None:
-        """Removes it; why it is still there, if it is."""
-        left = remove(self.path)
+        """Removes it. Returns why it could not be removed, None if it was."""
+        why = remove(self.path)
         self._lock.close()
-        return left
+        return why
 
 
-def _made(root: Path) -> tuple[Path, IO[str]]:
+def _create(root: Path) -> tuple[Path, IO[str]]:
     root.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
-    lock = (made / LOCK).open("w")
+    path = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
+    lock = (path / LOCK).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    made.chmod(_MODE)
-    # Named so that a sweep sees it only now that it is locked.
-    return made.rename(root / made.name.replace("dyno-new-", PREFIX)), lock
+    path.chmod(_MODE)
+    # Only now that it is locked does it get the name that a sweep looks for.
+    return path.rename(root / path.name.replace("dyno-new-", PREFIX)), lock
 
 
 @contextmanager
-def directory(root: Path, tell: Callable[[str], object]) -> Iterator[WorkDirectory]:
-    """A new directory under `root`, removed at the end; first removes those of runs that were killed. What can't be
-    removed is told."""
+def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirectory]:
+    """A new directory under `root`, removed at the end. Directories of killed runs are removed first. `warn` is
+    called with a line for each that can't be removed."""
     named = root
     try:
-        # Those who are told of it have working directories of their own.
+        # Absolute: workers have working directories of their own.
         root = root.absolute()
-        sweep(root, tell)
-        place = WorkDirectory(root)
+        sweep(root, warn)
+        work = WorkDirectory(root)
     except FileExistsError:
-        raise UsageError(f"can't use {named} as the work directory: it is none; --work names another") from None
+        raise UsageError(
+            f"can't use {named} as the work directory: it is not a directory; --work names another"
+        ) from None
     except OSError as error:
         raise UsageError(f"can't use {named} as the work directory: {error.strerror}; --work names another") from None
     try:
-        yield place
+        yield work
     finally:
-        if left := place.close():
-            tell(sanitize(left, keep=""))
+        if why := work.close():
+            warn(sanitize(why, keep=""))
 
 
-def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
-    """Removes the directories whose run is dead, ends the servers that were left in them, and removes the control
-    groups that are recorded there; returns them. What can't be removed is told. Other users' are left alone."""
+def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
+    """Removes this user's directories of dead runs, with the servers and control groups that are recorded in them.
+    Returns them."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
-            tell(
+            warn(
                 sanitize(f"{path} stays, since other users may write to it: rm -r {path} if it is of no use", keep="")
             )
     swept = list(dead(root))
@@ -109,13 +111,13 @@ def sweep(root: Path, tell: Callable[[str], object]) -> list[Path]:
         unmount(path)
         leftover_processes.clear(path)
         confine.clear(path)
-        if left := remove(path):
-            tell(sanitize(left, keep=""))
+        if why := remove(path):
+            warn(sanitize(why, keep=""))
     return swept
 
 
 def dead(root: Path) -> Iterator[Path]:
-    """Yields this user's directories whose run has ended. In a shared work directory there may be others' too."""
+    """Yields this user's directories of runs that have ended: a work directory may be shared with other users."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_private_directory(path):
             with suppress(OSError), (path / LOCK).open() as lock:
@@ -124,8 +126,8 @@ def dead(root: Path) -> Iterator[Path]:
 
 
 def left_behind(root: Path) -> dict[str, list[str]]:
-    """What killed runs left under `root`, for the next run to take away: their directories, and their servers that
-    still run, as 'redis-server 4711'."""
+    """Returns the directories that killed runs left under `root`, and their servers that still run, as
+    'redis-server 4711'. The next run removes both."""
     directories = list(dead(root))
     servers: list[str] = []
     for process in (process for path in directories for process in leftover_processes.recorded(path)):

@@ -1,7 +1,8 @@
-"""Where workers come from: forked, for each trial, from a clean process that has imported what all of them need.
+"""Starts workers: each is forked for its trial from a clean process that has imported what all workers need.
 
-One such process for each interpreter that engines run in, started when the first worker is wanted. Where processes
-can't be handed over, which only Linux does, each worker is an interpreter of its own. No engine is imported here.
+There is one such process, a fork server, for each interpreter that engines run in, started by `python -m
+dyno.runner.worker_pool FD PARENT SUITE`. It never imports an engine and never starts a thread. Outside of Linux,
+where it can't hand over processes, each worker is an interpreter of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,17 +24,17 @@ from typing import Any, Protocol
 import psutil
 
 from dyno.host import interpreters
-from dyno.host.process import adopt_orphans, environment
+from dyno.host.process import adopt_orphans, die_with_parent, environment
 
 FORKS = sys.platform == "linux"
-REPLY_BYTES = 64
+REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
 POLL_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0
-"""In which a nursery starts, with all that it imports, and forks a worker."""
+"""Longest time in which a fork server starts, with its imports, and forks a worker."""
 
 
 class Process(Protocol):
-    """A worker's: what `subprocess.Popen` and `WorkerProcess` have in common."""
+    """A worker: what `subprocess.Popen` and `WorkerProcess` have in common."""
 
     pid: int
 
@@ -42,18 +44,18 @@ class Process(Protocol):
 
 
 class WorkerProcess:
-    """A child of this process that another one started. Its status is told as `subprocess.Popen` does."""
+    """A child of this process that the fork server started."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit status, or minus the signal that killed it; None while it runs."""
+        """Returns its exit status, or minus the signal that killed it; None while it runs."""
         return self._reaped(os.WNOHANG)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, once it has ended. Raises subprocess.TimeoutExpired."""
+        """Returns the same once it has ended. Raises subprocess.TimeoutExpired."""
         deadline = None if timeout is None else monotonic() + timeout
         while (status := self._reaped(0 if deadline is None else os.WNOHANG)) is None:
             if deadline is not None and monotonic() > deadline:
@@ -61,30 +63,30 @@ class WorkerProcess:
             sleep(POLL_SECONDS)
         return status
 
-    def _reaped(self, how: int) -> int | None:
+    def _reaped(self, options: int) -> int | None:
         if self._status is None:
-            pid, status = os.waitpid(self.pid, how)
+            pid, status = os.waitpid(self.pid, options)
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
         return self._status
 
 
 def end(process: Process) -> None:
-    """Kills a worker and whatever it has left in its session, and waits for it."""
+    """Kills a worker and all processes in its session, and waits for it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, SIGKILL)
     if process.poll() is None:
-        # It is not yet the first of a session, which it becomes when it runs.
+        # It has no session of its own until it runs.
         os.kill(process.pid, SIGKILL)
     process.wait()
 
 
 class WorkerStartError(Exception):
-    """No worker could be had; says why."""
+    """No worker could be started."""
 
 
 class WorkerPool:
-    """The process that the workers of one interpreter are forked from."""
+    """The fork server of one interpreter, seen from the run's process."""
 
     def __init__(self, executable: str, suite: str, output: Path) -> None:
         self._executable, self._suite, self._output = executable, suite, output
@@ -92,33 +94,18 @@ class WorkerPool:
         self._control: socket.socket | None = None
 
     def ready(self) -> None:
-        """Started, if it is not there, or was killed or stopped by an engine."""
-        if self._process is None or self._process.poll() is not None or _stopped(self._process.pid):
-            self._start()
-
-    def fork(self, home: Path, given: int, printed: int, results: int) -> Process:
-        """A worker in `home` with these descriptors. Raises Unborn."""
-        assert self._control is not None
-        pid = 0
-        with suppress(OSError):
-            socket.send_fds(self._control, [os.fsencode(home)], [given, printed, results])
-            pid = int(self._control.recv(REPLY_BYTES) or 0)
-        if pid:
-            return WorkerProcess(pid)
-        self.close()
-        told = list[str]()
-        with suppress(OSError):
-            told = self._output.read_text(errors="replace").strip().splitlines()
-        raise WorkerStartError(f"{self._executable} could start no worker" + (f": {told[-1]}" if told else ""))
-
-    def _start(self) -> None:
+        """Starts the fork server if it does not run, or an engine has stopped it."""
+        if self._process is not None and self._process.poll() is None:
+            with suppress(psutil.Error):
+                if psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
+                    return
         self.close()
         adopt_orphans()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
             self._process = subprocess.Popen(
-                [*_python(self._executable, "dyno.measure.forker"), *_told(theirs.fileno()), self._suite],
+                [*_command(self._executable, __name__, theirs.fileno()), self._suite],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -127,6 +114,21 @@ class WorkerPool:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+
+    def fork(self, home: Path, stdin: int, stdout: int, results: int) -> Process:
+        """Forks a worker in `home` with these descriptors. Raises WorkerStartError."""
+        assert self._control is not None
+        pid = 0
+        with suppress(OSError):
+            socket.send_fds(self._control, [os.fsencode(home)], [stdin, stdout, results])
+            pid = int(self._control.recv(REPLY_BYTES) or 0)
+        if pid:
+            return WorkerProcess(pid)
+        self.close()
+        lines = list[str]()
+        with suppress(OSError):
+            lines = self._output.read_text(errors="replace").strip().splitlines()
+        raise WorkerStartError(f"{self._executable} could start no worker" + (f": {lines[-1]}" if lines else ""))
 
     def close(self) -> None:
         if self._control is not None:
@@ -138,11 +140,11 @@ class WorkerPool:
 
 
 class WorkerPools:
-    """Those of a run, whose work directory is `home`; gone with the block."""
+    """The pools of a run, one for each interpreter, until the end of the block. `home`: the run's work directory."""
 
     def __init__(self, suite: str, home: Path, forks: bool = FORKS) -> None:
         self._suite, self._home, self._forks = suite, home, forks
-        self._of: dict[str, WorkerPool] = {}
+        self._by_executable: dict[str, WorkerPool] = {}
 
     def __enter__(self) -> WorkerPools:
         return self
@@ -151,20 +153,23 @@ class WorkerPools:
         self.renew()
 
     def renew(self) -> None:
-        """Further workers come from other processes. Those of one share where everything lies in memory, which can
-        make code some percent faster or slower (Mytkowicz et al., Producing Wrong Data Without Doing Anything
-        Obviously Wrong, 2009): drawn anew for each block, it is a part of the spread.
+        """Ends the fork servers; the next worker comes from a new one.
+
+        Workers of one fork server share its memory layout, which can make code some percent faster or slower
+        (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, 2009). With a new one for each
+        block, the layout is a part of the spread.
         """
-        for nursery in self._of.values():
-            nursery.close()
+        for pool in self._by_executable.values():
+            pool.close()
 
     def ready(self, executable: str) -> None:
-        """What a worker comes from is there: to be called where nobody takes it for something that a trial left."""
+        """Starts the fork server of an interpreter. To be called before a trial's processes are watched, which must
+        not take it for one that the trial left behind."""
         if self._forks:
-            if executable not in self._of:
-                output = self._home / f"nursery-{len(self._of)}.output"
-                self._of[executable] = WorkerPool(executable, self._suite, output)
-            self._of[executable].ready()
+            if executable not in self._by_executable:
+                output = self._home / f"worker-pool-{len(self._by_executable)}.output"
+                self._by_executable[executable] = WorkerPool(executable, self._suite, output)
+            self._by_executable[executable].ready()
 
     @contextmanager
     def worker(
@@ -172,49 +177,41 @@ class WorkerPools:
         executable: str,
         home: Path,
         output: Path,
-        key: bytes,
         job: Mapping[str, Any],
-        born: Callable[[int], object] = int,
+        on_start: Callable[[int], object] = int,
     ) -> Iterator[tuple[Process, int]]:
-        """A worker in a session of its own, and the reading end of its pipe; nothing of it is left afterwards. `born`
-        is given its process before that has its key and its job. Raises Unborn.
+        """A worker in a session of its own, and the reading end of its pipe. At the end all its processes are killed.
+        `on_start` is called with its process id before it is sent its job. Raises WorkerStartError.
         """
         reading, writing = os.pipe()
-        given, giving = os.pipe()
+        stdin, sending = os.pipe()
         try:
             with output.open("wb") as printed:
-                bear = self._of[executable].fork if self._forks else partial(_spawn, executable)
-                process = bear(home, given, printed.fileno(), writing)
+                start = self._by_executable[executable].fork if self._forks else partial(_spawn, executable)
+                process = start(home, stdin, printed.fileno(), writing)
         except BaseException:
             os.close(reading)
-            os.close(giving)
+            os.close(sending)
             raise
         finally:
             os.close(writing)
-            os.close(given)
+            os.close(stdin)
         try:
-            with suppress(BrokenPipeError), os.fdopen(giving, "wb") as told:
-                born(process.pid)
-                told.write(f"{key.hex()}\n{json.dumps(job)}\n".encode())
+            with suppress(BrokenPipeError), os.fdopen(sending, "wb") as jobs:
+                on_start(process.pid)
+                jobs.write(json.dumps(job).encode() + b"\n")
             yield process, reading
         finally:
             os.close(reading)
-            # Also whatever the engine started and left behind in this session.
             end(process)
 
 
-def _stopped(pid: int) -> bool:
-    with suppress(psutil.Error):
-        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
-    return False
-
-
-def _spawn(executable: str, home: Path, given: int, printed: int, results: int) -> Process:
+def _spawn(executable: str, home: Path, stdin: int, stdout: int, results: int) -> Process:
     return subprocess.Popen(
-        [*_python(executable, "dyno.measure.worker"), *_told(results)],
-        stdin=given,
-        stdout=printed,
-        stderr=printed,
+        _command(executable, "dyno.measure.worker", results),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stdout,
         cwd=home,
         env=_environment(),
         pass_fds=[results],
@@ -222,14 +219,90 @@ def _spawn(executable: str, home: Path, given: int, printed: int, results: int) 
     )
 
 
-def _python(executable: str, module: str) -> list[str]:
-    return interpreters.words(executable, module, "-X", "faulthandler")
-
-
-def _told(descriptor: int) -> list[str]:
-    return [str(descriptor), str(os.getpid())]
+def _command(executable: str, module: str, descriptor: int) -> list[str]:
+    return [*interpreters.words(executable, module, "-X", "faulthandler"), str(descriptor), str(os.getpid())]
 
 
 def _environment() -> dict[str, str]:
-    """Of a worker: the same order of sets in each trial."""
+    """The environment of workers: sets have the same order in each trial."""
     return {**environment(), "PYTHONHASHSEED": "0"}
+
+
+# -- the fork server ----------------------------------------------------------------------------------------------
+
+
+def serve(descriptor: int, parent: int, suite: str) -> None:
+    """Forks workers until the socket `descriptor` is closed.
+
+    A request has the directory of a trial and three descriptors: standard input, standard output, and the pipe of the
+    results. The reply is the worker's process id, 0 if there is none.
+    """
+    import gc
+
+    from dyno import registry
+    from dyno.measure import worker  # noqa: F401
+
+    die_with_parent(parent)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    registry.prepare(suite)
+    gc.collect()
+    # A collection would copy all these pages in each worker.
+    gc.freeze()
+    while True:
+        home, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
+        if not home:
+            return
+        _fork(control, home.decode(), descriptors, parent)
+
+
+def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int) -> None:
+    """Forks a worker by way of a process in between, whose end makes the worker the parent's own child."""
+    reading, writing = os.pipe()
+    between = os.fork()
+    if between == 0:
+        try:
+            between = os.getpid()
+            if pid := os.fork():
+                os.write(writing, b"%d" % pid)
+                os._exit(0)
+            control.close()
+            for descriptor in (reading, writing):
+                os.close(descriptor)
+            _become_worker(home, descriptors, between, parent)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    for descriptor in (*descriptors, writing):
+        os.close(descriptor)
+    # The parent can't wait for the worker before this.
+    status = os.waitpid(between, 0)[1]
+    with os.fdopen(reading, "rb") as pids:
+        # One read: reading to the end would wait until the worker has closed its copy of the other end.
+        control.send(b"0" if status else os.read(pids.fileno(), REPLY_BYTES))
+
+
+def _become_worker(home: str, descriptors: list[int], between: int, parent: int) -> None:
+    """Gives this process all that an engine would find in a process that was started for this trial alone."""
+    import numpy.random
+
+    from dyno.measure import worker
+
+    os.setsid()
+    stdin, stdout, results = descriptors
+    for descriptor, standard in ((stdin, 0), (stdout, 1), (stdout, 2)):
+        os.dup2(descriptor, standard)
+    os.close(stdin)
+    os.close(stdout)
+    os.chdir(home)
+    sys.path[0] = home
+    # The module `random` seeds itself after a fork.
+    numpy.random.seed()
+    while os.getppid() == between:
+        sleep(0.000_1)
+    worker.work(results, parent)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -17,7 +17,7 @@ from dyno.contracts.histogram import PERCENTILES, percentiles
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Operations
 from dyno.measure.driver import measure
-from dyno.measure.loops import Loop, native, pick
+from dyno.measure.loop import Loop, native, pick
 from dyno.selftest import Verdict
 
 OPERATIONS = 5_000

@@ -84,12 +84,9 @@ FIGURES = {"operations": 5 * 10**17, "items": 5 * 10**17, "elapsed_ns": 1_000, "
 SAID = {"first_error": None, "void": None, "reported_by": None, "facts": {}, "by_kind": {}, "by_part": {}}
 SAMPLE = {"phase": "rand-key", "unit": "op", "ended_by": "count", "checked": 10, **FIGURES, **SAID}
 """5 * 10^23 operations a second."""
-LINE = json.dumps({"event": "sample", "sample": SAMPLE}).encode() + b"\n"
 WRITTEN = {
-    "sample": LINE,
-    # With all that a line has, but that the seal is false.
-    "sealed": LINE,
-    "engine": json.dumps({"event": "engine", "version": "9", "settings": [], "caveats": [1]}).encode() + b"\n",
+    # An event without the readings of clocks.
+    "sample": json.dumps({"event": "sample", "sample": SAMPLE}).encode() + b"\n",
     "nested": b"[" * DEEP + b"]" * DEEP + b"\n",
     "bytes": bytes(range(256)) + b"\n",
     "flood": b"x" * FLOOD,
@@ -109,8 +106,7 @@ def scribble(how: str, home: Path) -> None:
         if how == "close":
             os.close(descriptor)
         else:
-            begin = b"%s %d " % (b"0" * 32, time.monotonic_ns()) if how == "sealed" else b""
-            left = memoryview(begin + WRITTEN[how])
+            left = memoryview(WRITTEN[how])
             while left:
                 left = left[os.write(descriptor, left) :]
     if how == "close":
@@ -253,7 +249,7 @@ def declare(name: str, title: str, act: Callable[[str, Path], object], *how: str
     )
 
 
-FORGER = declare("forger", "writes on the pipe of the results", scribble, *WRITTEN, "close")
+GARBLER = declare("garbler", "writes to the worker's pipe", scribble, *WRITTEN, "close")
 SLOWED = declare("slowed", "slows the clocks down", partial(bend, 1 / SLOW), "modules", "everywhere")
 HURRIED = declare("hurried", "has the clocks run fast", partial(bend, SLOW), "modules", "everywhere")
 SLOWED_THREADS = replace(SLOWED, name="slowed-threads", clients="threads")

@@ -30,9 +30,9 @@ TAIL_NS, FAR_NS = 300_000, 500_000
 
 def _clocks(spoil: Callable[[int], int]) -> None:
     """Every loop's clock tells `spoil` of what it would."""
-    from dyno.measure import loop, loops
+    from dyno.measure import loop
 
-    for each in filter(None, (loop, loops.native())):
+    for each in filter(None, (loop, loop.native())):
         each.now = lambda now=each.now: spoil(now())
 
 
@@ -81,15 +81,16 @@ def nothing_is_recorded() -> None:
 
 
 def bookkeeping_is_in_spans() -> None:
-    from dyno.measure import loops
 
-    resolved = loops.resolved
+    from dyno.measure import loop
+
+    resolved = loop.resolved
 
     def late(stamps: Any) -> Any:
         starts, ends = resolved(stamps)
         return starts, ends + BOOKKEEPING_NS
 
-    loops.resolved = late
+    loop.resolved = late
 
 
 # -- cold -----------------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def steady() -> None:
     """No break: time passes in the engine's work and by looking at the clock, and in nothing else, so that figures
     are the same on a machine that is busy."""
     from dyno.engines import synthetic
-    from dyno.measure import loop, loops
+    from dyno.measure import loop
 
     at = 10**6
 
@@ -201,9 +202,9 @@ def steady() -> None:
         at += len(data) // synthetic.STEPS * STEP_NS
         return start
 
-    loop.now, loops.native, synthetic.crc_hqx = now, lambda: None, checksum
-    # Which a run would take for what it is.
-    loops.clocks = lambda loop: (monotonic_ns(),)
+    loop.now, loop.native, synthetic.crc_hqx = now, lambda: None, checksum
+    # Else a run would report the clock as wrong, which it is.
+    loop.clocks = lambda loop: (monotonic_ns(),)
 
 
 def _longer(percent: Callable[[Any, Any], int]) -> None:
@@ -251,7 +252,7 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    modules = {"dyno.measure.worker", "dyno.measure.forker", "dyno.host.keep_awake"}
+    modules = {"dyno.measure.worker", "dyno.runner.worker_pool", "dyno.host.keep_awake"}
     if not command and not modules & set(sys.orig_argv):
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):

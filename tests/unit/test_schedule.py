@@ -20,7 +20,8 @@ from clockwork import Clock, install
 
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
-from dyno.measure.batch import (
+from dyno.measure.driver import measure
+from dyno.measure.schedule import (
     CACHED,
     GONE,
     GROWTH,
@@ -33,12 +34,11 @@ from dyno.measure.batch import (
     STOP,
     Barrier,
     ClientGroup,
+    ClientPosition,
     SharedClient,
     SingleClient,
 )
-from dyno.measure.driver import measure
-from dyno.measure.input_queue import InputQueue
-from dyno.measure.pause_meter import ClientPosition
+from dyno.measure.slices import InputQueue
 
 MS = 1_000_000
 
@@ -54,11 +54,11 @@ def nothing() -> None:
 
 def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
     """What each client's thread comes to."""
-    formation = ClientGroup(threading.Barrier(clients), clients)
+    group = ClientGroup(threading.Barrier(clients), clients)
     found: list[Any] = [None] * clients
 
     def run(client: int) -> None:
-        found[client] = each(formation.member(client))
+        found[client] = each(group.client(client))
 
     threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
     for thread in threads:
@@ -73,7 +73,7 @@ def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
 
 def test_all_start_at_one_moment_and_none_before_it() -> None:
     def each(member: SharedClient) -> tuple[int, int]:
-        start = member.take_off(READY, time.monotonic_ns, nothing)
+        start = member.start(READY, time.monotonic_ns, nothing)
         assert start is not None
         return start, time.monotonic_ns()
 
@@ -112,9 +112,9 @@ def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
 
 def test_a_flights_time_is_that_of_the_last_for_all() -> None:
     def each(member: SharedClient) -> int:
-        start = member.take_off(READY, time.monotonic_ns, nothing)
+        start = member.start(READY, time.monotonic_ns, nothing)
         assert start is not None
-        return member.land(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
+        return member.finish(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
 
     elapsed = together(3, each)
     assert max(elapsed) - min(elapsed) == 0
@@ -126,15 +126,15 @@ def test_a_flights_time_is_that_of_the_last_for_all() -> None:
     [([READY, READY], True), ([READY, GONE], True), ([GONE, GONE], False), ([READY, STOP], False)],
 )
 def test_a_flight_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
-    found = together(2, lambda member: member.take_off(states[member._client], time.monotonic_ns, nothing))
+    found = together(2, lambda member: member.start(states[member._client], time.monotonic_ns, nothing))
     assert [start is not None for start in found] == [go, go]
 
 
 def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
     """A single client that flew once."""
     single = SingleClient()
-    assert single.take_off(READY, lambda: 0, nothing) == 0
-    assert single.land(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
+    assert single.start(READY, lambda: 0, nothing) == 0
+    assert single.finish(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
     return single
 
 
@@ -143,8 +143,8 @@ def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
     lengths = []
     single, elapsed = SingleClient(), 1_000
     for _ in range(6):
-        single.take_off(READY, lambda: 0, nothing)
-        single.land(elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
+        single.start(READY, lambda: 0, nothing)
+        single.finish(elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
         lengths.append(single.length_ns())
         elapsed = single.length_ns()
     assert lengths[-1] == LEAST_NS
@@ -173,7 +173,7 @@ def test_inputs_are_there_for_longer_than_the_flight_lasts() -> None:
     assert 0 < landed(10**6, 5 * MS, most=1_000).operations() <= 1_000
 
 
-# -- cargo ------------------------------------------------------------------------------------------------
+# -- queue ------------------------------------------------------------------------------------------------
 
 
 def numbers(*sizes: int) -> Callable[[int], Iterator[Operations | Bulk]]:
@@ -181,21 +181,21 @@ def numbers(*sizes: int) -> Callable[[int], Iterator[Operations | Bulk]]:
 
 
 def test_slices_are_built_ahead_until_there_are_enough() -> None:
-    cargo = InputQueue(numbers(3, 3, 3))
-    cargo.load(lambda: cargo.operations >= 4)
-    assert (cargo.operations, len(cargo.waiting), cargo.over) == (6, 2, False)
-    cargo.load(lambda: cargo.operations >= 100)
-    assert (cargo.operations, cargo.over) == (9, True)
+    queue = InputQueue(numbers(3, 3, 3))
+    queue.load(lambda: queue.operations >= 4)
+    assert (queue.operations, len(queue.waiting), queue.over) == (6, 2, False)
+    queue.load(lambda: queue.operations >= 100)
+    assert (queue.operations, queue.over) == (9, True)
 
 
 @pytest.mark.parametrize(("ordered", "there"), [(False, 8), (True, 4)])
 def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, there: int) -> None:
-    cargo = InputQueue(numbers(2, 2), endless=True, ordered=ordered)
-    cargo.load(lambda: cargo.operations >= 8)
-    assert cargo.operations == there
-    cargo.waiting.clear()
-    cargo.load(lambda: cargo.operations >= 4)
-    assert cargo.operations == 4
+    queue = InputQueue(numbers(2, 2), endless=True, ordered=ordered)
+    queue.load(lambda: queue.operations >= 8)
+    assert queue.operations == there
+    queue.waiting.clear()
+    queue.load(lambda: queue.operations >= 4)
+    assert queue.operations == 4
 
 
 # -- slices that several flights do ------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, th
 
 def flown(slices: Sequence[Operations], flights: Any, **pace: Any) -> Any:
     return measure(
-        lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, ClientPosition(), flights=flights
+        lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, ClientPosition(), scheduler=flights
     )
 
 
@@ -272,8 +272,8 @@ class Later(SingleClient):
 
     together = True
 
-    def take_off(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
-        start = super().take_off(state, now, gathered)
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        start = super().start(state, now, gathered)
         if start is None:
             return None
         self._start = start + 1_000

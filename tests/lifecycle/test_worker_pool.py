@@ -20,7 +20,7 @@ from dyno.contracts.model import Trial
 from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.runner import plan, trial
-from dyno.runner.dataset import Datasets
+from dyno.runner.trial import Datasets
 from dyno.runner.worker_pool import WorkerPools, WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
@@ -37,19 +37,19 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
         run = psutil.Process(started.pid)
         (arrived,) = gate.glob("arrived-*")
         worker = psutil.Process(int(arrived.name.rpartition("-")[2]))
-        (nursery,) = (process for process in run.children() if process != worker)
-        yield run, nursery, worker
+        (server,) = (process for process in run.children() if process != worker)
+        yield run, server, worker
         (gate / "open").touch()
         # Its status is what the run's is.
         assert started.wait() == 0
 
 
 def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
-    with waiting(shell) as (run, nursery, worker):
-        assert worker.parent() == nursery.parent() == run
-        assert {os.getsid(process.pid) for process in (worker, nursery)} == {worker.pid, nursery.pid}
+    with waiting(shell) as (run, server, worker):
+        assert worker.parent() == server.parent() == run
+        assert {os.getsid(process.pid) for process in (worker, server)} == {worker.pid, server.pid}
         home = Path(worker.cwd())
-        assert (home.parent, home.parent.parent) == (Path(nursery.cwd()), shell.work)
+        assert (home.parent, home.parent.parent) == (Path(server.cwd()), shell.work)
         assert worker.environ()["PYTHONHASHSEED"] == "0"
         links = {int(entry.name): str(entry.readlink()) for entry in Path(f"/proc/{worker.pid}/fd").iterdir()}
         assert links[0].startswith("pipe:")
@@ -59,9 +59,9 @@ def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
 
 
 def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> None:
-    with waiting(shell) as (_, nursery, worker):
-        nursery.send_signal(signal.SIGKILL)
-        assert wait_for(lambda: not nursery.is_running() or nursery.status() == psutil.STATUS_ZOMBIE)
+    with waiting(shell) as (_, server, worker):
+        server.send_signal(signal.SIGKILL)
+        assert wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)
         assert worker.is_running()
     assert [attempt["outcome"] for attempt in shell.attempts()] == ["ok"] * shell.planned()
     assert shell.strays() == []
@@ -70,10 +70,10 @@ def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> Non
 def attempted(home: Path, forks: bool = True) -> Attempt:
     """One trial of the self-test's engine."""
     made = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
-    with WorkerPools(made.suite, home, forks) as nurseries:
+    with WorkerPools(made.suite, home, forks) as pools:
         place = home / "trial"
-        means = trial.TrialContext(1 << 30, nurseries, Datasets(made, home))
-        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, means, lambda phase: None)
+        context = trial.TrialContext(1 << 30, pools, Datasets(made, home))
+        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, context, lambda phase: None)
 
 
 @pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])

@@ -1,4 +1,4 @@
-"""Guards that a sample is not believed which tells of more than can have been; what can have been is."""
+"""Guards that a sample with impossible figures is void, and that any possible one is accepted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dyno.contracts.sample import Sample
-from dyno.runner.feasibility import impossible
+from dyno.runner.trial_report import impossible
 
 MS, S = 10**6, 10**9
 USED = {"user_ns": 900 * MS, "system_ns": 50 * MS}

@@ -19,7 +19,7 @@ from dyno.contracts.suite import Job
 from dyno.host import copies
 from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.runner.dataset import Datasets
+from dyno.runner.trial import Datasets
 from dyno.suites.records.dataset import Dataset
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def test_a_sealed_store_stays_as_long_as_it_is_wanted_and_trusted(
     tmp_path: Path, asked: dict[str, Any], attempt: dict[str, Any], kept: bool
 ) -> None:
     datasets = Datasets(plan.make(RunRequest("selftest", engines=["synthetic"], **asked)), tmp_path)
-    datasets.of(0).mkdir(parents=True)
+    datasets.path(0).mkdir(parents=True)
     sample = replace(a_sample("work", 1_000.0), void=attempt.get("void"))
     ended = replace(an_attempt(attempt["block"], sample), outcome=attempt.get("outcome", "ok"))
     datasets.ended(ended)
-    assert datasets.of(0).exists() is kept
+    assert datasets.path(0).exists() is kept

@@ -1,0 +1,138 @@
+"""The pipe by which a worker reports its trial: a line of JSON for each event, with what the worker's clocks show.
+
+The worker writes to it by a `Reporter`, the run's process reads it by a `WorkerChannel`. The pipe guards against
+mistakes: garbage, a closed pipe, a clock that runs wrong. It does not guard against an engine that forges events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+from dyno.contracts.declarations import InvalidValue
+
+MOST_BYTES = 64 << 20
+"""The longest line."""
+FOREIGN = "something other than Dyno wrote to the worker's pipe"
+CHUNK_BYTES = 1 << 16
+SLACK_NS = 100_000_000
+"""How far a worker's clock may seem to be behind or ahead."""
+SLEWED = 0.001
+"""Share of the trial's time that is added to the slack: the kernel's clock is slewed, the processor's is not."""
+
+
+class ProtocolError(Exception):
+    """Malformed event from a worker."""
+
+
+class ClockMismatch(Exception):
+    """A worker's clock disagrees with this process's."""
+
+
+@dataclass(frozen=True)
+class WorkerMessage:
+    """An event, and the two moments between which it was written, in ns on the reader's monotonic clock."""
+
+    event: dict[str, Any]
+    after_ns: int
+    by_ns: int
+
+
+class Reporter:
+    """The worker's end of the pipe, open until the end of the block."""
+
+    def __init__(self, descriptor: int) -> None:
+        # A process that the engine starts must not inherit it: it could hold the pipe open after this one has ended.
+        os.set_inheritable(descriptor, False)
+        self._pipe = os.fdopen(descriptor, "wb")
+        self.clocks: Callable[[], tuple[int, ...]] = lambda: (monotonic_ns(),)
+        """Reads the clocks that the measuring uses, each in ns on the scale of the monotonic clock."""
+
+    def report(self, kind: str, **fields: Any) -> None:
+        """Writes an event. Raises InvalidValue if it is too long or not plain JSON."""
+        try:
+            body = json.dumps({"event": kind, **fields}, allow_nan=False, separators=(",", ":")).encode()
+            if len(body) > MOST_BYTES:
+                raise ValueError(f"it is {len(body):,} bytes long, and {MOST_BYTES:,} is the most")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidValue(f"can't report the event {kind}: {error}") from None
+        # The clocks are read last, when all that takes long is done.
+        self._pipe.writelines((",".join(map(str, self.clocks())).encode(), b" ", body, b"\n"))
+        self._pipe.flush()
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._pipe.close()
+
+
+class WorkerChannel:
+    """The reading end of the pipe of a trial, which began at `began_ns` on this process's clock."""
+
+    def __init__(self, pipe: int, began_ns: int) -> None:
+        self._pipe, self._rest = pipe, bytearray()
+        self._began_ns = self._empty_ns = began_ns
+        self._was_behind = False
+        self.over = False
+        """Whether the writing end is closed."""
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(pipe, selectors.EVENT_READ)
+
+    def close(self) -> None:
+        self._selector.close()
+
+    def read(self, seconds: float) -> Iterator[WorkerMessage] | None:
+        """Returns what arrives within so many seconds, None if nothing does. Raises ProtocolError and
+        ClockMismatch."""
+        now = monotonic_ns()
+        if not self._selector.select(0):
+            if not self._rest:
+                # The pipe is empty: the next event is written after this moment.
+                self._empty_ns = now
+            if not self._selector.select(seconds):
+                return None
+        return self._messages(os.read(self._pipe, CHUNK_BYTES))
+
+    def _messages(self, chunk: bytes) -> Iterator[WorkerMessage]:
+        by_ns = monotonic_ns()
+        first, *others = chunk.split(b"\n")
+        self._rest += first
+        for line in others:
+            yield self._message(bytes(self._rest), by_ns)
+            self._rest = bytearray(line)
+        self.over = not chunk
+        if len(self._rest) > MOST_BYTES + CHUNK_BYTES:
+            raise ProtocolError(FOREIGN)
+
+    def _message(self, line: bytes, by_ns: int) -> WorkerMessage:
+        clocks, _, body = line.partition(b" ")
+        try:
+            event = json.loads(body)
+            readings = [int(reading) for reading in clocks.split(b",")]
+        except (ValueError, RecursionError):
+            raise ProtocolError(FOREIGN) from None
+        if not isinstance(event, dict) or "event" not in event:
+            raise ProtocolError(FOREIGN)
+        message = WorkerMessage(event, self._empty_ns, by_ns)
+        self._check_clocks(readings, message)
+        return message
+
+    def _check_clocks(self, readings: list[int], message: WorkerMessage) -> None:
+        """Raises ClockMismatch for a reading that was not taken between the two moments of the message.
+
+        A worker that loses its core between reading its clocks and writing looks behind: only twice in a row counts.
+        """
+        passed = message.by_ns - self._began_ns
+        slack = SLACK_NS + int(passed * SLEWED)
+        ahead, behind = max(readings) - message.by_ns, message.after_ns - min(readings)
+        if ahead > slack:
+            raise ClockMismatch(f"{ahead / 1e9:.2f} s ahead after {passed / 1e9:.2f} s")
+        if behind > slack and self._was_behind:
+            raise ClockMismatch(f"{behind / 1e9:.2f} s behind after {passed / 1e9:.2f} s")
+        self._was_behind = behind > slack

@@ -1,0 +1,358 @@
+"""When operations are due, when the batches of all clients start, and what happens in the pauses between batches.
+
+All clients start a batch together, and the clock runs for all or for none: inputs are built and answers are checked
+between two batches, while every client stands still. So no client works off what another has left idle, and
+throughput is what all of them did while all of them were at work.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic_ns, process_time_ns, sleep
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyno.contracts.pace import POISSON
+from dyno.host.usage import of_thread_ns, waits_of_thread
+from dyno.measure.loop import Times
+from dyno.measure.tally import Tally
+
+LEAD_NS = 200_000
+"""From when the last client is ready to the start: the others have to wake up."""
+PATIENT_NS, NAP_NS = 20_000_000, 50_000
+"""How long a waiting client spins, and how long it then sleeps between two checks."""
+SPIN_NS = 200_000
+"""A sleep wakes late: this long before the start, a client spins on the clock instead."""
+LEAST_NS = 5_000_000
+"""Length of a batch in which the start and the end of all clients weigh little."""
+CACHED = 2_000
+"""Operations of a batch, if they take less than that: the inputs and answers of more would push the engine's own
+data, and each other, out of the processor's caches."""
+LEAST_SERVED_NS = 20_000_000
+"""Length of a batch with a server, whose processes are measured between batches."""
+OPERATIONS = 100
+"""A batch has at least so many operations of a client, since it ends within one of them."""
+GROWTH = 8
+"""How many times as long as the batch before a batch is at most. The first one is a slice."""
+MOST = 100_000
+"""Operations of a client in a batch, whose inputs and answers are held in memory."""
+FOREVER_NS = 1 << 60
+"""Small enough to be added to a moment."""
+GONE, READY, STOP = 0, 1, 2
+"""States of a client: nothing left to do; ready for a batch; stops all clients."""
+HELD_BYTES = 512 << 20
+"""How much the memory of all clients together may grow in a batch before it ends."""
+LOADED_BYTES = 64 << 20
+"""How much it may grow while the inputs of a batch are built: few but large inputs make it shorter."""
+CHECK_NS = 20_000_000
+"""Time between two checks of the memory."""
+ARRIVALS_AHEAD = 1_000
+_PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
+
+
+class Arrivals:
+    """When a client's operations of an open loop are due, in ns since its phase began; without end.
+
+    `rate` is that of all clients together, in operations a second. Client c of n has every nth moment of one common
+    process: an even grid (uniform), or exponential gaps (Poisson). So all clients have equally much to do and end at
+    about the same time; if each had a process of its own, the slowest would end the phase.
+    """
+
+    def __init__(self, rate: float, kind: str, client: int, clients: int, seed: int) -> None:
+        self._client, self._clients = client, clients
+        self._gap_ns = 1 / rate * 1e9
+        # Each client draws the whole process, so that the clients need not communicate.
+        self._rng = np.random.default_rng([seed, 4]) if kind == POISSON else None
+        self._taken = 0
+        self.last_ns = 0
+        """The last moment that was taken."""
+        self._last_ns = 0.0
+
+    def take(self, count: int) -> Times:
+        """Returns the next `count` moments."""
+        due: NDArray[Any]
+        if self._rng is not None:
+            every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
+            self._last_ns = float(every[-1]) if count else self._last_ns
+            due = every[self._client :: self._clients]
+        else:
+            # Computed from the number rather than by adding up, so that no rounding error grows.
+            due = (np.arange(self._taken, self._taken + count) * self._clients + self._client + 1) * self._gap_ns
+        self._taken += count
+        rounded: Times = np.rint(due).astype(np.int64)
+        self.last_ns = int(rounded[-1]) if count else self.last_ns
+        return rounded
+
+    def until(self, moment_ns: int) -> int:
+        """Takes all moments up to `moment_ns`; returns how many these are."""
+        count = 0
+        while self.last_ns <= moment_ns:
+            count += int((self.take(ARRIVALS_AHEAD) <= moment_ns).sum())
+        return count
+
+
+# -- batches ------------------------------------------------------------------------------------------------------
+
+
+class BatchScheduler(Protocol):
+    """Starts and ends the batches of one client together with those of the other clients."""
+
+    shared: bool
+    """Whether a batch has one time for all clients."""
+    together: bool
+    """Whether there are other clients, so that the first operation waits for the common start."""
+
+    def expect(self, operation_ns: float) -> None:
+        """Sets how long an operation took in the warm-up. Without it, the first batch is a single slice."""
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        """Waits until every client is ready or gone. Returns when to start, a moment soon to come on this client's
+        clock; None if no client has anything left to do, or one stops all. `gathered` is called when all are
+        there."""
+
+    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+        """Waits until every client has ended its batch. Returns how long it took, until the last of them ended."""
+
+    def length_ns(self) -> int:
+        """Returns the length of the next batch."""
+
+    def operations(self) -> int:
+        """Returns for how many operations this client should have inputs in the next batch."""
+
+
+class SoloClient:
+    """A single client without a server: each of its slices is a batch."""
+
+    shared = together = False
+
+    def __init__(self) -> None:
+        self._begin = 0
+
+    def expect(self, operation_ns: float) -> None:
+        pass
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        gathered()
+        if state != READY:
+            return None
+        self._begin = now()
+        return self._begin
+
+    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+        return end - self._begin
+
+    def length_ns(self) -> int:
+        return FOREVER_NS
+
+    def operations(self) -> int:
+        return 1
+
+
+class Barrier:
+    """Barrier between processes that are forked after it is made.
+
+    If there is a core for each, a waiting process spins: one that slept has lost its caches. If there are fewer
+    cores, the processes sleep the longer the more they are: 31 that check every 50 µs can keep a kernel from giving
+    any other process a core for many seconds, such as the server that the last client waits for.
+    """
+
+    def __init__(self, clients: int, awake: bool) -> None:
+        self._arrivals = np.frombuffer(mmap.mmap(-1, 8 * (clients + 1)), dtype=np.int64)
+        self._spin_ns = PATIENT_NS if awake else 0
+        self.nap_ns = NAP_NS if awake else NAP_NS * clients
+        """How late a client may notice that all have arrived."""
+
+    def wait(self, client: int) -> None:
+        """Raises BrokenBarrierError if it was aborted."""
+        arrivals, others = self._arrivals, self._arrivals[1:]
+        arrivals[client + 1] += 1
+        mine, sleep_from = arrivals[client + 1], monotonic_ns() + self._spin_ns
+        while (others < mine).any():
+            if arrivals[0]:
+                raise threading.BrokenBarrierError
+            if monotonic_ns() > sleep_from:
+                sleep(self.nap_ns / 1e9)
+
+    def abort(self) -> None:
+        self._arrivals[0] = 1
+
+
+class ClientGroup:
+    """What the clients of a phase share: threads of a process, or processes that are forked after it is made."""
+
+    def __init__(self, barrier: Any, clients: int, served: bool = False) -> None:
+        self.barrier, self.clients, self.served = barrier, clients, served
+        self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
+        self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
+        self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
+        """A column for each client: its state, when it was ready and when it was done (both on the monotonic clock),
+        its operations in the last batch, the most that it can have, and the ns of one in the warm-up, 0 if
+        unknown."""
+
+    def client(self, client: int) -> SharedClient:
+        return SharedClient(self, client)
+
+
+class SharedClient:
+    """One of several clients."""
+
+    shared = together = True
+
+    def __init__(self, group: ClientGroup, client: int) -> None:
+        self._group, self._client = group, client
+        self._states, self._ready, self._done, self._operations, self._most, self._known = group.board
+        self._start = 0
+        self._expected_ns = 0.0
+        self._length_ns = self._last_ns = 0
+
+    def expect(self, operation_ns: float) -> None:
+        self._expected_ns, self._known[self._client] = operation_ns, max(int(operation_ns), 1)
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        self._states[self._client], self._ready[self._client] = state, monotonic_ns()
+        self._wait()
+        gathered()
+        if (self._states == STOP).any() or not (self._states == READY).any():
+            return None
+        self._start = int(self._ready.max()) + self._group.lead_ns
+        while (left := self._start - monotonic_ns()) > SPIN_NS:
+            sleep((left - SPIN_NS) / 1e9)
+        return now() + self._start - monotonic_ns()
+
+    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+        self._done[self._client] = monotonic_ns() + end - now()
+        self._operations[self._client], self._most[self._client] = operations, most
+        self._wait()
+        active = self._operations > 0
+        elapsed = int(self._done[active].max()) - self._start if active.any() else 0
+        self._plan(max(elapsed, 1))
+        return max(elapsed, 0)
+
+    def _plan(self, elapsed_ns: int) -> None:
+        """Sets the length of the next batch, which every client computes alike from the common board."""
+        done = self._operations[self._operations > 0]
+        if len(done):
+            # The mean and not the slowest: a client that lost its core for a moment is not a slower one.
+            mean, fastest = elapsed_ns * len(done) / done.sum(), elapsed_ns / done.max()
+            wanted = max(self._least_ns(mean), OPERATIONS * mean)
+            held = self._most.min() * fastest / 2
+            self._length_ns = int(min(wanted, GROWTH * elapsed_ns, max(held, mean)))
+        self._last_ns = elapsed_ns
+
+    def _least_ns(self, operation_ns: float) -> int:
+        least = self._group.least_ns
+        return least if self._group.served else int(min(least, CACHED * operation_ns))
+
+    def length_ns(self) -> int:
+        if self._length_ns:
+            return self._length_ns
+        # If no client knows how long an operation takes, the first batch is a slice of each.
+        known = self._known.min()
+        return self._least_ns(float(known)) if known else FOREVER_NS
+
+    def operations(self) -> int:
+        mine = int(self._operations[self._client])
+        if not self._length_ns or not mine:
+            if not self._expected_ns:
+                return 1
+            return min(int(1.5 * self._least_ns(self._expected_ns) / self._expected_ns) + 1, MOST)
+        # Half as many again as it did, so that no client runs dry while others go on.
+        return min(int(1.5 * mine * self._length_ns / self._last_ns) + 2, int(self._most[self._client]))
+
+    def _wait(self) -> None:
+        barrier = self._group.barrier
+        if isinstance(barrier, Barrier):
+            barrier.wait(self._client)
+        else:
+            barrier.wait()
+
+
+class SingleClient(SharedClient):
+    """The only client of a server, or of an open loop: its batches are as long as those of several clients."""
+
+    together = False
+
+    def __init__(self, served: bool = False) -> None:
+        super().__init__(ClientGroup(None, 1, served), 0)
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        gathered()
+        if state != READY:
+            return None
+        self._start = now()
+        return self._start
+
+    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+        self._operations[0], self._most[0] = operations, most
+        elapsed = end - self._start
+        self._plan(max(elapsed, 1))
+        return elapsed
+
+
+# -- pauses -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClientPosition:
+    """The number of a client, and of how many."""
+
+    client: int = 0
+    clients: int = 1
+    leads: bool = True
+    """Whether it measures the whole process: one of the clients that are its threads does."""
+
+
+ONE = ClientPosition()
+
+
+class PauseMeter:
+    """Measures pauses: the CPU time of this thread, of its process and of the server, and how often this thread
+    waited for other clients."""
+
+    def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
+        self._leads, self._watch = position.leads, watch
+        self.begin()
+
+    def begin(self) -> None:
+        self._thread, self._waits = of_thread_ns(), waits_of_thread()
+        self._process, self._server = (process_time_ns(), self._watch()) if self._leads else (0, 0)
+
+    def end(self, tally: Tally) -> None:
+        user, system = of_thread_ns()
+        tally.paused = (tally.paused[0] + user - self._thread[0], tally.paused[1] + system - self._thread[1])
+        tally.paused_waits += waits_of_thread() - self._waits
+        if self._leads:
+            tally.pause_process_ns += process_time_ns() - self._process
+            tally.pause_server_ns += self._watch() - self._server
+
+
+class MemoryLimit:
+    """Limits how much this process's anonymous memory grows in a batch."""
+
+    def __init__(self, clients: int, now: int, most: int = HELD_BYTES) -> None:
+        self._most, self._next = most // clients, now + CHECK_NS
+        self._before: int | None = None
+
+    def full(self, now: int) -> bool:
+        if now < self._next:
+            return False
+        self._next, current = now + CHECK_NS, _anonymous_bytes()
+        if self._before is None:
+            # First measured here and not when the batch began: most batches end before the first check.
+            self._before = current
+        return current - self._before > self._most
+
+
+def _anonymous_bytes() -> int:
+    try:
+        pages = _STATM.read_text().split()
+    except OSError:
+        return 0
+    return (int(pages[1]) - int(pages[2])) * _PAGE
