@@ -32,7 +32,6 @@ from dyno.runner import parent, plan
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
 from dyno.stats.gate import gate
-from dyno.stats.stop_rule import reach
 from dyno.stats.two_runs import between
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
@@ -96,7 +95,7 @@ def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, fl
     generator, found, took = np.random.default_rng([seed, 0]), 0, 0
     for _ in range(repeats):
         values = np.exp(draw(generator, 60)).tolist()
-        number = next((n for n in range(plan.UNTIL_BLOCKS, 60) if (reach(estimate(values[:n])) or 1) <= 0.05), 60)
+        number = next((n for n in range(plan.UNTIL_BLOCKS, 60) if (estimate(values[:n]).reach or 1) <= 0.05), 60)
         over = estimate(values[:number])
         found += over.low is not None and over.high is not None and over.low <= truth <= over.high
         took += number

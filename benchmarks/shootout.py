@@ -37,8 +37,8 @@ from statistics import median
 from typing import NamedTuple
 
 from dyno import results
+from dyno.report.replicate.replica import mean_ns
 from dyno.stats.estimate import apart, around
-from dyno.stats.style import mean_ns
 from dyno.stats.summary import client_cpu_ns, summarize
 
 HERE = Path(__file__).resolve().parents[1]

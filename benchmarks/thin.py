@@ -240,7 +240,7 @@ def show(engine: str, clients: int, seen: dict[str, list[Turn]]) -> None:
     print(f"\n{f'{engine}, {clients} {noun}':<58}{'op/s':>10}{'client':>10}")
     for name, turns in seen.items():
         rate, cost = (median(turn[at] for turn in turns) for at in (0, 1))
-        print(f"{name:<58}{rate:>10,.0f}{units.cost(cost):>10}")
+        print(f"{name:<58}{rate:>10,.0f}{units.cpu_time(cost):>10}")
     ours = list(seen)[:2]
     for tool in list(seen)[2:]:
         print(f"{'  to ' + tool.partition(':')[0]:<40}{'op/s':>24}{'CPU of the client':>26}")

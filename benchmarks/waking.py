@@ -84,9 +84,8 @@ def show(seen: dict[str, tuple[list[Turn], list[Turn]]]) -> None:
         rates, p50s, costs = ([_median(each, at) for each in (slept, kept)] for at in (0, 1, 2))
         ratio = compared([one.rate / its.rate for one, its in zip(kept, slept, strict=True)])
         line = f"{engine:<26}{rates[0]:>14,.0f}{rates[1]:>10,.0f}{ratio:>22}"
-        line += (
-            f"{units.cost(p50s[0]):>14}{units.cost(p50s[1]):>10}{units.cost(costs[0]):>16}{units.cost(costs[1]):>10}"
-        )
+        for (asleep, awake), width in ((p50s, 14), (costs, 16)):
+            line += f"{units.cpu_time(asleep):>{width}}{units.cpu_time(awake):>10}"
         print(f"{line}  {max(turn.doubt for turn in slept)}")
 
 

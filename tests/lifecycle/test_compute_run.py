@@ -58,7 +58,7 @@ def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) ->
     # Of one value there is no sweep: another that works is wanted beside it.
     words = ("-e", "numpy", "-p", f"{sizes},5_000", *words[4:])
     ended = shell.dyno("run", "compute", *words, "-o", shell.file, "--overwrite")
-    assert "numpy goes no further than size = 5,000: at 200,000,000 out-of-memory" in ended.out
+    assert "numpy stops at size = 5,000: at 200,000,000 out-of-memory" in ended.out
     shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
     assert shown.status == 0, shown.err
     assert shell.left() == [] and shell.strays() == []

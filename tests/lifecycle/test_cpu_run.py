@@ -43,7 +43,7 @@ def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None
             assert sample["histogram"] is not None
         assert sorted(sample["clients"] for _, sample in samples) == [1, 2]
     assert "sysbench is faster" not in out and "native_kernel is faster" not in out, "no two tools are ranked"
-    assert "What more clients do, of what one does" in out and "knee" in out
+    assert "Throughput of several clients" in out and "knee" in out
 
 
 def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: S
     assert cell["valid"]
     assert cell["samples"] == 1
     doubt = next(doubt for doubt in cell["doubts"] if doubt["code"] == "attempts")
-    assert doubt["text"] == "1 of 2 attempts did not end well; the first: killed by SIGSEGV (in rand-key)"
+    assert doubt["text"] == "1 of 2 attempts failed; the first: killed by SIGSEGV (in rand-key)"
 
 
 def test_a_trial_is_tried_again_as_often_as_the_plan_says(shell: Shell) -> None:

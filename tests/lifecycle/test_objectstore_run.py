@@ -374,15 +374,15 @@ def test_a_bucket_grows(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prices = 3", "there are no prices"),
-        ("[prices.directory]\nmonth = -1", "wants a number from 0 to 1,000,000,000,000,000"),
-        (f"[prices.directory]\nmonth = 1{'0' * 400}", "wants a number from 0 to 1,000,000,000,000,000"),
-        ("[prices.directory]\nmonth = true", "wants a number from 0 to 1,000,000,000,000,000"),
-        ("[prices.directory]", "wants prices by name"),
+        ("prices = 3", "has no prices"),
+        ("[prices.directory]\nmonth = -1", "expected a number from 0 to 1,000,000,000,000,000"),
+        (f"[prices.directory]\nmonth = 1{'0' * 400}", "expected a number from 0 to 1,000,000,000,000,000"),
+        ("[prices.directory]\nmonth = true", "expected a number from 0 to 1,000,000,000,000,000"),
+        ("[prices.directory]", "expected prices by name"),
         ("curency = 'EUR'\n[prices.directory]\nmonth = 1", "did you mean currency?"),
-        ("currency = 3\n[prices.directory]\nmonth = 1", "currency wants a text"),
+        ("currency = 3\n[prices.directory]\nmonth = 1", "currency: expected a text"),
         ("=", "is not TOML"),
-        ("[prices.minio]\nmonth = 1", "has no prices for what was measured: directory"),
+        ("[prices.minio]\nmonth = 1", "has no price for the engines of this run (directory)"),
         ("[prices.directory]\nget_requests = 1", "reading_requests"),
     ],
 )

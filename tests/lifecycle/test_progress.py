@@ -109,7 +109,7 @@ def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:
     out = io.StringIO()
     bar = Progress(console=Console(file=out, width=200))
     Display(bar).found({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
-    assert "load average 30.0 on 2 cores: others are at work" in out.getvalue()
+    assert "load average 30.0 on 2 cores" in out.getvalue()
     assert "wait a minute" in out.getvalue()
 
 

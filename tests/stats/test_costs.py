@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.stats.costs import costs
-from dyno.stats.prices import Prices, Tariff
+from dyno.stats.costs import Prices, Tariff, costs
 
 TARIFF = Tariff(60.0, 0.5, {"requests": 2.0, "sent_bytes": 3.0})
 

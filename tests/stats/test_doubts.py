@@ -130,8 +130,8 @@ def test_a_row_without_a_number_has_none_to_distrust(outcome: str) -> None:
 
 
 def test_an_engine_in_another_python_says_so_in_its_row() -> None:
-    text = "measured by the python loop in Python 3.10.13, and not in Python 3.12.1 as Dyno itself runs"
-    assert said(a_run(*measured_in("3.10.13"), host=HERE), "interpreter") == ("Python 3.10.13", text)
+    short, text = said(a_run(*measured_in("3.10.13"), host=HERE), "interpreter")
+    assert short == "Python 3.10.13" and all(word in text for word in ("python loop", "3.10.13", "3.12.1"))
     assert codes(a_run(*measured_in("3.12.1"), host=HERE)) == set()
     assert codes(a_run(*measured_in("3.10.13"))) == set(), "where nothing tells what is usual"
 
@@ -602,7 +602,7 @@ def test_the_first_failure_is_told_with_where_it_was() -> None:
     run = a_run(an_attempt(0, outcome="timeout"), *sound())
     assert said(run, "attempts") == (
         "timeout",
-        "1 of 4 attempts did not end well; the first: why it ended by timeout (in read)",
+        "1 of 4 attempts failed; the first: why it ended by timeout (in read)",
     )
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
 from dyno.report.charts import sweep as chart
-from dyno.report.tables import sweeptext
+from dyno.report.tables import sections, sweeps
 from dyno.report.tables.sweeps import ended, ending
 from dyno.results import Run
 
@@ -49,16 +49,14 @@ def test_a_line_ends_at_the_least_value_from_which_on_there_is_no_figure(run: Ru
         ("gone", 100, 1000),
     ]
     told = {end.cell.engine: ending(end) for end in ended(run)}
-    assert told["gone"].startswith(
-        "gone goes no further than size = 100: at 1,000 out-of-memory in read: why it ended"
-    )
+    assert told["gone"].startswith("gone stops at size = 100: at 1,000 out-of-memory in read: why it ended")
     assert told["never"].startswith("never has no figure from size = 10 on: timeout in read")
 
 
 def test_the_table_and_the_chart_say_it(run: Run) -> None:
     out = io.StringIO()
-    sweeptext.render(run, Console(file=out, width=200))
-    assert "gone goes no further than size = 100" in out.getvalue()
+    sections.render(sweeps.sections(run), Console(file=out, width=200), aligned=False)
+    assert "gone stops at size = 100" in out.getvalue()
     found = chart.chart(run, "size")
     crossed = [(record["engine"], record["x"]) for record in found.records(run) if "ends" in record]
     assert crossed == [("gone", 100)]
@@ -66,7 +64,7 @@ def test_the_table_and_the_chart_say_it(run: Run) -> None:
         layer for layer in found.spec(["whole", "gone"], "op")["layer"] if "isValid(datum.ends)" in str(layer)
     )
     assert layer["mark"]["type"] == "point"
-    assert any("gone goes no further" in said["text"] and said["engines"] == ["gone"] for said in found.says(run))
+    assert any("gone stops at" in said["text"] and said["engines"] == ["gone"] for said in found.says(run))
 
 
 def test_a_run_whose_lines_are_whole_has_no_cross(run: Run) -> None:

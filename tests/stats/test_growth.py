@@ -18,6 +18,7 @@ from scipy import stats
 
 from dyno.contracts.sample import Cell, Sample
 from dyno.report.tables import growth as report
+from dyno.report.tables import sections, units
 from dyno.results import Run
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths
 
@@ -146,7 +147,7 @@ def test_floors_and_rows_without_a_number_have_no_curve() -> None:
 
 def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:
     console = Console(file=io.StringIO(), width=250)
-    report.render(growths(run, PARAMETER, held), PARAMETER, to, console)
+    sections.render(report.sections(growths(run, PARAMETER, held), PARAMETER, to), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -159,7 +160,7 @@ def test_what_is_extrapolated_is_said_to_be_so() -> None:
 
 
 def test_spans_are_read_easily() -> None:
-    assert [report.span(ns) for ns in (5e6, 100e9, 200e9, 4 * 3_600e9, 80 * 3_600e9)] == [
+    assert [units.long_duration(ns) for ns in (5e6, 100e9, 200e9, 4 * 3_600e9, 80 * 3_600e9)] == [
         *("5.00 ms", "100 s", "3.33 min", "4 h", "3.33 d"),
     ]
 

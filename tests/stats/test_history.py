@@ -13,7 +13,7 @@ import pytest
 from madeup import a_cell, of_rates
 
 from dyno.contracts.model import UsageError
-from dyno.report.tables import history_steps as told
+from dyno.report.tables import comparison
 from dyno.results import Run
 from dyno.stats.history import CHANCE, changes, steps
 
@@ -82,7 +82,7 @@ def test_it_is_told_with_what_else_differed_then() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
     newer = [replace(run, header={**run.header, "dyno": "9.9"}) for run in runs[5:]]
     found = steps([*runs[:5], *newer])
-    change, beside = told.sections(found)
+    change, beside = comparison.history(found)
     assert change.title == "r5.json  2026-01-06 10:00" and change.rows[0][0].startswith("read, lmdb (process)")
     assert ("dyno", "version", "None", "9.9") in beside.rows
-    assert told.lines([], 10)[0] == "No row changed in 10 runs."
+    assert comparison.history_lines([], 10)[0] == "No row changed in 10 runs."

@@ -10,7 +10,7 @@ from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
 from rich.console import Console
 
 from dyno.contracts.sample import Sample
-from dyno.report.tables import overviewtext, rates, sweeptext
+from dyno.report.tables import notes, overview, sections, sweeps
 from dyno.report.tables.table import groups
 from dyno.results import Run
 
@@ -29,7 +29,7 @@ def run(**samples: Sample) -> Run:
 
 
 def lines(made: Run) -> list[str]:
-    return rates.lines(made, groups(made), {"read": "get"})
+    return notes.rates(made, groups(made), {"read": "get"})
 
 
 def test_who_held_the_rate_is_told_with_the_response_time() -> None:
@@ -59,8 +59,8 @@ def test_every_table_and_sentence_has_the_same_p99() -> None:
     attempts = [an_attempt(b, each, cell=at) for at in range(2) for b, each in enumerate(trials)]
     made = of_cells(*cells, attempts=tuple(attempts))
     out = io.StringIO()
-    for render in (overviewtext.render, sweeptext.render):
-        render(made, Console(file=out, width=160))
+    for part in (overview, sweeps):
+        sections.render(part.sections(made), Console(file=out, width=160), aligned=False)
     shown = out.getvalue()
     assert "p99 of the response time by rate" in shown
     figures = [*re.findall(r"^lmdb .*", shown, re.M), *lines(made)]

@@ -7,7 +7,6 @@ import gc
 import io
 import json
 import random
-import statistics
 import sys
 import weakref
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from dyno.report.site.catalogue import entry
 from dyno.report.site.data import Collection
 from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
 from dyno.results import Run
-from dyno.stats import compare, estimate, gate, sweep, two_runs
+from dyno.stats import compare, gate, sweep, two_runs
 from dyno.stats.run_cache import cached
 
 MARGIN = 0.05
@@ -139,12 +138,6 @@ def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
     del run
     gc.collect()
     assert summarized and gone() is None
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="before 3.11 the library rounds more than once")
-@given(st.lists(st.floats(-1e12, 1e12), min_size=2, max_size=30))
-def test_a_deviation_is_the_librarys(values: list[float]) -> None:
-    assert estimate.deviation(values) == statistics.stdev(values)
 
 
 JSON = st.recursive(

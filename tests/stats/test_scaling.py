@@ -10,9 +10,9 @@ from rich.console import Console
 from stats.madeup import a_cell, of_rates
 
 from dyno.report.charts import sweep
-from dyno.report.tables import scalingtext
+from dyno.report.tables import sections, sweeps
 from dyno.results import Run
-from dyno.stats.scaling import scalings
+from dyno.stats.sweep import scalings
 
 
 def run(rates: Mapping[int, float], **host: object) -> Run:
@@ -41,14 +41,15 @@ def test_the_knee_is_the_least_that_nearly_reaches_the_highest(
 @pytest.mark.parametrize("rates", [{1: 100}, {2: 100, 4: 200}])
 def test_without_one_client_or_without_more_nothing_is_told(rates: dict[int, float]) -> None:
     out, found = io.StringIO(), run(rates)
-    scalingtext.render(found, Console(file=out, width=200))
+    sections.render(sweeps.scaling_sections(found), Console(file=out, width=200))
     assert list(scalings(found)) == [] and out.getvalue() == ""
 
 
 def test_it_is_told_with_the_cores_that_there_are() -> None:
     out = io.StringIO()
-    scalingtext.render(run({1: 100, 2: 190, 4: 200}, cpu={"available_cores": 2}), Console(file=out, width=200))
-    assert "of what one does, on 2 cores" in out.getvalue()
+    grown = run({1: 100, 2: 190, 4: 200}, cpu={"available_cores": 2})
+    sections.render(sweeps.scaling_sections(grown), Console(file=out, width=200))
+    assert "on 2 cores" in out.getvalue()
     assert "lmdb: 2 do × 1.90 (95% each), 4 do × 2.00 (50% each); knee at 2" in out.getvalue()
 
 

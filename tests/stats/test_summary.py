@@ -98,7 +98,7 @@ def test_a_row_that_some_trials_got_to_is_valid_with_a_doubt() -> None:
     assert codes(run) == {"attempts", "partial", "few"}
     attempts = next(doubt for doubt in doubts(row, run) if doubt.code == "attempts")
     assert attempts.short == "crash"
-    assert "1 of 3 attempts did not end well" in attempts.text and "why it ended by crash (in read)" in attempts.text
+    assert "1 of 3 attempts failed" in attempts.text and "why it ended by crash (in read)" in attempts.text
 
 
 def test_a_trial_that_crashed_later_still_counts_for_what_it_measured() -> None:

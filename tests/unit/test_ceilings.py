@@ -20,7 +20,7 @@ from dyno.contracts.sample import Sample
 from dyno.host import ceilings
 from dyno.report.export.markdown import as_markdown
 from dyno.report.page.build import build
-from dyno.report.tables import ceilingtext, heading
+from dyno.report.tables import heading, notes, sections
 from dyno.results import Run
 from dyno.stats.ceilings import shares
 
@@ -89,7 +89,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", [{}, {"ceilings": None}])
 def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
     found, out = run(**host), io.StringIO()
-    ceilingtext.render(found, Console(file=out, width=200))
+    sections.render(notes.ceiling_sections(found), Console(file=out, width=200))
     assert shares(found) == [] and out.getvalue() == "" and "probed" not in heading.machine(found)
 
 
@@ -108,7 +108,7 @@ def test_every_report_tells_the_ceilings() -> None:
     found, out = run(ceilings=MOST), io.StringIO()
     told = "at most 1,000 flushes/s, 10.0 GB/s of memory, 400 prime searches/s on a core (probed 2026-01-02)"
     assert told in heading.machine(found) and told in " ".join(as_markdown(found).split()).replace("\xa0", " ")
-    ceilingtext.render(found, Console(file=out, width=200))
+    sections.render(notes.ceiling_sections(found), Console(file=out, width=200))
     assert "50% of one core" in out.getvalue()
 
 

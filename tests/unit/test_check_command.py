@@ -106,12 +106,12 @@ def test_the_table_says_which_row_failed_and_by_how_much(check: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [([], "which passes without --strict"), (["--strict"], "which fails under --strict")]
+    ("words", "told"), [([], "which passes without --strict"), (["--strict"], "which fails with --strict")]
 )
 def test_what_can_not_be_told_is_counted_and_its_fate_is_said(check: Any, words: list[str], told: str) -> None:
     ended = check("noisy", "base", *words)
     assert rows(ended)[1].endswith("unclear")
-    expected = f"0 of 2 rows slower by more than 5 %; 1 that can't be told, {told}: more --samples would."
+    expected = f"0 of 2 rows slower by more than 5 %; 1 unclear, {told}: more --samples would tell."
     assert last(ended) == expected
 
 

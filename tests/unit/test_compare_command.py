@@ -88,7 +88,7 @@ def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
         "sqlite 0.299 0.299 – 0.299 6 slower by a factor of at least 3.3",
     ]
     assert "99 % intervals" in out
-    assert "Rows are called equal where a difference of over 5 % can be ruled out." in out
+    assert "a difference over 5 % can be ruled out" in out
 
 
 def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
@@ -100,7 +100,7 @@ def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
         ["memory", "2.23"],
         ["sqlite", "0.667"],
     ]
-    assert "Rows are called equal where a difference of over 2 % can be ruled out." in out
+    assert "a difference over 2 % can be ruled out" in out
 
 
 def test_under_three_blocks_no_ratio_is_shown(compare: Any) -> None:

@@ -142,7 +142,7 @@ def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
     status, out, err = shell.dyno("run", "records", "-e", "lmdb", *small(confine=0.25), "-o", shell.file)
     assert status == 0, err
     assert "trials confined to 256 MiB of memory" in out
-    (took,) = (line for line in out.splitlines() if line.startswith("Memory that no file backs, at most: lmdb "))
+    (took,) = (line for line in out.splitlines() if line.startswith("Peak of anonymous memory") and ": lmdb " in line)
     assert took.endswith(" MiB") and 1 < float(took.split()[-2]) < 256
     assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["confine"] == 256 * MIB
     assert groups() == before and shell.left() == []

@@ -331,7 +331,7 @@ def test_markdown_begins_with_what_was_asked_and_where(new: Run) -> None:
     title, _, *facts = documents.as_markdown(new).splitlines()[:5]
     assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
     asked, machine, measured = facts
-    assert asked.startswith("- asked: `records=200 value_size=150 ") and asked.endswith("seed 1")
+    assert asked.startswith("- plan: `records=200 value_size=150 ") and asked.endswith("seed 1")
     assert machine.startswith("- machine: AMD EPYC, 2 cores, ")
     assert measured.startswith("- measured: 2026-11-20, dyno 0.1.0, the native loop (")
 

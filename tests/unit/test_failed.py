@@ -10,23 +10,24 @@ from rich.console import Console
 from shell import Shell, small
 from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.report.tables import failed_trials
+from dyno.report.tables import notes, sections
 from dyno.results import Attempt
 
 
 def printed(*attempts: Attempt) -> list[str]:
     out = io.StringIO()
-    failed_trials.render(of_cells(a_cell("lmdb"), a_cell("sqlite"), attempts=attempts), Console(file=out, width=100))
-    return out.getvalue().splitlines()
+    run = of_cells(a_cell("lmdb"), a_cell("sqlite"), attempts=attempts)
+    sections.render(notes.failed_attempts(run), Console(file=out, width=100))
+    return [line for line in out.getvalue().splitlines() if line]
 
 
-def test_each_attempt_that_failed_is_told_with_its_phase_reason_and_log() -> None:
+def test_each_failed_attempt_is_printed_with_its_phase_reason_and_log() -> None:
     crash = an_attempt(2, outcome="crash", cell=1, attempt=1, phase="read", why="killed by SIGSEGV")
     crash = replace(crash, output="\n".join(f"line {at}" for at in range(30)) + "\nSegmentation fault\n")
     found = printed(an_attempt(0, a_sample()), crash)
     assert found[:2] == ["sqlite (process), block 3, attempt 2", "  read: crash: killed by SIGSEGV"]
     assert found[2] == "  | line 19" and found[-2] == "  | Segmentation fault" and len(found) == 15
-    assert found[-1] == "1 of 2 attempts failed."
+    assert found[-1].strip() == "1 of 2 attempts failed."
 
 
 def test_a_wrong_answer_is_a_failure_of_its_phase() -> None:
@@ -34,17 +35,18 @@ def test_a_wrong_answer_is_a_failure_of_its_phase() -> None:
     assert found[1] == "  fill: void: 3 records are not there"
 
 
-def test_operations_that_failed_are_told_with_the_first_error() -> None:
+def test_failed_operations_are_printed_with_the_first_error() -> None:
     found = printed(an_attempt(0, a_sample(operations=9, errors=2, first_error="Error: 1153 'max_allowed_packet'")))
     assert found[1] == "  read: 2 of 9 operations failed, the first: Error: 1153 'max_allowed_packet'"
-    assert found[-2:] == ["0 of 1 attempts failed.", "Operations failed in 1 more."]
+    assert [line.strip() for line in found[-2:]] == ["0 of 1 attempts failed.", "Operations failed in 1 more."]
 
 
-def test_where_none_failed_that_is_said() -> None:
-    assert printed(an_attempt(0, a_sample())) == ["No attempt failed, of 1."]
+def test_a_run_without_failures_says_so() -> None:
+    (line,) = printed(an_attempt(0, a_sample()))
+    assert line.strip() == "No attempt failed, of 1."
 
 
-def test_a_real_one_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_a_real_failure_is_printed(shell: Shell, tmp_path: Path) -> None:
     words = small(samples=1, retries=0, phases="update")
     assert shell.dyno("run", "records", "-e", "sqlite:set.no_such=1", *words, "-o", shell.file).status == 3
     ended = shell.dyno("show", shell.file, "--failures")

@@ -18,12 +18,12 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.sample import Cell, Sample
 from dyno.published import Experiment
 from dyno.report.replicate import replica
+from dyno.report.replicate.replica import best_of_means, typical
 from dyno.results import Attempt, Run
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import GENERAL
 from dyno.runner.rows import lacking, split_engines
 from dyno.stats.metric import METRICS
-from dyno.stats.style import best_of_means, typical
 from dyno.stats.summary import summarize
 
 SECOND = 10**9
@@ -235,7 +235,7 @@ def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> No
     at = next(number for number, line in enumerate(lines) if "NumPy in-memory crushes everything" in line)
     assert lines[at].startswith("confirmed")
     under = lines[at + 1 : at + 8]
-    assert any(line.startswith("rows of two tiers") and "no other tier" in line for line in under)
+    assert any("rows of two tiers" in line and "no other tier" in line for line in under)
     ratios = [line for line in under if line.startswith("read-sum-hot numpy.memory faster than")]
     assert len(ratios) == 4
     assert all(line.endswith("tier volatile against tier power") for line in ratios), ratios

@@ -292,7 +292,7 @@ def test_the_loop_that_measured_the_real_run_is_printed(measured: Run) -> None:
 
 
 SERVED = {"sqlite": 5_140_000, "lmdb": None}
-CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
+CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
 
 
 def test_cpu_time_for_each_item_stands_beside_the_throughput(run: Run) -> None:
@@ -318,13 +318,13 @@ def test_cpu_time_for_each_item_stands_beside_the_throughput(run: Run) -> None:
     ],
 )
 def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) -> None:
-    assert units.cost(ns) == shown
+    assert units.cpu_time(ns) == shown
 
 
 def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
     """None where there is no server, and a dash where one used too little for the kernel's ticks."""
     shown = printed(using(run, **SERVED))
-    assert CPU not in shown and "  client, server: CPU time of the processes of each for each item" in shown
+    assert CPU not in shown and "  client, server: CPU time of their processes" in shown
     for table in tables(shown):
         assert re.search(r"/s +\[95 %\] +client +server +p50 +p99 ", table.head)
         assert set(table.under("client")) == {"28 µs"}
@@ -694,7 +694,7 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
             assert (found["sqlite"], found["lmdb"], found["leveldb"]) == ("5.1 ms", "–", "–")
         else:
             assert "client" in table[0] and "server" not in table[0], "none has one"
-    assert "\n- client, server: CPU time of the processes" in documents.as_markdown(shown)
+    assert "\n- client, server: CPU time of their processes" in documents.as_markdown(shown)
 
 
 def test_markdown_says_what_was_not_measured(run: Run) -> None:

@@ -98,7 +98,7 @@ def test_a_column_of_prices_that_no_row_has_is_left_out(shell: Shell) -> None:
         ("[machines.old]\nhour = 1\nmonth = 2\n", "machines.old: wants the price of an hour or of a month"),
         ("[machines.old]\nyear = 1\n", "machines.old: wants the price of an hour or of a month"),
         ("[machines.old]\nhour = -1\n", "machines.old: hour = -1"),
-        ("machines = 1\n", "there are no prices"),
+        ("machines = 1\n", "has no prices"),
         ("[machines.other]\nhour = 1\n", "nor for its machine, by the name old or old.json or A"),
     ],
 )

@@ -10,7 +10,7 @@ from stats.madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, o
 
 from dyno.contracts.model import Tier
 from dyno.contracts.sample import Sample
-from dyno.report.tables import wording
+from dyno.report.tables import units, wording
 from dyno.results import Run
 from dyno.stats.verdict import Verdict
 
@@ -111,7 +111,7 @@ def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
     ],
 )
 def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str) -> None:
-    assert wording.figure(value) == expected
+    assert units.ratio(value) == expected
 
 
 def test_a_ratio_stands_with_its_interval() -> None:
@@ -178,8 +178,8 @@ def test_a_tie() -> None:
 def test_what_can_not_be_told_apart() -> None:
     sentence = only(reads(sqlite=around(1, NOISY), lmdb=around(1.02), memory=around(0.2)))
     found = re.fullmatch(
-        r"At tier process, lmdb and sqlite can't be told apart in read \(5 samples of each\): it needs about (\d+)"
-        r" more samples\. Slower than lmdb: memory\.",
+        r"At tier process, read: no clear winner between lmdb and sqlite \(about (\d+) more samples would tell;"
+        r" 5 samples of each\)\. Slower than lmdb: memory\.",
         sentence,
     )
     assert found, sentence
@@ -197,12 +197,11 @@ def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
 def test_one_with_too_few_samples_is_not_placed_among_those_that_have_them() -> None:
     sentence = only(reads(sqlite=(100,) * 4, lmdb=(210,) * 4, memory=(150, None, None, 150)))
     assert sentence.startswith("At tier process, lmdb is the fastest in read: at least 2.1 times as fast as sqlite (")
-    assert sentence.endswith("). With too few samples to be placed: memory.")
+    assert sentence.endswith("). Too few samples to rank: memory.")
 
 
 def test_one_engine_alone() -> None:
-    expected = "At tier process, sqlite is alone in read: there is nothing to compare it with."
-    assert only(reads(sqlite=around(1))) == expected
+    assert only(reads(sqlite=around(1))) == "At tier process, read: sqlite has no competitor at this tier."
 
 
 def both(**rates: tuple[float | None, float | None]) -> Run:
@@ -239,8 +238,8 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
 def test_an_engine_that_lacks_a_phase() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
         "At tier process, lmdb is the fastest in fill and read together: at least 65 %"
-        " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 samples of each). Left out for want"
-        " of a phase: memory."
+        " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 samples of each). Not compared,"
+        " because a phase is missing: memory."
     )
 
 
@@ -261,8 +260,8 @@ def test_who_was_not_proven_to_be_cold_is_named_where_no_phase_was_cold_for_all(
     run = heated(reads(lmdb=around(2), sqlite=around(1)), read="cold")
     (sentence,) = wording.answers(changed(run, lambda name, sample: warmer(sample) if name == "sqlite" else sample))
     assert sentence == (
-        "At tier process, lmdb is alone in read (cold): there is nothing to compare it with."
-        " Not proven to be cold there, and not compared: sqlite."
+        "At tier process, read (cold): lmdb has no competitor at this tier."
+        " Not proven cold there, and not compared: sqlite."
     )
 
 
@@ -277,7 +276,7 @@ def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
         (a_cell("sqlite"), {"read": around(1)}),
     ]
     first, second = wording.answers(of_rates(*rows))
-    assert first == "At tier volatile, memory is alone in read: there is nothing to compare it with."
+    assert first == "At tier volatile, read: memory has no competitor at this tier."
     assert second.startswith("At tier process, lmdb is the fastest in read: at least ")
     assert "memory" not in second
 
@@ -297,11 +296,10 @@ def test_several_parameters_are_told_and_others_are_not() -> None:
 def test_that_one_is_alone_is_said_once_for_all_parameters() -> None:
     rows = [(a_cell("sqlite", records=records), {"read": around(1)}) for records in (10, 20, 30)]
     assert wording.answers(of_rates(*rows)) == [
-        "At tier process, sqlite is alone in read, with each of 3 combinations of parameters: there is nothing to"
-        " compare it with."
+        "At tier process, read: sqlite has no competitor at this tier, with any of 3 combinations of parameters."
     ]
     alone, second = wording.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
-    assert "with each of 2 combinations" in alone
+    assert "2 combinations" in alone
     assert second.startswith("At tier process with records=20, lmdb is the fastest in read")
 
 

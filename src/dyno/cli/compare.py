@@ -13,7 +13,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent
-from dyno.report.tables import comparison, sections
+from dyno.report.tables import sections
 from dyno.stats.metric import metric
 from dyno.stats.verdict import MARGIN
 
@@ -58,10 +58,10 @@ def shared(given: dict[str, Any]) -> tuple[str | None, float]:
     return given["by"], MARGIN if given["margin"] is None else read_margin(given["margin"])
 
 
-def show(parts: list[comparison.Section], lines: list[str], given: dict[str, Any]) -> None:
+def show(parts: list[sections.Section], lines: list[str], given: dict[str, Any]) -> None:
     """On a terminal, or as Markdown."""
     if given["as_markdown"]:
-        print(comparison.markdown(parts, lines), end="")
+        print(sections.markdown(parts, lines), end="")
         return
     console = output()
     sections.render(parts, console)

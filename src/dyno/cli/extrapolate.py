@@ -14,6 +14,7 @@ from dyno.cli.flag_values import PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.report.tables import growth as report
+from dyno.report.tables import sections
 from dyno.results import Run
 from dyno.stats import growth
 from dyno.stats.sweep import swept
@@ -41,7 +42,7 @@ def command(path: Path, wanted: str | None, held: str | None, as_json: bool) -> 
     if as_json:
         print(json.dumps(report.data(found, parameter, to), indent=2))
     else:
-        report.render(found, parameter, to, output())
+        sections.render(report.sections(found, parameter, to), output())
 
 
 def _parameter(run: Run, name: str) -> str:

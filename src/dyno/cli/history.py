@@ -10,8 +10,7 @@ from dyno import results
 from dyno.cli.compare import read_margin
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
-from dyno.report.tables import history_steps as told
-from dyno.report.tables import sections
+from dyno.report.tables import comparison, sections
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
 from dyno.stats.verdict import MARGIN
@@ -31,8 +30,8 @@ def command(runs: tuple[Path, ...], by: str | None, margin: str | None) -> None:
     loaded = [results.load(path) for path in dict.fromkeys(runs)]
     found = steps(loaded, chosen, MARGIN if margin is None else read_margin(margin))
     console = output()
-    sections.render(told.sections(found), console)
+    sections.render(comparison.history(found), console)
     if found:
         console.print()
-    for line in told.lines(found, len(loaded)):
+    for line in comparison.history_lines(found, len(loaded)):
         console.print(line, soft_wrap=True)

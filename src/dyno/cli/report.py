@@ -17,8 +17,8 @@ from dyno.contracts.model import UsageError
 from dyno.report.page import card
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.downloads import MOST_BYTES
-from dyno.report.tables import by_location
-from dyno.stats import prices
+from dyno.report.tables import by_location, sections
+from dyno.stats.costs import read_prices
 
 HEAD = 4_000
 """Bytes of a page in which its picture is named."""
@@ -65,7 +65,7 @@ def command(
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table, and no page: leave -o, --open, --url and --prices out")
-        by_location.render([results.load(run) for run in runs], output())
+        sections.render(by_location.sections([results.load(run) for run in runs]), output(), aligned=False)
         return
     page = path or str(runs[0].with_suffix(".html"))
     if show and files.is_output(page):
@@ -77,7 +77,7 @@ def command(
     link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
         _may_draw(picture, page, link, overwrite)
-    found = None if table is None else prices.read(table)
+    found = None if table is None else read_prices(table)
     loaded = [results.load(run) for run in runs]
     content = build(loaded, link=link, prices=found).encode()
     if link:

@@ -21,14 +21,13 @@ from dyno.contracts.model import UsageError
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES
 from dyno.report.about import plan_preview
-from dyno.report.tables import coststext, text
+from dyno.report.tables import cost_table, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.runner import parent, plan, work_directory
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.strategy import StopRule, forecast_time
-from dyno.stats import prices
-from dyno.stats.costs import costs
+from dyno.stats.costs import costs, read_prices
 from dyno.stats.stop_rule import unsure, wanting
 from dyno.stats.summary import absences
 from dyno.text.passwords import mask_argument
@@ -84,7 +83,7 @@ def command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    made, found = plan.make(request(what, given, on)), None if table is None else prices.read(table)
+    made, found = plan.make(request(what, given, on)), None if table is None else read_prices(table)
     if any(mask_argument(word) != word for word in (*given["engines"], on or "")):
         print(PASSWORD_SHOWN, file=sys.stderr)
     if dry:
@@ -93,7 +92,7 @@ def command(
     run = carry_out(made, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
     if found is not None:
-        coststext.render(run, costs(run, found), found, output())
+        sections.render([cost_table.section([(run, "", costs(run, found))], found)], output())
     return status(run)
 
 

@@ -14,11 +14,9 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import NAME, PATH
 from dyno.contracts.model import UsageError
 from dyno.report.export import data_tables, documents
-from dyno.report.tables import coststext, failed_trials, text
+from dyno.report.tables import cost_table, notes, sections, text
 from dyno.results import Run
-from dyno.stats import prices
-from dyno.stats.costs import costs
-from dyno.stats.prices import Prices
+from dyno.stats.costs import Prices, costs, read_prices
 
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".parquet": "parquet"}
 ROWS = ("json", "csv", "parquet")
@@ -75,17 +73,17 @@ def command(
             raise UsageError(f"{flag} is for the terminal: the other forms have all phases")
     if table is not None and (form not in (None, "json") or samples):
         raise UsageError("--prices is for the terminal and for --json by cells")
-    found = None if table is None else prices.read(table)
+    found = None if table is None else read_prices(table)
     if path is not None:
         files.check(path)
     loaded = results.load(run)
     if failures:
-        failed_trials.render(loaded, output())
+        sections.render(notes.failed_attempts(loaded), output())
     elif form is None:
         charged = None if found is None else costs(loaded, found)
         text.render(loaded, output(), by_phase, whole)
         if found is not None and charged is not None:
-            coststext.render(loaded, charged, found, output())
+            sections.render([cost_table.section([(loaded, "", charged)], found)], output())
     elif path is None:
         for piece in _pieces(loaded, form, samples, found):
             sys.stdout.write(piece)

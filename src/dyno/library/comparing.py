@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from dyno.contracts.model import UsageError
 from dyno.host import installation
 from dyno.library.result import Result, loaded
-from dyno.report.tables import comparison, notebook, wording
-from dyno.report.tables.comparison import Section
+from dyno.report.tables import comparison, sections, wording
+from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import compare as one
@@ -117,7 +117,7 @@ class Comparisons(Sequence[Comparison]):
 
     def to_markdown(self) -> str:
         """The tables of `dyno compare --markdown`."""
-        return comparison.markdown(self.sections, self.lines)
+        return sections.markdown(self.sections, self.lines)
 
     def __getitem__(self, at: Any) -> Any:
         return self._rows[at]
@@ -132,7 +132,7 @@ class Comparisons(Sequence[Comparison]):
         return "\n".join(f"{row.phase}: {row.engine} against {row.baseline}: {row.text}" for row in self._rows)
 
     def _repr_html_(self) -> str:
-        return notebook.sections(self.sections, self.lines)
+        return sections.html(self.sections, self.lines)
 
 
 class Check(Comparisons):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dyno import results
 from dyno.contracts.model import UsageError
-from dyno.report.export import data_tables, documents
-from dyno.report.tables import notebook
+from dyno.report.export import data_tables, documents, markdown
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
 from dyno.stats.estimate import Estimate
@@ -179,7 +178,7 @@ class Result:
         return f"<dyno.Result of {self.suite}: {len(self.rows)} rows, {ended} of {planned} trials, {self.path}>"
 
     def _repr_html_(self) -> str:
-        return notebook.run(self._run)
+        return markdown.as_html(self._run)
 
 
 def load(path: str | Path) -> Result:

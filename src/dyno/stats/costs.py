@@ -1,38 +1,146 @@
-"""What a row costs by a user's table of prices: pure arithmetic on the facts that a suite tells.
+"""What a row costs by a user's table of prices: the table, read from a TOML file, and arithmetic on a suite's facts.
 
-A fact named `served` says how many operations the others are of. No name of a suite may be put here.
+A fact named `served` is the number of operations that the others are of. No suite's name may be used here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.settings import format_value, literal, unknown
 from dyno.results import Run
-from dyno.stats.prices import HOURS, Prices, Tariff
 from dyno.stats.summary import CellSummary, summarize
+from dyno.text.safe_read import MIB, text
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES = KEYS = ("currency", "kept_gb", "millions", "prices", "machines")
+MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
 SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"
+HOURS = 730
+"""Hours of a month, as providers count."""
 MILLION, GB, HOUR_SECONDS = 1e6, 1e9, 3600
+MOST_NAME, MOST = 12, 1e15
+EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """A provider's prices, in the table's currency."""
+
+    month: float
+    """Fixed price of a month."""
+    kept_gb_month: float
+    """Price of a GB (10^9 bytes) stored for a month."""
+    each: Mapping[str, float]
+    """Price of a million, by the name of a fact; of bytes, of a GB."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The whole table."""
+
+    file: str
+    currency: str
+    kept_gb: float | None
+    """GB stored throughout the month; None for the size of the measured store."""
+    millions: float
+    """Millions of a row's operations in a month."""
+    of: Mapping[str, Tariff]
+    """By engine, as requested or by its name alone."""
+    machines: Mapping[str, float] = field(default_factory=dict)
+    """Price of an hour of a machine, by the name of a run file or the model of the processor."""
+
+    def hour(self, *names: str) -> float | None:
+        """Price of an hour of the machine with one of these names."""
+        return next((self.machines[name] for name in names if name in self.machines), None)
+
+    def tariff(self, engine: str) -> Tariff | None:
+        """Tariff of an engine as requested: 's3:bucket=mine'."""
+        return self.of.get(engine) or self.of.get(engine.partition(":")[0])
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one row, in the currency of the table; None where the row does not tell what is charged for."""
+    """Cost of one row; None if the row lacks a fact that is charged for."""
 
     row: CellSummary
     million: float | None
-    """Of a million of its operations."""
+    """Cost of a million of its operations."""
     month: float | None
-    """Of a month: what is kept, so many millions of its operations, the machine, and what is to be paid in any
-    case."""
+    """Cost of a month: storage, the operations, the machine and fixed fees."""
+
+
+# -- the table ----------------------------------------------------------------------------------------------
+
+
+def read_prices(path: Path) -> Prices:
+    """Reads a table of prices. Raises UsageError."""
+    try:
+        data = tomllib.loads(text(path, MIB))
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
+    _check_keys(f"{path}:", data, KEYS)
+    currency = data.get(CURRENCY, "")
+    if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:
+        raise UsageError(f"{path}: {CURRENCY}: expected a text of up to {MOST_NAME} characters")
+    tables, machines = data.get(OF, {}), data.get(MACHINES, {})
+    if not (isinstance(tables, dict) and isinstance(machines, dict) and (tables or machines)):
+        raise UsageError(f"{path} has no prices; add {EXAMPLE}")
+    return Prices(
+        str(path),
+        currency,
+        None if KEPT_GB not in data else _number(f"{path}: {KEPT_GB}", data[KEPT_GB]),
+        _number(f"{path}: {MILLIONS}", data.get(MILLIONS, 1)),
+        {engine: _tariff(f"{path}: {OF}.{engine}", value) for engine, value in tables.items()},
+        {name: _hour(f"{path}: {MACHINES}.{name}", value) for name, value in machines.items()},
+    )
+
+
+def _hour(where: str, value: Any) -> float:
+    """The price of an hour, from a table with that or a month's."""
+    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {HOUR, MONTH}:
+        raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
+    ((name, price),) = value.items()
+    return _number(f"{where}: {name}", price) / (1 if name == HOUR else HOURS)
+
+
+def _tariff(where: str, value: Any) -> Tariff:
+    if not isinstance(value, dict) or not value:
+        raise UsageError(f"{where}: expected prices by name, such as {EXAMPLE}")
+    numbers = {name: _number(f"{where}: {name}", price) for name, price in value.items()}
+    return Tariff(numbers.pop(MONTH, 0.0), numbers.pop(GB_MONTH, 0.0), numbers)
+
+
+def _check_keys(where: str, data: Mapping[str, Any], names: Iterable[str]) -> None:
+    for name in data:
+        if name not in names:
+            raise UsageError(unknown(f"{where} key", name, names))
+
+
+def _number(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise UsageError(f"{where} = {literal(value)}: expected a number from 0 to {MOST:,.0f}")
+    return float(value)
+
+
+# -- costs --------------------------------------------------------------------------------------------------
 
 
 def costs(run: Run, prices: Prices) -> list[Cost]:
-    """Of every row with a number whose engine has a price, in the run's order. Raises UsageError where the table has
-    no price for any engine of the run, or names a fact that no row of an engine's has."""
+    """Cost of every row with a number whose engine or machine has a price, in the run's order. Raises UsageError if
+    the table has no price for this run, or names a fact that no row has."""
     rows = [row for row in summarize(run) if not row.cell.floor]
     names = machine_names(run)
     hour = prices.hour(*names)
@@ -40,78 +148,69 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
     priced = [(row, tariff) for row, tariff in priced if tariff is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
-        machine = " or ".join(names)
         raise UsageError(
-            f"{prices.file} has no prices for what was measured: {engines}; nor for its machine, by the name"
-            f" {machine}"
+            f"{prices.file} has no price for the engines of this run ({engines}), nor for its machine"
+            f" ({' or '.join(names)})"
         )
-    told = {name for row, _ in priced if row.valid for name in row.facts}
+    facts = {name for row, _ in priced if row.valid for name in row.facts}
     for tariff in (tariff for _, tariff in priced if tariff is not None):
-        if told and (strange := next((name for name in tariff.each if name not in told), None)):
-            has = _listed(told) or "nothing that is charged for"
-            raise UsageError(f"{prices.file}: {strange} is nothing that the rows tell; they have {has}")
+        if facts and (missing := next((name for name in tariff.each if name not in facts), None)):
+            charged = sorted(name for name in facts if name.endswith(("_requests", BYTES)))
+            raise UsageError(
+                f"{prices.file}: no row has the fact {missing}; chargeable facts: {', '.join(charged) or 'none'}"
+            )
     return [_cost(row, tariff, hour, prices) for row, tariff in priced if row.valid]
 
 
 def machine_names(run: Run) -> list[str]:
-    """By which a table of prices may call the machine: the run file's name, or the model of the processor."""
+    """Names of the machine in a table of prices: the run file's, or the model of the processor."""
     model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
     return list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
 
 
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(name for name in names if name.endswith(("_requests", BYTES))))
-
-
 def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
-    """What the tariff asks for, and the machine. A part that has no price needs nothing of the row."""
+    """Adds the tariff's prices and the machine's. A part without a price needs no fact."""
     charged = _million(row.facts, tariff) if tariff is not None and tariff.each else 0.0
     rate = None if row.throughput is None else row.throughput.median
     machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
     priced = hour is not None or (tariff is not None and bool(tariff.each))
     million = charged + machine if priced and charged is not None and machine is not None else None
-    kept = _kept(row, tariff, prices)
-    if charged is None or kept is None:
-        return Cost(row, _known(million), None)
-    month = (tariff.month if tariff is not None else 0.0) + kept + prices.millions * charged + (hour or 0.0) * HOURS
-    return Cost(row, _known(million), _finite(month))
+    stored = _storage(row, tariff, prices)
+    if charged is None or stored is None:
+        return Cost(row, _finite(million), None)
+    month = (tariff.month if tariff is not None else 0.0) + stored + prices.millions * charged + (hour or 0.0) * HOURS
+    return Cost(row, _finite(million), _finite(month))
 
 
-def _kept(row: CellSummary, tariff: Tariff | None, prices: Prices) -> float | None:
-    """Price of what is kept for a month."""
+def _storage(row: CellSummary, tariff: Tariff | None, prices: Prices) -> float | None:
+    """Price of a month's storage."""
     if tariff is None or not tariff.kept_gb_month:
         return 0.0
-    # A suite that tells nothing of what a service charges for has the size of its store.
-    held = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
-    kept = prices.kept_gb if prices.kept_gb is not None else _gb(held)
-    return None if kept is None else kept * tariff.kept_gb_month
+    if prices.kept_gb is not None:
+        return prices.kept_gb * tariff.kept_gb_month
+    # A suite without facts to charge for has the size of its store.
+    size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
+    return None if size is None else size / GB * tariff.kept_gb_month
 
 
 def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
+    """Price of a million operations."""
     served = _amount(facts.get(SERVED))
     if not served:
         return None
-    whole = 0.0
+    total = 0.0
     for name, price in tariff.each.items():
         count = _amount(facts.get(name))
         if count is None:
             return None
-        whole += count / served * price * (MILLION / GB if name.endswith(BYTES) else 1)
-    return _finite(whole)
+        total += count / served * price * (MILLION / GB if name.endswith(BYTES) else 1)
+    return _finite(total)
 
 
-def _amount(found: object) -> float | None:
-    """None for what is no number from 0 up: nobody charges for less than nothing."""
-    return float(found) if isinstance(found, int | float) and found >= 0 else None
+def _amount(value: object) -> float | None:
+    """None unless it is a number of at least 0: nobody charges for less than nothing."""
+    return float(value) if isinstance(value, int | float) and value >= 0 else None
 
 
-def _gb(found: float | None) -> float | None:
-    return None if found is None else found / GB
-
-
-def _known(found: float | None) -> float | None:
-    return None if found is None else _finite(found)
-
-
-def _finite(found: float) -> float | None:
-    return found if math.isfinite(found) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,19 +1,19 @@
-"""Reasons to distrust a number, each with the figure that raises it. They print beside the number, and hide none."""
+"""Reasons to distrust a row's number. They are printed next to it, each with the figure that raised it, and hide
+nothing. The texts stand in two tables, `MEANINGS` and `TEXTS`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Tier
 from dyno.contracts.sample import Sample
 from dyno.results import FLOOR_BLOCKS, Run, beside
 from dyno.stats.estimate import FEWEST_TRIALS
-from dyno.stats.machine import FASTEST_FLUSH_NS, Finding, cores, machine_doubts
-from dyno.stats.stop_rule import reach
-from dyno.stats.strain import STRAINS, strained
+from dyno.stats.machine import FASTEST_FLUSH_NS, STRAINS, Finding, cores, machine_doubts, strained
 from dyno.stats.summary import MOST_FAILED, CellSummary
 
 WIDE_PERCENT = 25.0
@@ -31,139 +31,157 @@ MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
     "wide": f"wide: the 95 % interval reaches more than {WIDE_PERCENT:g} % from the median; more samples narrow it",
     "budget": "budget: the time budget ended the phase before all its operations were done",
-    "harness": f"harness: Dyno's own loop took over {HARNESS_PERCENT:g} % of the measured time; the latencies are"
-    " free of it, the throughput is not",
+    "harness": f"harness: Dyno's own loop took over {HARNESS_PERCENT:g} % of the measured time; the throughput"
+    " includes it, the latencies don't",
     "short": f"short: a trial measured for less than {SHORT_NS / 1e6:g} ms, in which a single hiccup weighs much",
-    "errors": "errors: operations that failed, which are in neither latencies nor throughput; a row of which over"
-    f" {MOST_FAILED * 100:g} % failed has no number",
-    "attempts": "attempts: trials that did not end well; what is shown comes from the others, or from before",
-    "partial": "partial: not every trial of the plan has a sample of this phase",
+    "errors": "errors: operations failed; latencies and throughput exclude them. With over"
+    f" {MOST_FAILED * 100:g} % failed, a row has no number",
+    "attempts": "attempts: some trials failed; the figures are of the others, or of phases before the failure",
+    "partial": "partial: not every planned trial has a sample of this phase",
     "ram": "ram: the work directory is in memory, so nothing was flushed to a device",
     "flush": f"flush: a commit of tier power took under {FASTEST_FLUSH_NS / 1000:g} µs, too fast for any device",
-    "lukewarm": "lukewarm: asked to be hot or cold, and not proven to have been",
-    "client": f"client: the client's own CPU time was over {CLIENT_PERCENT:g} % of the time; the server may do more",
-    "cores": f"cores: client and server together took over {CORES_PERCENT:g} % of all cores, from each other",
-    "overload": f"overload: less than {ACHIEVED * 100:g} % of the rate that was asked for was reached; response times"
-    " grow for as long as it lasts",
-    "unpaced": "unpaced: the phase is one call over all its items, of which no rate can be asked",
-    "pauses": f"pauses: between slices Dyno stops the clock; the engine and its server worked on meanwhile, for over"
-    f" {PAUSE_CPU_PERCENT:g} % of the CPU time that they used under load; or an open loop's schedule stood still for"
-    f" over {STOOD_PERCENT:g} % of the time",
+    "lukewarm": "lukewarm: not proven hot (or cold) as requested",
+    "client": f"client: the client's CPU time was over {CLIENT_PERCENT:g} % of the time; the server may be faster",
+    "cores": f"cores: client and server together used over {CORES_PERCENT:g} % of all cores, and slowed each other",
+    "overload": f"overload: less than {ACHIEVED * 100:g} % of the requested rate was reached; response times grow as"
+    " long as this lasts",
+    "unpaced": "unpaced: the phase is one call over all its items, so no rate applies",
+    "pauses": "pauses: while Dyno stopped the clock between slices, engine and server used over"
+    f" {PAUSE_CPU_PERCENT:g} % of the CPU time they used under load; or an open loop's schedule stood still for over"
+    f" {STOOD_PERCENT:g} % of the time",
     "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the p99 or p99.9 of response",
-    "stall": f"stall: an operation took over {STALL_NS / 1e9:g} s, and over {STALL_TIMES} times the p95; with"
-    " the moment of the phase at which it began",
-    "wake-ups": f"wake-ups: waking up sleeping cores could be over {WAKE_UP_PERCENT:g} % of the latency: the"
-    " machine's work, and not the engine's; --awake measures without",
-    "unsettled": "unsettled: the engine was still at work when its size was taken",
-    "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop that is there",
+    "stall": f"stall: an operation took over {STALL_NS / 1e9:g} s and over {STALL_TIMES} times the p95; shown with"
+    " the time into the phase at which it began",
+    "wake-ups": f"wake-ups: waking sleeping cores could be over {WAKE_UP_PERCENT:g} % of the latency, which is not"
+    " the engine's work; --awake measures without",
+    "unsettled": "unsettled: the engine was still working when its size was measured",
+    "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop available there",
     **STRAINS,
 }
+"""The legend's line, by code."""
+
+TEXTS = {
+    "few": "only {have} of the {needed} trials that an interval needs",
+    "partial": "{have} of {planned} trials have a sample",
+    "wide": "the interval reaches {percent:.0f} % from the median",
+    "budget": "{name} ended it in {ended} of {trials} trials, after {done:,} operations or more",
+    "harness": "the harness took up to {percent:.0f} % of the time",
+    "short": "a trial measured for {ms:.2g} ms",
+    "pauses": "while Dyno stopped the clock, the engine used {percent:.0f} % of the CPU time that it used under load;"
+    " under load was {loaded:.0f} % of the time",
+    "pauses of schedule": "the schedule stood still for {percent:.1f} % of the time; on the wall clock"
+    " {offered}{served:,.0f} served",
+    "unpaced": "the phase is one call, which no rate applies to",
+    "overload": "{done:,} of {due:,} operations that were due were done, {rate} a second",
+    "late": "Dyno began {late:,.0f} µs late ({name}), in a response time of {response:,.0f} µs{threads}",
+    "stall": "an operation took {longest:.2f} s{began}; 95 % took {typical:.2g} ms or less",
+    "lukewarm": "not proven hot (or cold) as requested{resident}",
+    "client": "the client's CPU time was {percent:.0f} % of the time",
+    "cores": "client and server together took {percent:.0f} % of {cores:g} cores",
+    "wake-ups": "{count:,.1f} wake-ups an operation, of {cost:,.1f} µs each here, could be {percent:.0f} % of its"
+    " {busy:,.1f} µs",
+    "errors": "{errors:,} of {operations:,} operations failed; the first: {first}",
+    "attempts": "{failed} of {attempts} attempts failed; the first: {first}{where}",
+    "ram": "the work directory is on {filesystem}, which is memory",
+    "flush": "half of the commits took {micros:.1f} µs or less",
+    "unsettled": "in {restless} of {trials} trials the engine was still working when its size was measured",
+    "interpreter": "measured by the {loop} loop in Python {version}; Dyno itself runs in Python {usual}",
+}
+"""The sentence with the figures, by code. Those of `STRAINS` are in `stats.machine`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """`short` stands in the table's row; `text` is the whole sentence, figures included."""
+    """`short` stands in the table's row; `text` is the whole sentence, with its figures."""
 
     code: str
     short: str
     text: str
 
 
+def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) -> Doubt:
+    return Doubt(code, short, TEXTS[sentence or code].format(**values))
+
+
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
-    """Everything that speaks against a row's number."""
+    """All doubts about a row's number."""
     judges = (
-        _trials,
-        _spread,
-        _time,
-        _pauses,
-        _open,
-        _stall,
-        _temperature,
-        _bottleneck,
-        _wake_ups,
-        _failures,
-        _machine,
-        _flush,
-        _rest,
-        _interpreter,
-        _strain,
+        *(_trials, _spread, _time, _pauses, _open, _stall, _temperature, _bottleneck, _wake_ups, _failures, _machine),
+        *(_flush, _rest, _interpreter, _strain),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
+
+
+def machine(run: Run) -> list[Finding]:
+    """Findings on the run's machine, without mere remarks."""
+    return [finding for finding in machine_doubts(run.header.get("host", {})) if finding.severity != "ok"]
 
 
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if not row.valid:
         return
-    # A trial in which every operation raised has a sample and no throughput.
+    # A trial in which every operation failed has a sample and no throughput.
     have, planned = sum(s.items > 0 for s in row.samples), run.blocks
     if beside(run.cells, row.cell):
-        # It has those that its interval needs.
+        # A floor beside other engines has only as many trials as its interval needs.
         planned = max(min(planned, FLOOR_BLOCKS), len({attempt.block for attempt in row.attempts}))
     if have < FEWEST_TRIALS:
-        yield Doubt("few", f"{have} trial{'s' * (have != 1)}", f"only {have} of the {FEWEST_TRIALS} trials it takes")
+        yield _doubt("few", f"{have} trial{'s' * (have != 1)}", have=have, needed=FEWEST_TRIALS)
     if have < planned:
-        yield Doubt("partial", f"{have} of {planned}", f"{have} of {planned} trials have a sample")
+        yield _doubt("partial", f"{have} of {planned}", have=have, planned=planned)
 
 
 def _spread(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    percent = (reach(row.throughput) or 0.0) * 100
+    percent = ((row.throughput.reach if row.throughput else None) or 0.0) * 100
     if percent > WIDE_PERCENT:
-        yield Doubt("wide", "wide", f"the interval reaches {percent:.0f} % from the median")
+        yield _doubt("wide", "wide", percent=percent)
 
 
 def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    budgets = {"budget": "the time budget", "checks": "the time for Dyno's checks"}
-    for budget, name in budgets.items():
+    for budget, name in {"budget": "the time budget", "checks": "the time for Dyno's checks"}.items():
         ended = [sample for sample in row.samples if sample.ended_by == budget]
         if ended:
             done = min(sample.operations for sample in ended)
-            where = f"in {len(ended)} of {len(row.samples)} trials, after {done:,} operations or more"
-            yield Doubt("budget", "budget", f"{name} ended it {where}")
+            yield _doubt("budget", "budget", name=name, ended=len(ended), trials=len(row.samples), done=done)
     if row.cell.floor or not row.samples:
         return
-    share = max(_harness_percent(sample) for sample in row.samples)
-    if share > HARNESS_PERCENT:
-        yield Doubt("harness", f"harness {share:.0f} %", f"the harness took up to {share:.0f} % of the time")
+    percent = max(_harness_percent(sample) for sample in row.samples)
+    if percent > HARNESS_PERCENT:
+        yield _doubt("harness", f"harness {percent:.0f} %", percent=percent)
     shortest = min(sample.elapsed_ns for sample in row.samples)
     if shortest < SHORT_NS:
-        yield Doubt("short", "short", f"a trial measured for {shortest / 1e6:.2g} ms")
+        yield _doubt("short", "short", ms=shortest / 1e6)
 
 
 def _harness_percent(sample: Sample) -> float:
-    """Of the measured time, what was not the engine's. Zero for several clients, whose times are not known apart,
-    and for an open loop, which waits for what is due."""
+    """Measured time outside the engine. Zero for several clients, whose times are not separate, and for an open loop,
+    which waits until operations are due."""
     if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
         return 0.0
     return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
 
 
 def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """What an engine did while the clock stood still, and what an open loop did not offer in that time. The worst
+    """Work of an engine while the clock was stopped, and the time in which an open loop offered nothing. The worst
     trial counts."""
     samples = [sample for sample in row.samples if sample.wall_ns]
     shared = [sample for sample in samples if sample.clients > 1 or sample.server is not None]
     worst = max(shared, key=_pause_percent, default=None)
     if worst is not None and (percent := _pause_percent(worst)) > PAUSE_CPU_PERCENT:
         loaded = worst.elapsed_ns / (worst.wall_ns or 1) * 100
-        text = (
-            f"while Dyno stopped the clock the engine used {percent:.0f} % of the CPU time that it used under load;"
-            f" under load was {loaded:.0f} % of the time"
-        )
-        yield Doubt("pauses", f"pauses {percent:.0f} %", text)
+        yield _doubt("pauses", f"pauses {percent:.0f} %", percent=percent, loaded=loaded)
     opened = [sample for sample in samples if sample.response is not None]
     still = max(opened, key=_stood_percent, default=None)
     if still is not None and (percent := _stood_percent(still)) > STOOD_PERCENT:
-        wall = (still.wall_ns or 1) / 1e9
-        offered = "" if still.due is None else f"{still.due / wall:,.0f} operations a second were offered and "
-        text = (
-            f"the schedule stood still for {percent:.1f} % of the time; on the wall clock {offered}"
-            f"{(still.operations - still.errors) / wall:,.0f} served"
-        )
-        yield Doubt("pauses", f"stood {percent:.0f} %", text)
+        seconds = (still.wall_ns or 1) / 1e9
+        offered = "" if still.due is None else f"{still.due / seconds:,.0f} operations a second were offered and "
+        served = (still.operations - still.errors) / seconds
+        short = f"stood {percent:.0f} %"
+        yield _doubt("pauses", short, "pauses of schedule", percent=percent, offered=offered, served=served)
 
 
 def _pause_percent(sample: Sample) -> float:
-    """CPU time in the pauses, of that of clients and server under load; zero where either is not known."""
+    """CPU time in the pauses, in percent of clients' and server's under load; zero if either is unknown."""
     under = _cpu_ns(sample.client) + _cpu_ns(sample.server)
     return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
@@ -173,38 +191,33 @@ def _stood_percent(sample: Sample) -> float:
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """An open loop that did not keep its rate, by the engine's fault or by Dyno's."""
-    asked, reached = row.cell.params.get("rate"), row.throughput
-    if isinstance(asked, (int, float)) and any(sample.bulk for sample in row.samples):
-        yield Doubt("unpaced", "unpaced", "the phase is one call, which was not held to the rate")
-    if row.response_ns["p99"] is None or not isinstance(asked, (int, float)):
+    """An open loop that did not keep its rate, because of the engine or of Dyno."""
+    rate = row.cell.params.get("rate")
+    if isinstance(rate, (int, float)) and any(sample.bulk for sample in row.samples):
+        yield _doubt("unpaced", "unpaced")
+    if row.response_ns["p99"] is None or not isinstance(rate, (int, float)):
         return
-    worst = min(row.samples, key=lambda sample: _share_done(sample, asked))
-    if reached is not None and (share := _share_done(worst, asked)) < ACHIEVED:
-        done, due = worst.operations - worst.errors, _due(worst, asked)
-        text = (
-            f"{done:,} of {due:,} operations that were due were done, {_rate(done / worst.elapsed_ns * 1e9)} a second"
-        )
-        yield Doubt("overload", f"{share * 100:.0f} % of rate", text)
-    yield from _late(row)
-
-
-def _late(row: CellSummary) -> Iterator[Doubt]:
-    """By the p99, or else by the p99.9. Where clients are threads, they wait for each other in both."""
-    for name, short, said in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
-        response, late = row.response_ns[name], row.late_ns[name]
+    worst = min(row.samples, key=lambda sample: _share_done(sample, rate))
+    if row.throughput is not None and (share := _share_done(worst, rate)) < ACHIEVED:
+        done = worst.operations - worst.errors
+        reached = done / worst.elapsed_ns * 1e9
+        text = f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
+        yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=_due(worst, rate), rate=text)
+    # The p99, else the p99.9. Clients in threads wait for each other in both times.
+    for key, short, name in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
+        response, late = row.response_ns[key], row.late_ns[key]
         if response is not None and late is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT:
-            text = f"Dyno began {late / 1000:,.0f} µs late ({said}), in a response time of {response / 1000:,.0f} µs"
-            if any(sample.threads for sample in row.samples):
-                text += "; its clients are threads, which wait for the interpreter's lock, inside of operations too"
-            yield Doubt("late", short, text)
+            threads = any(sample.threads for sample in row.samples)
+            lock = "; its clients are threads, which wait for the interpreter's lock, also during operations"
+            micros = {"late": late / 1000, "response": response / 1000}
+            yield _doubt("late", short, None, name=name, threads=lock if threads else "", **micros)
             return
 
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """One operation far beyond the others, which no percentile shows. The longest one counts."""
+    """One operation far longer than the others, which no percentile shows. The longest one counts."""
+    # In a mix, the slowest kind's p95: a rare commit is not a stall of the reads around it.
     kinds = row.latency_by_kind_ns.values()
-    # Of a mix, the slowest kind's p95: a rare commit is no stall of the reads around it.
     typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
     longest = row.latency_ns["max"]
     if longest is None or longest <= max(STALL_NS, STALL_TIMES * typical):
@@ -212,8 +225,8 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     worst = max(row.samples, key=lambda sample: percentiles([sample.histogram])["max"] or 0)
     moment = "" if worst.slowest_at_ns is None else f" at {worst.slowest_at_ns / 1e9:.1f} s"
     began = moment and f", and began{moment} of the phase"
-    text = f"an operation took {longest / 1e9:.2f} s{began}; 95 % took {typical / 1e6:.2g} ms or less"
-    yield Doubt("stall", f"stall {longest / 1e9:.1f} s{moment}", text)
+    short = f"stall {longest / 1e9:.1f} s{moment}"
+    yield _doubt("stall", short, longest=longest / 1e9, began=began, typical=typical / 1e6)
 
 
 def _share_done(sample: Sample, rate: float) -> float:
@@ -223,67 +236,58 @@ def _share_done(sample: Sample, rate: float) -> float:
 
 
 def _due(sample: Sample, rate: float) -> int:
-    # Run files of an earlier version don't count what was due.
+    # Old run files don't have the number of operations due.
     return round(rate * sample.elapsed_ns / 1e9) if sample.due is None else sample.due
 
 
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
-
-
 def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    if row.temperature != "lukewarm":
-        return
-    resident = row.resident_percent
-    known = "" if resident is None else f"; {resident:.1f} % of its files were in the page cache"
-    yield Doubt("lukewarm", "lukewarm", f"not proven to have been hot or cold{known}")
+    if row.temperature == "lukewarm":
+        percent = row.resident_percent
+        resident = "" if percent is None else f"; {percent:.1f} % of its files were in the page cache"
+        yield _doubt("lukewarm", "lukewarm", resident=resident)
 
 
 def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Where a server does the work, and the client may be what limits it."""
-    shares = [_shares(sample) for sample in row.samples if sample.server is not None]
+    """A server's client that may itself be the limit."""
+    shares = [_cpu_percents(sample) for sample in row.samples if sample.server is not None]
     if not shares:
         return
     client, both = max(share[0] for share in shares), max(share[1] for share in shares)
     if client > CLIENT_PERCENT:
-        yield Doubt("client", f"client {client:.0f} %", f"the client's CPU time was {client:.0f} % of the time")
-    there = cores(run.header.get("host", {}))
-    if there and both / there > CORES_PERCENT:
-        text = f"client and server together took {both / there:.0f} % of {there:g} cores"
-        yield Doubt("cores", "cores", text)
+        yield _doubt("client", f"client {client:.0f} %", percent=client)
+    available = cores(run.header.get("host", {}))
+    if available and both / available > CORES_PERCENT:
+        yield _doubt("cores", "cores", percent=both / available, cores=available)
 
 
-def _shares(sample: Sample) -> tuple[float, float]:
-    """CPU time of a client, and of clients and server together, in percent of the time."""
-    mine, theirs = _cpu_ns(sample.client), _cpu_ns(sample.server)
+def _cpu_percents(sample: Sample) -> tuple[float, float]:
+    """CPU time of one client, and of clients and server together, in percent of the time."""
+    client, server = _cpu_ns(sample.client), _cpu_ns(sample.server)
     elapsed = max(sample.elapsed_ns, 1)
-    return mine / sample.clients / elapsed * 100, (mine + theirs) / elapsed * 100
+    return client / sample.clients / elapsed * 100, (client + server) / elapsed * 100
 
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Where processes wait for each other on cores that may be put to sleep. The worst trial counts."""
+    """Processes that wait for each other on cores that may sleep. The worst trial counts."""
     cost_ns = (run.header.get("host", {}).get("wakeups") or {}).get("cost_ns")
     if not cost_ns or run.plan.get("awake") or row.cell.floor:
         return
-    shares = [(_woken(sample) * cost_ns / max(sample.busy_ns, 1) * 100, sample) for sample in row.samples]
+    shares = [(_wake_up_count(sample) * cost_ns / max(sample.busy_ns, 1) * 100, sample) for sample in row.samples]
     percent, worst = max(shares, key=lambda pair: pair[0], default=(0.0, None))
     if worst is not None and percent > WAKE_UP_PERCENT:
         percent, operations = min(percent, 100.0), max(worst.operations, 1)
-        text = (
-            f"{_woken(worst) / operations:,.1f} wake-ups an operation, of {cost_ns / 1000:,.1f} µs each here, could"
-            f" be {percent:.0f} % of its {worst.busy_ns / operations / 1000:,.1f} µs"
-        )
-        yield Doubt("wake-ups", f"wake-ups {percent:.0f} %", text)
+        figures = {"count": _wake_up_count(worst) / operations, "busy": worst.busy_ns / operations / 1000}
+        yield _doubt("wake-ups", f"wake-ups {percent:.0f} %", None, cost=cost_ns / 1000, percent=percent, **figures)
 
 
-def _woken(sample: Sample) -> int:
-    """How often clients and server were woken up, at most: as often as they gave up their core to wait. A client that
-    also waits for what is due does so in no latency. Zero where nobody waits for another process, or it is not known.
-    """
-    used = [found.get("voluntary_switches") for found in (sample.client, sample.server) if found is not None]
-    if (sample.server is None and sample.clients == 1) or None in used:
+def _wake_up_count(sample: Sample) -> int:
+    """Upper limit of wake-ups of clients and server: how often they gave up their core to wait. An open loop's waits
+    until operations are due are in no latency, and not counted. Zero if unknown, or if nobody waits for another
+    process."""
+    switches = [used.get("voluntary_switches") for used in (sample.client, sample.server) if used is not None]
+    if (sample.server is None and sample.clients == 1) or None in switches:
         return 0
-    return max(sum(count or 0 for count in used) - (0 if sample.response is None else sample.operations), 0)
+    return max(sum(count or 0 for count in switches) - (0 if sample.response is None else sample.operations), 0)
 
 
 def _cpu_ns(used: Mapping[str, int | None] | None) -> int:
@@ -294,64 +298,57 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
     errors = sum(sample.errors for sample in row.samples)
     if errors:
         first = next(sample.first_error for sample in row.samples if sample.errors)
-        whole = sum(sample.operations for sample in row.samples)
-        yield Doubt("errors", f"{errors:,} errors", f"{errors:,} of {whole:,} operations failed; the first: {first}")
+        operations = sum(sample.operations for sample in row.samples)
+        yield _doubt("errors", f"{errors:,} errors", errors=errors, operations=operations, first=first)
     failed = [attempt for attempt in row.attempts if attempt.outcome != "ok"]
     if failed and row.valid:
-        kinds = ", ".join(sorted({attempt.outcome for attempt in failed}))
-        text = f"{len(failed)} of {len(row.attempts)} attempts did not end well; the first: {failed[0].why}"
+        outcomes = ", ".join(sorted({attempt.outcome for attempt in failed}))
         where = f" (in {failed[0].phase})" if failed[0].phase else ""
-        yield Doubt("attempts", kinds, text + where)
+        counts = {"failed": len(failed), "attempts": len(row.attempts)}
+        yield _doubt("attempts", outcomes, None, first=failed[0].why, where=where, **counts)
 
 
 def _machine(row: CellSummary, run: Run) -> Iterator[Doubt]:
     filesystem = run.header.get("host", {}).get("filesystem") or {}
     if filesystem.get("ram_backed") and row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
-        yield Doubt("ram", "ram", f"the work directory is on {filesystem.get('type')}, which is memory")
+        yield _doubt("ram", "ram", filesystem=filesystem.get("type"))
 
 
 def _flush(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Commits of tier power that no device can have seen. In memory they are all fast, and that is said."""
+    """Commits of tier power that are too fast for any device. In memory all are, which `ram` says."""
     writes = [sample for sample in row.samples if sample.settled is not None and not sample.bulk]
     ram = (run.header.get("host", {}).get("filesystem") or {}).get("ram_backed")
     if row.cell.tier is not Tier.POWER or row.cell.floor or not writes or ram:
         return
     kinds = row.latency_by_kind_ns
-    # Those that the suite says write: of a run file that does not tell, none is suspected.
+    # The kinds that write, as far as the run file says which do.
     writing = [kind for kind, writes in row.about.kinds.items() if writes and kind in kinds]
-    commits = [kinds[kind]["p50"] for kind in writing] if kinds else [row.latency_ns["p50"]]
-    fastest = min((ns for ns in commits if ns is not None), default=None)
+    medians = [kinds[kind]["p50"] for kind in writing] if kinds else [row.latency_ns["p50"]]
+    fastest = min((ns for ns in medians if ns is not None), default=None)
     if fastest is not None and fastest < FASTEST_FLUSH_NS:
-        yield Doubt("flush", "flush", f"half of the commits took {fastest / 1000:.1f} µs or less")
+        yield _doubt("flush", "flush", micros=fastest / 1000)
 
 
 def _rest(row: CellSummary, run: Run) -> Iterator[Doubt]:
     restless = sum(sample.settled is False for sample in row.samples)
     if restless:
-        text = f"in {restless} of {len(row.samples)} trials the engine had not come to rest when its size was taken"
-        yield Doubt("unsettled", "unsettled", text)
+        yield _doubt("unsettled", "unsettled", restless=restless, trials=len(row.samples))
 
 
 def _interpreter(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Where an engine has an interpreter of its own, as a trial's loop tells it."""
+    """An engine with an interpreter of its own, as the trial's loop reports it."""
     usual = (run.header.get("host", {}).get("python") or {}).get("version")
     loops = [attempt.loop for attempt in row.attempts if attempt.loop is not None]
     others = {loop["python"]: loop["name"] for loop in loops if loop.get("python", usual) != usual}
     if row.valid and usual is not None and others:
         version, name = next(iter(others.items()))
-        text = f"measured by the {name} loop in Python {version}, and not in Python {usual} as Dyno itself runs"
-        yield Doubt("interpreter", f"Python {version}", text)
+        yield _doubt("interpreter", f"Python {version}", loop=name, version=version, usual=usual)
 
 
 def _strain(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """What the machine suffered while the trials ran that the row's samples come from."""
+    """The machine's state during the trials of the row's samples."""
     last = {attempt.block: attempt for attempt in row.attempts}.values()
     trials = [attempt.strain for attempt in last if any(sample.phase == row.phase for sample in attempt.samples)]
     if row.valid:
         for code, short, text in strained(trials):
             yield Doubt(code, short, text)
-
-
-def machine(run: Run) -> list[Finding]:
-    """What the machine's facts say against the whole run."""
-    return [found for found in machine_doubts(run.header.get("host", {})) if found.severity != "ok"]

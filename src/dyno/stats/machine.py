@@ -1,14 +1,13 @@
-"""Reasons to distrust what is measured on a machine, found in its facts alone.
+"""Reasons to distrust figures of a machine: from its facts, and from what it suffered during trials.
 
-A pure function of the dict that a run file stores, so that a run can be judged long after and elsewhere.
-Nothing here may look at the machine that it runs on. A fact that is missing or null gives no finding.
-"""
+Pure functions of data in a run file, so that a run can be judged later and elsewhere: nothing here looks at the
+machine that it runs on. A missing or null fact raises nothing. The texts stand in one table, `FINDINGS`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Severity = Literal["ok", "warn", "bad"]
 
@@ -21,7 +20,7 @@ OTHERS_BUSY_PERCENT = 10.0
 LOAD_SHARE = 0.5
 """Load average, as a share of the cores."""
 SWAP_SHARE = 0.01
-"""Swap in use, as a share of memory: below it are pages that nobody has missed."""
+"""Swap in use, as a share of memory; less is pages that nobody needs."""
 SLOW_CLOCK_NS = 100
 SLOW_WAKE_UP_NS = 5_000
 FREE_DISK_BYTES = 5 * _GIB
@@ -29,235 +28,224 @@ FREE_MEMORY_BYTES = 2 * _GIB
 FASTEST_FLUSH_NS = 20_000
 CORES = 2
 """One for the client, one for the server or the kernel's work."""
+STALL_PERCENT = 1.0
+"""Of a trial's time."""
+SWAPPED_BYTES = 1 << 20
 
-# Read without a call of the kernel: processors' own counters, and two that a hypervisor scales.
+# Clocks that are read without a system call: processors' counters, and two that a hypervisor scales.
 _PROCESSOR_CLOCKS = ("tsc", "arch_sys_counter", "riscv_clocksource", "timebase", "tod")
 _CHEAP_CLOCKS = frozenset((*_PROCESSOR_CLOCKS, "kvm-clock", "hyperv_clocksource_tsc_page"))
 
 
+class Text(NamedTuple):
+    """Format strings, one line each. The remedy is a command if there is one, and empty if nothing helps."""
+
+    text: str
+    remedy: str = ""
+
+
+_LOCAL_DISK = "put the work directory on a local disk"
+_STOP_OTHERS = "stop other processes (top shows them)"
+_STOP_EATERS = "stop the processes that use the memory (top, then M, shows them)"
+FINDINGS = {
+    "ram-filesystem": Text(
+        "the work directory is on {where}, in memory: tier power means nothing, tier process little", _LOCAL_DISK
+    ),
+    "network-filesystem": Text(
+        "the work directory is on {where}, a network file system: figures include the network",
+        f"{_LOCAL_DISK}, unless you want to measure the network",
+    ),
+    "low-disk": Text(
+        f"{{free}} free in the work directory, less than {FREE_DISK_BYTES / _GIB:.1f} GiB: a run may fill it",
+        "free some space, or put the work directory on a larger disk",
+    ),
+    "fast-flush": Text(
+        "a flush of 4 kB takes {micros:.1f} µs, too fast for any device: tier power can't be trusted",
+        "look for a file system or a disk that ignores flushes (nobarrier, a host cache set to unsafe)",
+    ),
+    "load": Text(
+        "load average {load:.1f} on {cores:.0f} cores: other processes are running", f"{_STOP_OTHERS}, wait a minute"
+    ),
+    "others-busy": Text("other processes use {percent:.0f} % of the CPU time right now", _STOP_OTHERS),
+    "steal": Text(
+        "the hypervisor gives {percent:.1f} % of the CPU time to others, {when}",
+        "use a machine with dedicated cores, or take more samples",
+    ),
+    "swap-used": Text("{used} of swap in use: memory was short", "sudo swapoff -a && sudo swapon -a"),
+    "swapping": Text("swapping right now: {mib:.1f} MiB in and out during this check", _STOP_EATERS),
+    "low-memory": Text(
+        f"{{memory}}, less than {FREE_MEMORY_BYTES / _GIB:.1f} GiB: caches will be too small", _STOP_EATERS
+    ),
+    "cpu-quota": Text(
+        "a control group allows {quota:g} cores of CPU time: a process that needs more is paused",
+        "lift the container's CPU limit, or pin it to whole cores (docker run --cpuset-cpus)",
+    ),
+    "few-cores": Text(
+        "{cores:g} core{s} to run on: client, server and kernel compete for CPU time",
+        f"provide at least {CORES} cores",
+    ),
+    "governor": Text(
+        "CPU frequency governor is {governor}, not performance: the clock rate follows the load",
+        "sudo cpupower frequency-set -g performance",
+    ),
+    "virtual-machine": Text("a virtual machine: its host sets the clock rate, which can't be seen from here"),
+    "wake-ups": Text(
+        "waking a sleeping core takes {micros:.0f} µs: with few clients, a large part of a server's latency",
+        "dyno run --awake keeps the cores awake, as they are on a busy server",
+    ),
+    "clock-source": Text(
+        "clock source is {source}, not the processor's own counter{price}",
+        "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ),
+    "slow-clock": Text(
+        f"reading the clock costs {{ns:.0f}} ns, more than {SLOW_CLOCK_NS}: short operations look longer",
+        "don't trust differences between operations shorter than this",
+    ),
+    "python-loop": Text(
+        "the Python loop is used: {ns:.0f} ns per operation, several times the native loop's",
+        "install a Rust toolchain (cargo), then reinstall Dyno",
+    ),
+    "left-behind": Text("killed runs left {left}", "the next `dyno run` removes them"),
+}
+
+STRAINS = {
+    "steal": f"steal: the hypervisor gave over {STEAL_PERCENT:g} % of the CPU time of a trial to others",
+    "swap": f"swap: over {SWAPPED_BYTES >> 20} MiB was swapped in or out during a trial",
+    "throttled": "throttled: a CPU limit or heat slowed the processors down during a trial",
+    "memory": f"memory: a process waited for memory for over {STALL_PERCENT:g} % of a trial",
+}
+"""Doubts about trials, by code."""
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know before trusting a figure of this machine; 'ok' is a remark that spoils nothing."""
+    """A reason to distrust figures of this machine; severity 'ok' is only a remark."""
 
     code: str
     severity: Severity
     text: str
     """One line, with the number."""
     remedy: str
-    """One line, a command where there is one; empty where nothing can be done."""
+    """One line, a command if there is one; empty if nothing helps."""
+
+
+def _finding(code: str, severity: Severity, remedy: str | None = None, **values: Any) -> Finding:
+    text = FINDINGS[code]
+    return Finding(code, severity, text.text.format(**values), text.remedy if remedy is None else remedy)
 
 
 def cores(facts: Mapping[str, Any]) -> float | None:
-    """How many a trial could use: those it may run on, or less where its CPU time is limited."""
-    found = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
-    return min((number for number in found if number), default=None)
+    """The cores that a trial can use: those it may run on, or fewer if its CPU time is limited."""
+    limits = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
+    return min((number for number in limits if number), default=None)
 
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
-    """The findings on `facts`: as `dyno.host.facts.facts` gives them; `pressure` among them where measured.
-
-    The worst stand first.
-    """
+    """Findings on `facts` (see `dyno.host.facts.facts`; `pressure` if it was measured), the worst first."""
     judges = (_storage, _flush, _others, _memory, _cores, _frequency, _wake_ups, _clock, _loop, _left_behind)
-    found = [finding for judge in judges for finding in judge(facts)]
-    return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))
+    findings = [finding for judge in judges for finding in judge(facts)]
+    return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
 
 def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
     where = f"{_at(facts, 'filesystem', 'mount_point')} ({_at(facts, 'filesystem', 'type')})"
     if _at(facts, "filesystem", "ram_backed") is True:
-        yield Finding(
-            "ram-filesystem",
-            "bad",
-            f"the work directory is on {where}, in memory: tier power means nothing, tier process little",
-            "put the work directory on a disk",
-        )
+        yield _finding("ram-filesystem", "bad", where=where)
     if _at(facts, "filesystem", "network") is True:
-        yield Finding(
-            "network-filesystem",
-            "warn",
-            f"the work directory is on {where}, served by another machine: its figures are the network's too",
-            "put the work directory on a local disk, unless the network is what you want to measure",
-        )
+        yield _finding("network-filesystem", "warn", where=where)
     free = _number(facts, "filesystem", "free_bytes")
     if free is not None and free < FREE_DISK_BYTES:
-        yield Finding(
-            "low-disk",
-            "warn",
-            f"{_gib(free)} free in the work directory, less than {_gib(FREE_DISK_BYTES)}: a run may fill it",
-            "free some space, or put the work directory on a larger disk",
-        )
+        yield _finding("low-disk", "warn", free=_gib(free))
 
 
 def _flush(facts: Mapping[str, Any]) -> Iterator[Finding]:
     flush = _number(facts, "filesystem", "fsync_ns")
-    # On a file system in memory every flush is fast, and that has been said.
-    if flush is None or flush >= FASTEST_FLUSH_NS or _at(facts, "filesystem", "ram_backed") is True:
-        return
-    yield Finding(
-        "fast-flush",
-        "bad",
-        f"a flush of 4 kB takes {flush / 1000:.1f} µs, too fast to be true: tier power is not what it says",
-        "look for a file system or a disk that ignores flushes (nobarrier, a host cache set to unsafe)",
-    )
+    # In memory every flush is fast, which `ram-filesystem` says.
+    in_memory = _at(facts, "filesystem", "ram_backed") is True
+    if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
+        yield _finding("fast-flush", "bad", micros=flush / 1000)
 
 
 def _loop(facts: Mapping[str, Any]) -> Iterator[Finding]:
     cost = _number(facts, "loop", "operation_ns")
     if _at(facts, "loop", "name") == "python" and cost is not None:
-        yield Finding(
-            "python-loop",
-            "warn",
-            f"the Python loop measures here: {cost:.0f} ns an operation, several times what the native one takes",
-            "install a Rust toolchain (cargo), and Dyno again",
-        )
+        yield _finding("python-loop", "warn", ns=cost)
 
 
 def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
     directories, servers = (_at(facts, "left_behind", what) or [] for what in ("directories", "servers"))
     if directories:
-        text = f"killed runs left {len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
-        running = f" and {', '.join(servers)}, which still run{'s' if len(servers) == 1 else ''}" if servers else ""
+        count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
+        running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}" if servers else ""
         where = ", ".join(directories[:3]) + (", …" if len(directories) > 3 else "")
-        weight: Severity = "warn" if servers else "ok"
-        yield Finding("left-behind", weight, f"{text}{running}: {where}", "the next `dyno run` takes it away")
+        yield _finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
 
 def _others(facts: Mapping[str, Any]) -> Iterator[Finding]:
     load, cores = _number(facts, "load", "minutes_1"), _number(facts, "cpu", "logical_cores")
     if load is not None and cores and load > LOAD_SHARE * cores:
-        yield Finding(
-            "load",
-            "bad" if load > cores else "warn",
-            f"load average {load:.1f} on {cores:.0f} cores: others are at work",
-            "stop what else is running (top shows it), and wait a minute",
-        )
+        yield _finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
     busy = _number(facts, "pressure", "others_busy_percent")
     if busy is not None and busy > OTHERS_BUSY_PERCENT:
-        yield Finding(
-            "others-busy",
-            "warn",
-            f"other processes take {busy:.0f} % of the CPU time right now",
-            "stop what else is running (top shows it)",
-        )
+        yield _finding("others-busy", "warn", percent=busy)
     now, ever = _number(facts, "pressure", "steal_percent"), _number(facts, "steal_percent")
-    steal = max((s for s in (now, ever) if s is not None), default=0.0)
+    steal = max((percent for percent in (now, ever) if percent is not None), default=0.0)
     if steal > STEAL_PERCENT:
-        when = "right now" if steal == now else "since boot"
-        yield Finding(
-            "steal",
-            "bad" if steal > STEAL_BAD_PERCENT else "warn",
-            f"the hypervisor gives {steal:.1f} % of the CPU time to others, {when}",
-            "use a machine with cores of its own, or take more samples",
-        )
+        severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
+        yield _finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
 
 
 def _memory(facts: Mapping[str, Any]) -> Iterator[Finding]:
     used, total = _number(facts, "memory", "swap_used_bytes"), _number(facts, "memory", "total_bytes")
     if used is not None and used > SWAP_SHARE * (total or 0):
-        yield Finding(
-            "swap-used",
-            "warn",
-            f"{_gib(used)} of swap in use: memory has been short",
-            "sudo swapoff -a && sudo swapon -a",
-        )
+        yield _finding("swap-used", "warn", used=_gib(used))
     moved = sum(_number(facts, "pressure", f"swapped_{way}_bytes") or 0 for way in ("in", "out"))
     if moved > 0:
-        yield Finding(
-            "swapping",
-            "bad",
-            f"swapping right now: {moved / 2**20:.1f} MiB in and out while it was watched",
-            "stop what takes the memory (top, then M, shows it)",
-        )
+        yield _finding("swapping", "bad", mib=moved / 2**20)
     available = _number(facts, "memory", "available_bytes")
     limit = _number(facts, "memory", "cgroup_limit_bytes")
     if limit is not None and limit < min(FREE_MEMORY_BYTES, available or FREE_MEMORY_BYTES):
-        yield Finding(
-            "low-memory",
-            "warn",
-            f"a control group allows {_gib(limit)} of memory, less than {_gib(FREE_MEMORY_BYTES)}",
-            "raise the container's memory limit",
-        )
+        memory = f"a control group allows {_gib(limit)} of memory"
+        yield _finding("low-memory", "warn", "raise the container's memory limit", memory=memory)
     elif available is not None and available < FREE_MEMORY_BYTES:
-        yield Finding(
-            "low-memory",
-            "warn",
-            f"{_gib(available)} of memory available, less than {_gib(FREE_MEMORY_BYTES)}: caches go short",
-            "stop what takes the memory (top, then M, shows it)",
-        )
+        yield _finding("low-memory", "warn", memory=f"{_gib(available)} of memory available")
 
 
 def _cores(facts: Mapping[str, Any]) -> Iterator[Finding]:
     quota = _number(facts, "cpu", "quota_cores")
-    available = _number(facts, "cpu", "available_cores")
-    logical = _number(facts, "cpu", "logical_cores")
+    available, logical = _number(facts, "cpu", "available_cores"), _number(facts, "cpu", "logical_cores")
     if quota is not None and (logical is None or quota < logical):
-        yield Finding(
-            "cpu-quota",
-            "warn",
-            f"a control group allows {quota:g} cores of CPU time: who needs more is stopped for a while",
-            "lift the container's CPU limit, or pin it to whole cores (docker run --cpuset-cpus)",
-        )
-    usable = min((n for n in (available, logical, quota) if n is not None), default=None)
+        yield _finding("cpu-quota", "warn", quota=quota)
+    usable = min((number for number in (available, logical, quota) if number is not None), default=None)
     if usable is not None and usable < CORES:
-        yield Finding(
-            "few-cores",
-            "warn",
-            f"{usable:g} core{'' if usable == 1 else 's'} to run on: client, server and kernel take turns",
-            f"give it at least {CORES} cores",
-        )
+        yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
 
 
 def _frequency(facts: Mapping[str, Any]) -> Iterator[Finding]:
     governor = _at(facts, "cpu", "governor")
     if governor is not None and governor != "performance":
-        yield Finding(
-            "governor",
-            "warn",
-            f"CPU frequency governor is {governor}, not performance: the clock rate follows the load",
-            "sudo cpupower frequency-set -g performance",
-        )
+        yield _finding("governor", "warn", governor=governor)
     if governor is None and _at(facts, "cpu", "virtualised") is True:
-        yield Finding(
-            "virtual-machine",
-            "ok",
-            "a virtual machine: its clock rate is its host's affair and can't be seen from here",
-            "",
-        )
+        yield _finding("virtual-machine", "ok")
 
 
 def _wake_ups(facts: Mapping[str, Any]) -> Iterator[Finding]:
     cost = _number(facts, "wakeups", "cost_ns")
     if cost is not None and cost > SLOW_WAKE_UP_NS:
-        yield Finding(
-            "wake-ups",
-            "ok",
-            f"waking up a sleeping core takes {cost / 1000:.0f} µs: with few clients, much of a server's latency",
-            "dyno run --awake keeps the cores awake, as a server's are that has much to do",
-        )
+        yield _finding("wake-ups", "ok", micros=cost / 1000)
 
 
 def _clock(facts: Mapping[str, Any]) -> Iterator[Finding]:
     source, cost = _at(facts, "clock", "source"), _number(facts, "clock", "cost_ns")
-    price = "" if cost is None else f" ({cost:.0f} ns a reading)"
     if source is not None and source not in _CHEAP_CLOCKS:
-        yield Finding(
-            "clock-source",
-            "warn",
-            f"clock source is {source}, not the processor's own counter{price}",
-            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
-        )
+        price = "" if cost is None else f" ({cost:.0f} ns a reading)"
+        yield _finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
-        yield Finding(
-            "slow-clock",
-            "warn",
-            f"reading the clock costs {cost:.0f} ns, more than {SLOW_CLOCK_NS}: short operations look longer",
-            "trust no difference between operations that are shorter than this",
-        )
+        yield _finding("slow-clock", "warn", ns=cost)
 
 
 def _at(facts: Mapping[str, Any], *path: str) -> Any:
-    """The value at `path`, or None where any step of it is missing: old run files know fewer facts."""
+    """The value at `path`, or None if a step is missing: old run files have fewer facts."""
     value: Any = facts
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -271,3 +259,34 @@ def _number(facts: Mapping[str, Any], *path: str) -> float | None:
 
 def _gib(size: float) -> str:
     return f"{size / _GIB:.1f} GiB"
+
+
+# -- during trials ------------------------------------------------------------------------------------------
+
+
+def strained(trials: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Code, short and whole text of each doubt about the worst trial (see `dyno.host.strain`)."""
+    steal = _worst(trials, "steal_percent")
+    if steal > STEAL_PERCENT:
+        yield "steal", f"steal {steal:.0f} %", f"{steal:.1f} % of a trial's CPU time was stolen by the hypervisor"
+    swapped = max(_worst(trials, "swapped_in_bytes"), _worst(trials, "swapped_out_bytes"))
+    if swapped > SWAPPED_BYTES:
+        yield "swap", "swap", f"{swapped / (1 << 20):,.0f} MiB was swapped in or out during a trial"
+    throttled, hot = _worst_percent(trials, "throttled_ns"), _worst(trials, "thermal_throttles")
+    if throttled > STALL_PERCENT:
+        yield "throttled", "throttled", f"a CPU limit paused a trial for {throttled:.0f} % of its time"
+    elif hot:
+        yield "throttled", "throttled", f"heat slowed the processors down {hot:.0f} times during a trial"
+    stalled = _worst_percent(trials, "memory_stall_ns")
+    if stalled > STALL_PERCENT:
+        yield "memory", "memory", f"processes waited for memory for {stalled:.0f} % of a trial"
+
+
+def _worst(trials: Sequence[Mapping[str, Any]], name: str) -> float:
+    return max((float(trial[name]) for trial in trials if trial.get(name) is not None), default=0.0)
+
+
+def _worst_percent(trials: Sequence[Mapping[str, Any]], name: str) -> float:
+    """In percent of the trial's time."""
+    known = [trial for trial in trials if trial.get(name) is not None and trial.get("elapsed_ns")]
+    return max((float(trial[name] / trial["elapsed_ns"] * 100) for trial in known), default=0.0)

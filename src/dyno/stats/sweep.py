@@ -1,11 +1,10 @@
-"""What one numeric parameter does to figures, with all else the same; from where on another engine is the faster;
-and where one goes no further.
+"""How figures depend on one numeric parameter: sweeps, crossings, ends, and scaling with clients.
 
-A crossing is told where an engine is shown to be faster at one value and shown to be slower at a larger one, by the
-verdicts that every comparison has. Between neighbours it is interpolated, on the scale of the axis: linear in the
-parameter or in its logarithm, and in the logarithm of the ratio. Where a value between the two can't be told, nor
-can the point.
-"""
+A crossing is reported if an engine is shown to be faster at one value and slower at a larger one, by the same
+verdicts as every comparison. Between neighbouring values it is interpolated, in the logarithm of the ratio and on the
+axis's scale, linear or logarithmic. If a value between the two is unclear, the crossing has no point.
+
+No suite's name may be used here."""
 
 from __future__ import annotations
 
@@ -19,27 +18,30 @@ from dyno.contracts.model import Tier
 from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
-from dyno.stats.metric import Metric
+from dyno.stats.metric import THROUGHPUT, Metric
 from dyno.stats.run_cache import cached
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20
-"""From this ratio of the largest value to the least on, a scale is logarithmic."""
+"""From this ratio of the largest value to the least, a scale is logarithmic."""
 MOST_CROSSED = 40
-"""Engines of a sweep among which crossings are looked for."""
+"""Engines of a sweep that are searched for crossings."""
+CLIENTS = "clients"
+KNEE = 0.95
+"""The knee is the least number of clients that reaches this share of the highest throughput."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of one phase and tier, and of one value of each other parameter: a table for each value of this one."""
+    """Rows of one phase, tier and value of each other parameter: a table for each value of the parameter."""
 
     parameter: str
     phase: str
     tier: Tier | None
     reported_by: str | None
     params: Mapping[str, object]
-    """The others."""
+    """The other parameters."""
     metric: Metric
     points: tuple[tuple[float, Table], ...]
     """By value, the least first."""
@@ -47,30 +49,47 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Crossing:
+    """Where another engine becomes the faster one."""
+
     sweep: Sweep
     below: Cell
-    """The faster one under it."""
+    """The faster one below it."""
     above: Cell
-    """The faster one from there on."""
     low: float
     """Values of the parameter between which it lies."""
     high: float
     at: float | None
-    """None where a value between the two could not be told."""
+    """None if a value between the two is unclear."""
 
 
 @dataclass(frozen=True)
 class End:
-    """Where an engine's line ends before the others' do: it was tried with more, and has no figure there."""
+    """Where an engine's line ends before the others': it was tried with larger values and failed."""
 
     sweep: Sweep
     cell: Cell
-    """The engine."""
     last: float | None
-    """The largest value at which it has a figure; None where it has none at all."""
+    """The largest value with a figure; None if it has none at all."""
     at: float
-    """The next one, at which it has none."""
+    """The next value, without a figure."""
     why: str
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One engine in a sweep over clients; medians over trials."""
+
+    sweep: Sweep
+    cell: Cell
+    points: tuple[tuple[int, float], ...]
+    """Number of clients, and their throughput as a multiple of one client's."""
+    knee: int
+    """The least number of clients that reaches nearly the highest throughput."""
+
+    @property
+    def flat(self) -> bool:
+        """Whether more clients than at the knee were measured; else the knee may lie further on."""
+        return self.points[-1][0] > self.knee
 
 
 def is_number(value: object) -> bool:
@@ -78,30 +97,30 @@ def is_number(value: object) -> bool:
 
 
 def values(run: Run, parameter: str) -> list[float]:
-    """Those that are numbers, without null engines'; the least first."""
-    found = {cell.params.get(parameter) for cell in run.cells if not cell.floor}
-    return sorted(value for value in found if isinstance(value, (int, float)) and is_number(value))
+    """The parameter's numeric values, the least first; null engines don't count."""
+    every = {cell.params.get(parameter) for cell in run.cells if not cell.floor}
+    return sorted(value for value in every if isinstance(value, (int, float)) and is_number(value))
 
 
 def swept(run: Run) -> list[str]:
-    """The parameters with several values that are numbers."""
+    """The parameters with several numeric values."""
     return [name for name in run.cells[0].params if len(values(run, name)) > 1]
 
 
-def logarithmic(found: Sequence[float]) -> bool:
-    """Whether a scale over these should be; none is for what reaches zero."""
-    return bool(found) and min(found) > 0 and max(found) >= WIDE * min(found)
+def logarithmic(of: Sequence[float]) -> bool:
+    """Whether a scale over these values is logarithmic."""
+    return bool(of) and min(of) > 0 and max(of) >= WIDE * min(of)
 
 
 def sweeps(run: Run, parameter: str, by: Metric | None = None) -> list[Sweep]:
     """In the order of the run, each with at least two values."""
-    found: dict[object, list[Table]] = {}
+    groups: dict[object, list[Table]] = {}
     for table in tables(run, by):
         if is_number(table.params.get(parameter)):
             others = sorted((name, value) for name, value in table.params.items() if name != parameter)
             key = table.phase, table.tier, table.reported_by, table.metric.name, repr(others)
-            found.setdefault(key, []).append(table)
-    return [_sweep(parameter, group) for group in found.values() if len(group) > 1]
+            groups.setdefault(key, []).append(table)
+    return [_sweep(parameter, group) for group in groups.values() if len(group) > 1]
 
 
 def _sweep(parameter: str, group: Sequence[Table]) -> Sweep:
@@ -111,8 +130,11 @@ def _sweep(parameter: str, group: Sequence[Table]) -> Sweep:
     return Sweep(parameter, first.phase, first.tier, first.reported_by, others, first.metric, tuple(points))
 
 
+# -- crossings ----------------------------------------------------------------------------------------------
+
+
 def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]:
-    """Of every two of the sweep's `leaders`; `log`: whether the scale is logarithmic."""
+    """Crossings of every two of the sweep's `leaders`; `log`: whether the scale is logarithmic."""
     return [
         crossing
         for one, other in combinations(leaders(sweep), 2)
@@ -121,38 +143,9 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
     ]
 
 
-def ends(run: Run, sweep: Sweep) -> list[End]:
-    """Of each engine that has no figure at its largest values, by the least of these, in the order of the run."""
-    there: dict[str, float] = {}
-    for value, table in sweep.points:
-        there.update((row.cell.asked, value) for row, _ in table.rows)
-    found: dict[str, End] = {}
-    for row in sorted(_without(run, sweep), key=lambda row: float(str(row.cell.params[sweep.parameter]))):
-        name, value = row.cell.asked, float(str(row.cell.params[sweep.parameter]))
-        if value > there.get(name, -math.inf):
-            found.setdefault(name, End(sweep, row.cell, there.get(name), value, row.why or ""))
-    return list(found.values())
-
-
-def _without(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
-    """Rows of the sweep that were tried and have no figure."""
-    for row in _failed(run):
-        cell = row.cell
-        if row.phase == sweep.phase and cell.tier == sweep.tier and is_number(cell.params[sweep.parameter]):
-            others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
-            if others == sweep.params:
-                yield row
-
-
-@cached
-def _failed(run: Run) -> tuple[CellSummary, ...]:
-    """As a rule few: a large run has hundreds of sweeps."""
-    return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)
-
-
 def leaders(sweep: Sweep) -> list[Cell]:
-    """The engines whose crossings are looked for, in the order of the sweep: those that are among the fastest at any
-    value, where there are more than `MOST_CROSSED`. Each against each would be the square of their number."""
+    """The engines that are searched for crossings, in the order of the sweep: if more than `MOST_CROSSED`, those that
+    are among the fastest at any value, since the work grows with the square of their number."""
     cells: dict[str, Cell] = {}
     best: dict[str, int] = {}
     for _, table in sweep.points:
@@ -164,19 +157,19 @@ def leaders(sweep: Sweep) -> list[Cell]:
 
 
 def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
-    """Whether each is the faster one somewhere, be it by chance: a verdict on every pair would take much longer."""
+    """Whether each has the higher median somewhere. A verdict on every pair would take much longer."""
     over, under = False, False
     for _, table in sweep.points:
         if one in table.places and other in table.places:
-            (_, mine), (_, base) = table.rows[table.places[one]], table.rows[table.places[other]]
-            middle = median([mine[block] / base[block] for block in mine if block in base] or [1.0])
+            (_, speeds), (_, base) = table.rows[table.places[one]], table.rows[table.places[other]]
+            middle = median([speeds[block] / base[block] for block in speeds if block in base] or [1.0])
             over, under = over or middle > 1, under or middle < 1
     return over and under
 
 
 def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> Iterator[Crossing]:
-    """`last`: the place, the value, the logarithm of the ratio where a verdict was clear."""
     last: tuple[int, float, float] | None = None
+    """Place, value and logarithm of the ratio of the last clear verdict."""
     for place, (value, table) in enumerate(sweep.points):
         if one.asked not in table.places or other.asked not in table.places:
             continue
@@ -192,7 +185,60 @@ def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> 
 
 
 def _zero(last: tuple[int, float, float], now: tuple[int, float, float], log: bool) -> float:
+    """The value at which the logarithm of the ratio is interpolated to be 0."""
     share = last[2] / (last[2] - now[2])
     low, high = (math.log(last[1]), math.log(now[1])) if log else (last[1], now[1])
-    found = low + share * (high - low)
-    return math.exp(found) if log else found
+    zero = low + share * (high - low)
+    return math.exp(zero) if log else zero
+
+
+# -- ends ---------------------------------------------------------------------------------------------------
+
+
+def ends(run: Run, sweep: Sweep) -> list[End]:
+    """Each engine without a figure at its largest values, in the order of the run."""
+    last: dict[str, float] = {}
+    for value, table in sweep.points:
+        last.update((row.cell.asked, value) for row, _ in table.rows)
+    ends: dict[str, End] = {}
+    for row in sorted(_without_figure(run, sweep), key=lambda row: float(str(row.cell.params[sweep.parameter]))):
+        name, value = row.cell.asked, float(str(row.cell.params[sweep.parameter]))
+        if value > last.get(name, -math.inf):
+            ends.setdefault(name, End(sweep, row.cell, last.get(name), value, row.why or ""))
+    return list(ends.values())
+
+
+def _without_figure(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
+    """Rows of the sweep that were tried and have no figure."""
+    for row in _failed(run):
+        cell = row.cell
+        if row.phase == sweep.phase and cell.tier == sweep.tier and is_number(cell.params[sweep.parameter]):
+            others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
+            if others == sweep.params:
+                yield row
+
+
+@cached
+def _failed(run: Run) -> tuple[CellSummary, ...]:
+    # Cached: a large run has hundreds of sweeps, and few failed rows.
+    return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)
+
+
+# -- scaling with clients -----------------------------------------------------------------------------------
+
+
+def scalings(run: Run) -> Iterator[Scaling]:
+    """Engines that were measured with one client and with more, if rows are compared by throughput."""
+    for sweep in sweeps(run, CLIENTS, THROUGHPUT):
+        cells: dict[str, Cell] = {}
+        rates_by_engine: dict[str, list[tuple[int, float]]] = {}
+        for value, table in sweep.points:
+            for row, _ in table.rows:
+                if row.throughput is not None:
+                    cells.setdefault(row.cell.asked, row.cell)
+                    rates_by_engine.setdefault(row.cell.asked, []).append((int(value), row.throughput.median))
+        for name, rates in rates_by_engine.items():
+            (first, alone), most = rates[0], max(rate for _, rate in rates)
+            if first == 1 and len(rates) > 1 and alone > 0:
+                knee = next(clients for clients, rate in rates if rate >= KNEE * most)
+                yield Scaling(sweep, cells[name], tuple((n, rate / alone) for n, rate in rates), knee)

@@ -12,10 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.export.markdown_text import bullets, plain
-from dyno.report.export.markdown_text import table as markdown_table
 from dyno.report.tables import grid, units
-from dyno.report.tables.evidence import outcomes, word
+from dyno.report.tables.sections import bullets, plain
+from dyno.report.tables.sections import table as markdown_table
 
 Row = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "declared", "traced", "killed", "cut", "recovery", "birth", "device", "verdict")
@@ -90,17 +89,17 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def _cells(row: Row) -> dict[str, str]:
-    cut = outcomes(row["cut"])
+    cut = units.outcomes(row["cut"])
     return {
         "engine": row["engine"],
         "tier": row["tier"],
-        "declared": units.params({name: word(value) for name, value in row["settings"].items()}),
+        "declared": units.params({name: units.yes_no(value) for name, value in row["settings"].items()}),
         "traced": row["traced"] or units.UNKNOWN,
-        "killed": outcomes(row["killed"]),
+        "killed": units.outcomes(row["killed"]),
         "cut": f"{cut}, {row['model']}" if row["cut"] else cut,
-        "recovery": outcomes(row["recovery"]),
-        "birth": outcomes(row["birth"]),
-        "device": f"{outcomes(row['device'])}, {row['system']}" if row["device"] else units.UNKNOWN,
+        "recovery": units.outcomes(row["recovery"]),
+        "birth": units.outcomes(row["birth"]),
+        "device": f"{units.outcomes(row['device'])}, {row['system']}" if row["device"] else units.UNKNOWN,
         "verdict": f"{row['verdict']}: {row['why']}" if row["why"] else row["verdict"],
     }
 

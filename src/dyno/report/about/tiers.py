@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.export.markdown_text import bullets, plain
-from dyno.report.export.markdown_text import table as markdown_table
 from dyno.report.tables import grid, units
+from dyno.report.tables.sections import bullets, plain
+from dyno.report.tables.sections import table as markdown_table
 
 Proof = Mapping[str, Any]
 COLUMNS = ("engine", "tier", "settings", "flushes", "flushed", "writes", "written", "verdict")

@@ -13,7 +13,8 @@ from dyno.report.charts import curves
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.rows import Panel
 from dyno.report.tables import display_limits, heading, row_titles, wording
-from dyno.report.tables.table import Row, caveats
+from dyno.report.tables.notes import caveats
+from dyno.report.tables.table import Row
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.run_cache import cached

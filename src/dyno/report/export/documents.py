@@ -14,9 +14,8 @@ from dyno.report.export.data_tables import LATENCIES as LATENCIES
 from dyno.report.export.markdown import as_markdown as as_markdown
 from dyno.report.tables.table import Row, groups
 from dyno.results import Run
-from dyno.stats.costs import costs
+from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.prices import Prices
 from dyno.stats.summary import Absence, CellSummary, absences
 
 SCHEMA = 1

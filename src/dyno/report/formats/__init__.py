@@ -1,6 +1,6 @@
-"""A run in the formats of other tools: for CI servers, dashboards and plotters. A format is a module here.
+"""A run in the formats of other tools: CI servers, dashboards and plotters. docs/ci.md describes them.
 
-docs/ci.md says what each holds. Rows of null engines, which are Dyno's own cost, are in none.
+They leave out null engines, which measure Dyno's own cost.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dyno.report.formats import action, bmf, hlog, junit, openmetrics, pyperf
+from dyno.report.formats import hlog, json_formats, junit, openmetrics
 from dyno.results import Run
 
 
@@ -18,10 +18,12 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "junit": Format(junit.text, "JUnit XML: a test case for each row, which fails where there is no number"),
-    "bmf": Format(bmf.text, "Bencher Metric Format"),
-    "github-action-benchmark": Format(action.text, "its JSON for the tool customBiggerIsBetter: throughput"),
-    "openmetrics": Format(openmetrics.text, "OpenMetrics, for Prometheus and what reads it"),
+    "junit": Format(junit.text, "JUnit XML: a test case for each row; it fails without a number"),
+    "bmf": Format(json_formats.bencher, "Bencher Metric Format"),
+    "github-action-benchmark": Format(
+        json_formats.github_action, "its JSON for the tool customBiggerIsBetter: throughput"
+    ),
+    "openmetrics": Format(openmetrics.text, "OpenMetrics, for Prometheus and compatible tools"),
     "hlog": Format(hlog.text, "HdrHistogram's interval log: every latency, a tag for each row"),
-    "pyperf": Format(pyperf.text, "pyperf's JSON: time for each item, a value for each trial"),
+    "pyperf": Format(json_formats.pyperf, "pyperf's JSON: time for each item, a value for each trial"),
 }

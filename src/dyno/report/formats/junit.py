@@ -1,77 +1,78 @@
-"""JUnit XML: of a run a test case for each row, and of a gate one for each row that was judged."""
+"""JUnit XML: a test case for each row of a run, or for each row that a gate judged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from dyno.report.formats.names import rows
 from dyno.report.tables import units
-from dyno.report.tables.table import absent
+from dyno.report.tables.notes import absent
+from dyno.report.tables.table import named_rows
 from dyno.results import Run
-from dyno.stats.summary import CellSummary
 from dyno.text.sanitize import sanitize
 
-Case = tuple[str, str, float, str | None, str | None, str]
-"""Class and name, seconds, why it fails, why it is skipped, what it says."""
+
+class Case(NamedTuple):
+    group: str
+    name: str
+    seconds: float = 0.0
+    failure: str | None = None
+    skipped: str | None = None
+    output: str = ""
 
 
 def text(run: Run) -> str:
-    """A row without a number fails; what makes no sense for an engine is skipped."""
-    cases = [*_rows(run), *((str(run.plan["suite"]), line, 0.0, None, "not measured", "") for line in absent(run))]
-    return _document(f"dyno {run.plan['suite']}", cases)
+    """A row without a number fails; a phase that makes no sense for an engine is skipped."""
+    skipped = [Case(str(run.plan["suite"]), line, skipped="not measured") for line in absent(run)]
+    return _document(f"dyno {run.plan['suite']}", [*_rows(run), *skipped])
 
 
 def _rows(run: Run) -> Iterator[Case]:
-    for name, row in rows(run):
-        yield f"{row.cell.suite}.{row.phase}", name, (row.elapsed_ns or 0) / 1e9, row.why, None, _said(row)
-
-
-def _said(row: CellSummary) -> str:
-    rate = row.throughput
-    if rate is None:
-        return ""
-    return f"{units.rate(rate.median)} {row.unit}/s, 95 % {units.interval(rate.low, rate.high)}"
+    for name, row in named_rows(run):
+        output = ""
+        if (rate := row.throughput) is not None:
+            output = f"{units.rate(rate.median)} {row.unit}/s, 95 % {units.interval(rate.low, rate.high)}"
+        yield Case(f"{row.cell.suite}.{row.phase}", name, (row.elapsed_ns or 0) / 1e9, row.why, output=output)
 
 
 def gated(data: Mapping[str, Any], strict: bool = False) -> str:
-    """Of the JSON of `dyno check`: a row that is slower than the margin allows fails, as does one that has no number
-    any more, and with `strict` one that can't be told; else that is skipped."""
-    cases: list[Case] = []
+    """From the JSON of `dyno check`. A row fails if it is slower than the margin allows, or has no number any more;
+    an unclear one is skipped, or with `strict` fails."""
+    cases = []
     for row in data["changes"]:
         unclear = row["text"] if row["state"] == "unclear" else None
-        fails = row["text"] if row["state"] == "slower" else unclear if strict else None
+        failure = row["text"] if row["state"] == "slower" else unclear if strict else None
         skipped = None if strict else unclear
-        cases.append((f"dyno.{row['phase']}", _named(row), 0.0, fails, skipped, f"{row['metric']}: {row['text']}"))
+        output = f"{row['metric']}: {row['text']}"
+        cases.append(Case(f"dyno.{row['phase']}", _row_name(row), 0.0, failure, skipped, output))
     for row in data["lost"]:
-        cases.append((f"dyno.{row['phase']}", _named(row), 0.0, f"no number now: {row['why']}", None, ""))
+        cases.append(Case(f"dyno.{row['phase']}", _row_name(row), failure=f"no number now: {row['why']}"))
     return _document("dyno check", cases)
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _row_name(row: Mapping[str, Any]) -> str:
     params = [f"{name}={value}" for name, value in row["params"].items()]
     return "/".join([row["phase"], row["engine"], *params, *filter(None, [row["tier"]])])
 
 
-def _document(name: str, cases: Iterable[Case]) -> str:
-    listed = list(cases)
+def _document(name: str, cases: list[Case]) -> str:
     counts = {
-        "tests": str(len(listed)),
-        "failures": str(sum(case[3] is not None for case in listed)),
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failure is not None for case in cases)),
         "errors": "0",
-        "skipped": str(sum(case[4] is not None for case in listed)),
+        "skipped": str(sum(case.skipped is not None for case in cases)),
     }
     root = ElementTree.Element("testsuites", {"name": name, **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
-    for kind, title, seconds, fails, skipped, said in listed:
-        about = {"classname": kind, "name": title, "time": f"{seconds:.3f}"}
-        case = ElementTree.SubElement(suite, "testcase", {key: sanitize(value) for key, value in about.items()})
-        if fails is not None:
-            ElementTree.SubElement(case, "failure", {"message": sanitize(fails)})
-        elif skipped is not None:
-            ElementTree.SubElement(case, "skipped", {"message": sanitize(skipped)})
-        if said:
-            ElementTree.SubElement(case, "system-out").text = sanitize(said)
+    for case in cases:
+        attributes = {"classname": case.group, "name": case.name, "time": f"{case.seconds:.3f}"}
+        element = ElementTree.SubElement(suite, "testcase", {key: sanitize(text) for key, text in attributes.items()})
+        if case.failure is not None:
+            ElementTree.SubElement(element, "failure", {"message": sanitize(case.failure)})
+        elif case.skipped is not None:
+            ElementTree.SubElement(element, "skipped", {"message": sanitize(case.skipped)})
+        if case.output:
+            ElementTree.SubElement(element, "system-out").text = sanitize(case.output)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'

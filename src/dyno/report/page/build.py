@@ -15,15 +15,13 @@ from dyno.report.export.json_stream import compact
 from dyno.report.page import downloads, multiples, parts, payload, relative, results, settings, stills, together
 from dyno.report.page.card import Link
 from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
-from dyno.report.tables import ceilingtext, display_limits, heading, sweeps, units, wide, wording
-from dyno.report.tables.evidence import evidence
-from dyno.report.tables.overview import address, overviews, rankings
-from dyno.report.tables.overviewtext import called
-from dyno.report.tables.table import absent, groups, legend, loops, meaning, served, varying
+from dyno.report.tables import display_limits, heading, notes, sweeps, units, wide, wording
+from dyno.report.tables.overview import address, called, overviews, rankings
+from dyno.report.tables.table import groups, served, varying
 from dyno.results import Run
+from dyno.stats.costs import Prices
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
-from dyno.stats.prices import Prices
 from dyno.text.sanitize import sanitize
 
 T = TypeVar("T")
@@ -83,7 +81,7 @@ def build(
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
             reads=relative.READS,
-            shares_mean=ceilingtext.MEANING,
+            shares_mean=notes.CEILING_SHARES,
             grid_reads=multiples.READS,
             charts=charts,
             stills=still,
@@ -140,7 +138,7 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "engines": heading.engines(run),
         "how": f"{heading.trials(run)}; {heading.length(run)}",
         "machine_line": heading.machine(run),
-        "measured": loops(run),
+        "measured": notes.loops(run),
         "findings": machine(run),
         "incomplete": heading.unfinished(run),
         "groups": found,
@@ -148,13 +146,13 @@ def _shown(at: int, run: Run, name: str, charts: Sequence[Chart]) -> dict[str, A
         "own": [(one, *_few(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
         "own_legend": wide.legend(run),
         "overviews": views,
-        "shares": _few(list(ceilingtext.lines(run)), "rows", "the figures of the others are in the CSV"),
+        "shares": _few(list(notes.ceiling_shares(run)), "rows", "the figures of the others are in the CSV"),
         "grid": multiples.grid(run, views, ranked),
         "overviews_rest": views_rest,
         "varying": varying(run),
         "results": [results.results(group, varying(run), ranked, served(found), most) for group in found],
-        "absent": _few(absent(run), "lines", "`dyno show` has all"),
-        "legend": legend(found) + meaning(found) + evidence(run),
+        "absent": _few(notes.absent(run), "lines", "`dyno show` has all"),
+        "legend": notes.legend(found) + notes.cpu_legend(found) + notes.evidence(run),
         "plan": settings.plan(run),
         "settings": _few(settings.engines(run), "engines and their settings", "the run file has all"),
         "machine": settings.machine(run),

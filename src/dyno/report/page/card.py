@@ -19,7 +19,7 @@ from dyno.contracts.model import UsageError
 from dyno.report.charts import draw, theme
 from dyno.report.page import parts, relative
 from dyno.report.tables import heading, wording
-from dyno.report.tables.overviewtext import called
+from dyno.report.tables.overview import called
 from dyno.results import Run
 
 WIDTH, HEIGHT, EDGE = 1200, 630, 60

@@ -10,8 +10,7 @@ from dyno.contracts.model import Tier
 from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.tables import display_limits, heading, units
-from dyno.report.tables.overview import Place, Ranking, place
-from dyno.report.tables.overviewtext import called
+from dyno.report.tables.overview import Place, Ranking, called, place
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Run
 from dyno.stats import answer

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dyno.report.charts import theme
-from dyno.report.tables import display_limits, heading, wording
+from dyno.report.tables import display_limits, heading, units, wording
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.answer import Answer
@@ -74,7 +74,7 @@ def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) ->
     scale = 100 / (max(points) * BEYOND)
     marks = wording.ahead(found)
     name = found.best.label
-    bars = [Bar(name, look[name], marks.get(name, ""), wording.figure(1), "" if marks else "the best figures", scale)]
+    bars = [Bar(name, look[name], marks.get(name, ""), units.ratio(1), "" if marks else "the best figures", scale)]
     bars += [
         measured(Bar(cell.label, look[cell.label], marks.get(cell.label, ""), *_words(seen), None), seen, scale)
         for cell, seen in shown

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dyno.contracts.model import UsageError
-from dyno.report.tables import comparison, coststext, display_limits
-from dyno.report.tables.comparison import Section
+from dyno.report.tables import comparison, cost_table, display_limits
+from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
 from dyno.results import Run
+from dyno.stats.costs import Prices
 from dyno.stats.costs import costs as stats_costs
-from dyno.stats.prices import Prices
 from dyno.stats.two_runs import Between, between
 from dyno.stats.verdict import MARGIN
 
@@ -50,9 +50,10 @@ def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
 def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Section, str]:
     """What the rows of all runs cost, and what is to be said of those that are left out. Raises UsageError."""
     told = names if len(runs) > 1 else [""]
-    heads, rows = coststext.table([(run, stats_costs(run, prices)) for run in runs], told, prices)
-    shown, rest = display_limits.first(rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
-    return Section(f"Cost by {prices.file}", coststext.meaning(prices), heads, shown, left=coststext.LEFT), rest
+    costed = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, told, strict=True)]
+    section = cost_table.section(costed, prices)
+    shown, rest = display_limits.first(section.rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
+    return replace(section, remark=section.legend[0], rows=shown), rest
 
 
 def _pair(before: Run, after: Run, old: str, new: str) -> Together:

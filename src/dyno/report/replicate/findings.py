@@ -1,5 +1,4 @@
-"""What was found in a published experiment, and what a run says of it: each statement with its verdict, and the
-ratios that make it."""
+"""The findings of a published experiment, each with this run's verdict and the ratios behind it."""
 
 from __future__ import annotations
 
@@ -22,76 +21,72 @@ from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Che
 STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
 INDENT = max(map(len, STYLES)) + 2
 LEGEND = (
-    f"Ratios are of speeds, block by block, with their interval of {wording.LEVEL}; of several values of a parameter,"
-    " from the lower end of the lowest interval to the upper end of the highest. A claim is confirmed where the whole"
-    " interval bears it out, and contradicted where all of it speaks against it. A finding is confirmed if all of its"
-    " ratios confirm it, and contradicted if one contradicts it."
+    f"Ratios are of speeds, block by block, with intervals of {wording.LEVEL}; for several values of a parameter,"
+    " from the lowest to the highest end of all intervals. A claim is confirmed if the whole interval agrees with it,"
+    " and contradicted if the whole interval disagrees. A finding is confirmed if all of its ratios confirm it, and"
+    " contradicted if one contradicts it."
 )
 Names = Mapping[str, str]
 
 
 def render(experiment: Experiment, run: Run, console: Console) -> None:
-    found = findings.check(run, experiment.findings)
+    results = findings.check(run, experiment.findings)
     names = {each.engine: each.title for each in experiment.contenders}
     console.print()
-    console.print(Text(f"What was found there, and what this run says of it: {summary(found)}", "bold"))
-    for each in found:
+    console.print(Text(f"Published findings, and whether this run confirms them: {summary(results)}", "bold"))
+    for result in results:
         console.print()
-        said = f"“{each.finding.says}”" if each.finding.says else each.finding.shows
-        console.print(Text.assemble((f"{each.kind:<{INDENT}}", STYLES[each.kind]), said))
-        for line in _said(each, names):
+        text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+        console.print(Text.assemble((f"{result.kind:<{INDENT}}", STYLES[result.kind]), text))
+        for line in _notes(result, names):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT), expand=False))
-        if each.checks:
-            _table(each, run, names, console)
+        if result.checks:
+            _render_checks(result, run, names, console)
     console.print()
     console.print(Text(LEGEND, "dim"))
 
 
-def summary(found: list[FindingResult]) -> str:
+def summary(results: list[FindingResult]) -> str:
     """'2 confirmed, 1 contradicted, 3 can't tell'."""
-    kinds = [each.kind for each in found]
+    kinds = [result.kind for result in results]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
 
-def _said(found: FindingResult, names: Names) -> Iterator[str]:
-    finding = found.finding
+def _notes(result: FindingResult, names: Names) -> Iterator[str]:
+    finding = result.finding
     if finding.unchecked:
         yield finding.unchecked
     if finding.read_as:
-        yield f"taken as: {finding.read_as}"
-    for why in dict.fromkeys(check.claim.across_tiers for check in found.checks if check.across):
-        yield f"rows of two tiers, which Dyno ranks nowhere else: {why}"
-    for why in dict.fromkeys(check.claim.across_tools for check in found.checks if check.ratio is not None):
+        yield f"read as: {finding.read_as}"
+    for why in dict.fromkeys(check.claim.across_tiers for check in result.checks if check.across):
+        yield f"compares rows of two tiers, which Dyno does nowhere else: {why}"
+    for why in dict.fromkeys(check.claim.across_tools for check in result.checks if check.ratio is not None):
         if why:
-            yield f"figures of two tools, which Dyno compares nowhere else: {why}"
-    if found.left_out:
-        yield f"without {listed([names.get(name, name) for name in found.left_out])}: not run here"
-    if len({check.kind for check in found.checks}) > 1:
-        told = [f"{count} {kind}" for kind in STYLES if (count := found.count(kind))]
-        yield f"of {len(found.checks)} ratios: {', '.join(told)}"
+            yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
+    if result.left_out:
+        yield f"without {listed([names.get(name, name) for name in result.left_out])}: not run here"
+    if len({check.kind for check in result.checks}) > 1:
+        kinds = [check.kind for check in result.checks]
+        counts = [f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds]
+        yield f"of {len(kinds)} ratios: {', '.join(counts)}"
 
 
-def _table(found: FindingResult, run: Run, names: Names, console: Console) -> None:
-    changing = _changing(run)
+def _render_checks(result: FindingResult, run: Run, names: Names, console: Console) -> None:
+    """A line for each claim and place; checks that differ only in the parameter with the most values share one."""
+    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    changing = sorted(counts, key=lambda name: counts[name])
 
     def key(check: Check) -> tuple[object, ...]:
-        """Of checks that differ in nothing but the last of these parameters."""
         params = {} if check.cell is None else check.cell.params
         others = [repr(params.get(name)) for name in changing[:-1]]
-        told = check.kind, check.why or "", _tiers(check)
-        return found.finding.claims.index(check.claim), check.phase, check.other, *others, *told
+        outcome = check.kind, check.why or "", _tiers(check)
+        return result.finding.claims.index(check.claim), check.phase, check.other, *others, *outcome
 
-    rows = [_row(list(group), changing, names) for _, group in groupby(sorted(found.checks, key=key), key)]
+    rows = [_row(list(group), changing, names) for _, group in groupby(sorted(result.checks, key=key), key)]
     # Phase, claim, parameters, verdict, figures, tiers.
     columns = [grid.Column("", left=True, folds=True, key=at < 2) for at in range(6)]
-    marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in found.checks}
+    marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in result.checks}
     grid.render(columns, rows, console, marks=marks, indent=INDENT)
-
-
-def _changing(run: Run) -> list[str]:
-    """The parameters that vary; the one with the most values, which is the axis of a chart, comes last."""
-    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
-    return sorted(counts, key=lambda name: counts[name])
 
 
 def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
@@ -103,7 +98,7 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
     }
     return [
         first.phase,
-        _claimed(first, names),
+        _claim(first, names),
         units.params(params),
         first.kind,
         _figures(checks),
@@ -112,26 +107,25 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
 
 
 def _tiers(check: Check) -> str:
-    """'tier power'; of two, 'tier volatile against tier power'. Nothing where there is no ratio, which says why."""
+    """'tier power', 'tier volatile against tier power'; empty without a ratio, whose reason is printed instead."""
     if check.ratio is None:
         return ""
-    return " against ".join(
-        dict.fromkeys(row_titles.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers))
-    )
+    tiers = [row_titles.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
+    return " against ".join(dict.fromkeys(tiers))
 
 
-def _claimed(check: Check, names: Names) -> str:
-    """'MySQL faster than ZEO'."""
+def _claim(check: Check, names: Names) -> str:
+    """'MySQL faster than ZEO, by a factor of at least 2'."""
     claim = check.claim
     one = _side(claim.of, claim.of_params, names)
     if claim.relation == FAILS:
         return f"{one}: at least {claim.low * 100:g} % of trials crash"
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
     other = _side(than, claim.than_params, names) if than else "the others"
-    what = f"{claim.metric} of " if claim.fact else ""
-    beside = f"{claim.than_fact} of " if claim.than_fact else ""
+    fact = f"{claim.metric} of " if claim.fact else ""
+    other_fact = f"{claim.than_fact} of " if claim.than_fact else ""
     where = f" in {claim.than_phase}" if claim.than_phase else ""
-    return f"{what}{one} {_relation(claim)} {beside}{other}{where}{_bound(claim)}"
+    return f"{fact}{one} {_relation(claim)} {other_fact}{other}{where}{_bound(claim)}"
 
 
 def _side(engine: str, params: Mapping[str, object], names: Names) -> str:
@@ -141,23 +135,21 @@ def _side(engine: str, params: Mapping[str, object], names: Names) -> str:
 
 def _relation(claim: Claim) -> str:
     if claim.relation == ABOUT:
-        return f"{wording.figure(claim.low)} to {wording.figure(claim.high)} times that of"
+        return f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of"
     more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
     return more if claim.relation in MORE else less
 
 
 def _bound(claim: Claim) -> str:
-    """', by a factor of at least 2': nothing where any will do."""
+    """', by a factor of at least 2'; empty if any factor will do."""
     if claim.relation not in (*MORE, *LESS):
         return ""
-    least, most = (claim.low, claim.high) if claim.relation in MORE else (_inverse(claim.high), _inverse(claim.low))
+    least, most = claim.low, claim.high
+    if claim.relation in LESS:
+        least, most = 1 / claim.high, 1 / claim.low if claim.low else float("inf")
     parts = [f"at least {least:g}"] if least > 1 else []
     parts += [f"at most {most:g}"] if most != float("inf") else []
     return f", by a factor of {' and '.join(parts)}" if parts else ""
-
-
-def _inverse(value: float) -> float:
-    return 1 / value if value else float("inf")
 
 
 def _figures(checks: list[Check]) -> str:
@@ -166,6 +158,7 @@ def _figures(checks: list[Check]) -> str:
         return first.why
     if first.failed is not None:
         return f"{units.count(first.failed)} of {units.count(first.attempts)} trials"
-    lows, highs = ([end for check in checks if (end := getattr(check, name)) is not None] for name in ("low", "high"))
-    between = wording.span(min(lows), max(highs))
-    return f"{wording.figure(first.ratio, max(highs) - min(lows))} [{between}]" if len(checks) == 1 else between
+    low = min(check.low for check in checks if check.low is not None)
+    high = max(check.high for check in checks if check.high is not None)
+    interval = units.ratio_interval(low, high)
+    return f"{units.ratio(first.ratio, high - low)} [{interval}]" if len(checks) == 1 else interval

@@ -1,139 +1,365 @@
-"""A published table and ours, line by line. No ratio of the two is drawn: they are of different machines. What the
-published text says of its figures is checked against ours alone."""
+"""A published experiment's figures next to this run's. No ratio of the two is shown: they come from different
+machines. The published text's findings are checked against this run alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import mean, stdev
 
 from rich.console import Console
 from rich.text import Text
 
-from dyno.published import Experiment, PublishedRow
-from dyno.report.replicate import curvereplica, findings, matrixreplica, partsreplica, published_style, widereplica
-from dyno.report.tables import grid, growth, row_titles, units
+from dyno.contracts.sample import Sample
+from dyno.published import Curves, Experiment, Matrix, PublishedCurve, PublishedRow, Style
+from dyno.published.findings import Contender
+from dyno.report.replicate import findings
+from dyno.report.tables import growth, row_titles, sections, units, wide
+from dyno.report.tables.sections import REMARKS, Section
+from dyno.report.tables.table import groups, varying
 from dyno.results import Run
-from dyno.stats import style
 from dyno.stats.doubts import doubts
+from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.growth import Growth, growths
+from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
 
+BETWEEN = "│"
+CLIENTS = "clients"
 MEANS = (
-    "mean: the published style, of all trials with their standard deviation in percent; right of it ours, the median"
+    "mean: the published style, of all trials, with their standard deviation in percent; right of it ours, the median"
     " over all trials, with its interval"
 )
+NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+"""Units of published times. Ours are printed in the same unit."""
 
 
 def listing(experiments: Iterable[Experiment], console: Console) -> None:
-    """Name and source of each."""
-    columns = [grid.Column("experiment", left=True, style="bold"), grid.Column("published", left=True, folds=True)]
-    grid.render(columns, [(experiment.name, experiment.citation) for experiment in experiments], console)
+    """Prints name and source of each experiment."""
+    rows = [(experiment.name, experiment.citation) for experiment in experiments]
+    heads = ("experiment", "published")
+    bold = {"experiment": "bold"}
+    section = Section("", heads=heads, rows=rows, left=heads, keys=heads[:1], rigid=heads[:1], column_styles=bold)
+    sections.render([section], console)
 
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
-    """The published figures on the left, this run's on the right: medians over trials. Then what was found there, and
-    what this run says of it. `missing`: engines that could not run here, and why."""
+    """Prints the published figures and this run's (medians over trials), then the findings. `missing`: engines that
+    can't run here, with the reason."""
     console.print(Text(experiment.citation, "bold"))
     console.print(f"published on: {experiment.machine}")
-    if experiment.lines:
-        widereplica.render(experiment, run, console)
-    elif experiment.rows:
-        _rows(experiment, run, console)
-    if experiment.matrix is not None:
-        matrixreplica.render(experiment.matrix, run, console)
-    if experiment.parts:
-        partsreplica.render(experiment, run, console)
-    if experiment.curves is not None:
-        curvereplica.render(experiment.curves, run, console)
-    if experiment.style is not None:
-        published_style.render(experiment, experiment.style, run, console)
-    if experiment.grows is not None:
-        parameter = experiment.grows.parameter
-        growth.render(growths(run, parameter), parameter, experiment.grows.names, console)
+    sections.render(_sections(experiment, run), console, aligned=False)
     console.print()
-    left_out = {each.engine: each.published_as for each in experiment.contenders if each.engine in (missing or {})}
-    for engine, name in left_out.items():
-        console.print(Text(f"  {name}: not run here: {engine} {(missing or {})[engine]}"), soft_wrap=True)
+    for contender in experiment.contenders:
+        if why := (missing or {}).get(contender.engine):
+            line = f"  {contender.published_as}: not run here: {contender.engine} {why}"
+            console.print(Text(line), soft_wrap=True)
     for note in experiment.notes:
         console.print(Text(f"  {note}"), soft_wrap=True)
     if experiment.findings:
         findings.render(experiment, run, console)
 
 
-def _rows(experiment: Experiment, run: Run, console: Console) -> None:
+def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
+    if experiment.lines:
+        yield _wide_section(experiment, run)
+    elif experiment.rows:
+        yield _rows_section(experiment, run)
+    if experiment.matrix is not None:
+        yield from _matrix_sections(experiment.matrix, run)
+    yield from _parts_sections(experiment, run)
+    if experiment.curves is not None:
+        yield from _curve_sections(experiment.curves, run)
+    if experiment.style is not None:
+        yield _style_section(experiment, experiment.style, run)
+    if experiment.grows is not None:
+        parameter = experiment.grows.parameter
+        yield from growth.sections(growths(run, parameter), parameter, experiment.grows.names)
+
+
+# -- a phase in each row ------------------------------------------------------------------------------------
+
+
+def _rows_section(experiment: Experiment, run: Run) -> Section:
     means = any(row.deviation_percent is not None for row in experiment.rows)
     parameter = experiment.grows.parameter if experiment.grows else ""
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
     smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
-    columns = [
-        grid.Column("published", left=True, folds=True, key=True),
-        grid.Column("mode", left=True, key=True),
-        *map(grid.Column, ("items", "time", "per second")),
-        grid.Column("│ ours", left=True, folds=True),
-        *map(grid.Column, ("items", *(["mean"] if means else []), "time", "per second", "[95 %]")),
-        grid.Column("remarks", left=True, folds=True, style="yellow"),
-    ]
-    lines = list[list[str]]()
+    figures = ("items", *(["mean"] if means else []), "time", "per second", "[95 %]")
+    heads = ("published", "mode", "items", "time", "per second", f"{BETWEEN} ours", *figures, REMARKS)
+    rows = list[list[str]]()
     previous = None
     for row in experiment.rows:
         if previous not in (None, row.engine):
-            lines.append([*[""] * 5, "│", *[""] * (len(columns) - 6)])
+            rows.append([*[""] * 5, BETWEEN, *[""] * (len(figures) + 1)])
         previous = row.engine
-        found = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
+        summary = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
         curve = curves.get((row.engine, row.phase))
-        if found is None and row.at is not None and curve is not None:
-            lines.append([*_published(row), *_extrapolated(row.at, curve, means)])
-            continue
-        remarks = "" if found is None else ", ".join(doubt.short for doubt in doubts(found, run))
-        lines.append([*_published(row), *_ours(row, found, means), remarks])
-    console.print()
-    grid.render(columns, lines, console)
-    if means:
-        console.print()
-        console.print(Text(MEANS, "dim"))
-
-
-def _published(row: PublishedRow) -> list[str]:
-    return [
-        row.published_as,
-        row.phase,
-        units.count(row.items),
-        _mean(row.seconds * 1e9, row.deviation_percent),
-        units.rate(row.per_second),
-    ]
+        published = [
+            row.published_as,
+            row.phase,
+            units.count(row.items),
+            _mean(row.seconds * 1e9, row.deviation_percent),
+            units.rate(row.per_second),
+        ]
+        if summary is None and row.at is not None and curve is not None:
+            rows.append([*published, *_extrapolated(row.at, curve, means)])
+        else:
+            remarks = "" if summary is None else ", ".join(doubt.short for doubt in doubts(summary, run))
+            rows.append([*published, *_ours(row, summary, means), remarks])
+    return Section(
+        "",
+        heads=heads,
+        rows=rows,
+        left=("published", "mode", f"{BETWEEN} ours", REMARKS),
+        keys=("published", "mode"),
+        rigid=("mode",),
+        legend=[MEANS] if means else [],
+    )
 
 
 def _mean(ns: float, deviation_percent: float | None) -> str:
-    return growth.span(ns) + ("" if deviation_percent is None else f" ± {deviation_percent:.2f} %")
+    return units.long_duration(ns) + ("" if deviation_percent is None else f" ± {deviation_percent:.2f} %")
 
 
 def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
     """Our cells of a row extrapolated to size `at`. The rate is left out if the items don't grow with the size."""
-    between = [""] if means else []
-    name = f"│ {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    blank = [""] if means else []
+    name = f"{BETWEEN} {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if curve.fit is None:
-        return [name, "", *between, "", "", "", f"not extrapolated: {len(curve.points)} sizes measured are too few"]
-    found, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
+        return [name, "", *blank, "", "", "", f"not extrapolated: {len(curve.points)} measured sizes are too few"]
+    predicted, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
+    time = units.long_duration(predicted.ns)
     if items is None:
-        return [name, "", *between, growth.span(found.ns), "", "", remark]
-    rates = [items / ns * 1e9 for ns in (found.ns, found.high, found.low)]
-    rate, interval = units.rate(rates[0]), units.interval(*rates[1:])
-    return [name, units.count(round(items)), *between, growth.span(found.ns), rate, interval, remark]
-
-
-def _ours(row: PublishedRow, found: CellSummary | None, means: bool) -> list[str]:
-    between = [""] if means else []
-    if found is None:
-        return [f"│ {row.engine}: not here", "", *between, "", "", ""]
-    name = f"│ {row_titles.named(found.cell.asked, found.cell.tier_name or '')}"
-    if found.throughput is None:
-        return [name, "", *between, "", (found.why or "").split(":", 1)[0], ""]
-    rate, mean = found.throughput, style.mean_elapsed(found)
+        return [name, "", *blank, time, "", "", remark]
+    rates = [items / ns * 1e9 for ns in (predicted.ns, predicted.high, predicted.low)]
     return [
         name,
-        units.count(found.items),
-        *([units.UNKNOWN if mean is None else _mean(*mean)] if means else []),
-        units.duration(found.elapsed_ns),
+        units.count(round(items)),
+        *blank,
+        time,
+        units.rate(rates[0]),
+        units.interval(rates[1], rates[2]),
+        remark,
+    ]
+
+
+def _ours(row: PublishedRow, summary: CellSummary | None, means: bool) -> list[str]:
+    blank = [""] if means else []
+    if summary is None:
+        return [f"{BETWEEN} {row.engine}: not here", "", *blank, "", "", ""]
+    name = f"{BETWEEN} {row_titles.named(summary.cell.asked, summary.cell.tier_name or '')}"
+    rate = summary.throughput
+    if rate is None:
+        return [name, "", *blank, "", (summary.why or "").split(":", 1)[0], ""]
+    time = mean_elapsed(summary)
+    return [
+        name,
+        units.count(summary.items),
+        *([units.UNKNOWN if time is None else _mean(*time)] if means else []),
+        units.duration(summary.elapsed_ns),
         units.rate(rate.median),
         units.interval(rate.low, rate.high),
     ]
+
+
+# -- several phases in each row -----------------------------------------------------------------------------
+
+
+def _wide_section(experiment: Experiment, run: Run) -> Section:
+    """The published figures and this run's, under the titles of the suite's own table."""
+    ours = [(own, line) for own in wide.tables(run, groups(run)) for line in own.lines]
+    names, figures = list(experiment.lines[0].params), list(experiment.lines[0].figures)
+    rows = list[list[str]]()
+    for published in experiment.lines:
+        theirs = [*map(str, published.params.values()), *map(_published_figure, published.figures.values()), BETWEEN]
+        matches = (
+            (own, line)
+            for own, line in ours
+            if all(line.cell.params.get(name) == value for name, value in published.params.items())
+        )
+        own, line = next(matches, (None, None))
+        if own is None or line is None:
+            rows.append([*theirs, *[units.UNKNOWN] * len(figures), "not measured"])
+            continue
+        texts = dict(zip(own.heads, line.cells, strict=True))
+        rows.append([*theirs, *(texts.get(head, units.UNKNOWN) for head in figures), ", ".join(line.remarks)])
+    return Section(
+        "",
+        f"left of {BETWEEN}: published; right: this run",
+        heads=[*names, *figures, BETWEEN, *figures, REMARKS],
+        rows=rows,
+        left=[*names, REMARKS],
+        keys=names,
+        rigid=names,
+    )
+
+
+def _published_figure(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return units.count(value) if isinstance(value, int) else f"{value:.2f}" if value < 10 else units.rate(value)
+
+
+# -- one figure by two things -------------------------------------------------------------------------------
+
+
+def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
+    """The published table as printed, and the same figure of ours below it."""
+    yield Section(
+        f"{matrix.title}, published",
+        heads=("", *matrix.heads),
+        rows=matrix.lines,
+        left=("",),
+        keys=("",),
+        rigid=("",),
+    )
+    rows = []
+    for row in summarize(run):
+        if row.phase == matrix.phase and row.valid and not row.cell.floor:
+            times = row.latency_by_part_ns.get(matrix.part) or {}
+            params = units.params({name: row.cell.params[name] for name in varying(run)})
+            rows.append((row.cell.asked, params, *(units.duration(times.get(name)) for name in ("p50", "p99"))))
+    keys = ("engine", "parameters")
+    title = f"{matrix.title}, here: {matrix.part} of {matrix.phase}"
+    yield Section(title, heads=(*keys, "p50", "p99"), rows=rows, left=keys, keys=keys, rigid=keys)
+
+
+# -- parts of a latency -------------------------------------------------------------------------------------
+
+
+def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
+    """Published parts of a latency, and the medians of ours."""
+    valid = [row for row in summarize(run) if not row.cell.floor and row.valid]
+    for phase, published in experiment.parts.items():
+        ours = [row for row in valid if row.phase == phase]
+        rows = list[tuple[str, ...]]()
+        for part, seconds in published.items():
+            medians = ((row.latency_by_part_ns.get(part) or {}).get("p50") for row in ours)
+            rows.append((part, units.duration(seconds * 1e9), *map(units.duration, medians)))
+        whole = (sum(published.values()) * 1e9, *(row.latency_ns["p50"] for row in ours))
+        rows.append(("all", *map(units.duration, whole)))
+        heads = (phase, "published", *(f"{BETWEEN} {row.cell.asked}, p50" for row in ours))
+        yield Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
+
+
+# -- figures by a parameter ---------------------------------------------------------------------------------
+
+
+def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
+    """A table for each phase; each cell has the published figure and ours. Rows without either are left out."""
+    by = metric(curves.metric)
+    ours = {(row.cell.asked, row.phase, row.cell.params.get(curves.parameter)): row for row in summarize(run)}
+    yield Section("", f"published {BETWEEN} ours, {by.title}, in {curves.unit}")
+
+    def cell(column: PublishedCurve, at: int, value: float) -> str:
+        theirs = f"{column.values[at]:g}" if at < len(column.values) else ""
+        row = ours.get((column.engine, column.phase, value))
+        if row is None:
+            text = ""
+        elif row.valid and (figure := estimated(row, by)) is not None:
+            text = f"{figure.median / NS[curves.unit]:.3g}"
+        else:
+            text = (row.why or units.UNKNOWN).split(":", 1)[0]
+        return f"{theirs} {BETWEEN} {text}" if theirs or text else ""
+
+    for phase in dict.fromkeys(row.phase for row in curves.rows):
+        columns = [row for row in curves.rows if row.phase == phase]
+        cells = [[cell(column, at, value) for column in columns] for at, value in enumerate(curves.at)]
+        rows = [(units.number(value), *row) for value, row in zip(curves.at, cells, strict=True) if any(row)]
+        heads = (curves.parameter, *(column.published_as for column in columns))
+        yield Section(phase, heads=heads, rows=rows, left=(), keys=heads[:1])
+
+
+# -- best of N ----------------------------------------------------------------------------------------------
+
+
+def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
+    """Our figures in the published style and in Dyno's: the published figures exist only as pictures."""
+    names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
+    contenders = {each.engine: each for each in experiment.contenders}
+    orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
+    phases, engines = list(run.plan["phases"]), list(contenders)
+
+    def place(row: CellSummary) -> tuple[object, ...]:
+        """The plan's order: parameters, then the phase, then clients."""
+        at = [orders[name].index(row.cell.params[name]) for name in names]
+        return *at[:-1], phases.index(row.phase), at[-1], engines.index(row.cell.asked)
+
+    mine = [row for row in summarize(run) if row.cell.asked in contenders and not row.cell.floor]
+    mine.sort(key=place)
+    figures = (f"best of {style.runs} means", "median", "[95 %]", "per second", "[95 %]")
+    left = ("phase", "measured here", "published as", REMARKS)
+    heads = ("phase", *names, *left[1:3], *figures, REMARKS)
+    rows = list[list[str]]()
+    previous = None
+    for row in mine:
+        part = row.phase, *(row.cell.params[name] for name in names[:-1])
+        if previous not in (None, part):
+            rows.append([""] * len(heads))
+        previous = part
+        values = (units.count(v) if isinstance(v, int) else str(v) for v in map(row.cell.params.get, names))
+        contender = contenders[row.cell.asked]
+        systems = contender.stand_in or contender.name, contender.published_as
+        remarks = ", ".join(doubt.short for doubt in doubts(row, run))
+        rows.append([row.phase, *values, *systems, *_style_figures(row, style), remarks])
+    keys = ("phase", *names, *left[1:3])
+    legend = _style_legend(mine, style, contenders)
+    return Section("", heads=heads, rows=rows, left=left, keys=keys, rigid=left[:3], legend=list(legend))
+
+
+def _style_figures(row: CellSummary, style: Style) -> list[str]:
+    ours, rate = typical(row), row.throughput
+    if ours is None or rate is None:
+        return ["", (row.why or units.UNKNOWN).split(":", 1)[0], "", "", ""]
+    return [
+        units.duration(best_of_means(row, style.runs)),
+        *units.estimate(ours, "ns"),
+        units.rate(rate.median),
+        units.interval(rate.low, rate.high),
+    ]
+
+
+def _style_legend(rows: Sequence[CellSummary], style: Style, contenders: Mapping[str, Contender]) -> Iterator[str]:
+    counts = [sample.operations // sample.clients for row in rows for sample in row.samples]
+    ours = f"; here each client did {units.count(min(counts))}" if counts else ""
+    ours += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
+    yield (
+        f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
+        f" {style.operations} operations{ours}"
+    )
+    yield "median, per second: Dyno's style, medians over all trials of the mean duration and of the rate"
+    for engine, cell in {row.cell.asked: row.cell for row in rows}.items():
+        yield f"{contenders[engine].title}: {row_titles.engine(engine, cell.tier)}"
+
+
+def mean_ns(sample: Sample) -> float | None:
+    """Mean duration of an operation over all clients, in ns; None without operations."""
+    return sample.busy_ns / sample.operations if sample.operations and sample.busy_ns > 0 else None
+
+
+def best_of_means(row: CellSummary, runs: int) -> float | None:
+    """The least mean of the first trials, in ns; None with fewer trials than `runs`."""
+    means = _means(row)[:runs]
+    return min(means) if len(means) == runs else None
+
+
+def typical(row: CellSummary) -> Estimate | None:
+    """The median of all trials' means and its 95 % interval, in ns."""
+    means = _means(row)
+    return estimate(means) if means else None
+
+
+def _means(row: CellSummary) -> list[float]:
+    by_block = sorted(zip(row.blocks, row.samples, strict=True), key=lambda pair: pair[0])
+    return [mean for _, sample in by_block if (mean := mean_ns(sample)) is not None]
+
+
+def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
+    """The mean of the trials' times in ns, and their standard deviation (over n - 1) in percent of it; the latter is
+    None for a single trial. None without trials."""
+    times = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
+    if not times:
+        return None
+    middle = mean(times)
+    return middle, stdev(times) / middle * 100 if len(times) > 1 else None

@@ -1,5 +1,5 @@
-"""How much of a large run a person is shown: pictures, pages and sentences have limits, and say what they leave out
-and where it is. JSON, CSV, Parquet, Markdown and the tables of `dyno show` and `dyno compare` have all of it."""
+"""How much of a large run people are shown. Pictures, pages and sentences have limits, and say what they leave out
+and where to find it. JSON, CSV, Parquet, Markdown and the tables of `dyno show` and `dyno compare` are complete."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import TypeVar
 T = TypeVar("T")
 
 ROWS = 40
-"""Of one panel of a chart: bars, or engines with lines."""
+"""Rows of one panel of a chart: bars, or engines with lines."""
 PANELS, FEW_PANELS = 60, 8
-"""Of a picture: where there are more than the first, it has so many as the second."""
+"""Panels of a picture: with more than the first, it has as many as the second."""
 MARKS = 2_000
-"""Bars, points or curves of a picture: where all panels together have more, it has few of them."""
+"""Bars, points or curves of a picture: if all panels together have more, it has few panels."""
 NOTES = 40
-"""Lines under a picture."""
+"""Lines below a picture."""
 RATIOS = 20_000
-"""Of a page; beyond, only those against the best of each place."""
+"""Ratios of a page; beyond, only those against the best of each place."""
 CURVES = 2_000
-"""Of a page, with all their points; beyond, each has those points only that are marked."""
+"""Curves of a page with all their points; beyond, each has only the points that are marked."""
 ANSWERS = 20
-"""That stand open on a page; further ones are folded in."""
+"""Answers that stand open on a page; further ones are folded."""
 PICTURES, BARS = 3, 8
-"""Answers that have a picture beside the first, and bars in one."""
+"""Answers with a picture besides the first, and bars in one."""
 VIEWS = 40
-"""Tables of the overview of a page, and engines in one of them."""
+"""Tables of a page's overview, and engines in one of them."""
 RESULTS = 2_000
 """Rows of all tables of results of a page together."""
 FEWEST_RESULTS = 50
-"""Rows of one such table at least."""
+"""Rows of one such table, at least."""
 ENTRIES = 200
-"""Of any other table or list of a page."""
+"""Entries of any other table or list of a page."""
 LINES = 1_000
-"""Of a chart's table on a page."""
+"""Lines of a chart's table on a page."""
 NAMES = 20
-"""In a sentence."""
+"""Names in a sentence."""
 
 
-def first(of: Sequence[T], most: int, what: str, where: str) -> tuple[list[T], str]:
-    """So many of them, and what is to be said of the rest: nothing where that is all."""
-    said = f"The first {most:,} of {len(of):,} {what}: {where}." if len(of) > most else ""
-    return list(of[:most]), said
+def first(of: Sequence[T], most: int, noun: str, where: str) -> tuple[list[T], str]:
+    """The first of a sequence, and a sentence about the rest: empty if there is none."""
+    rest = f"The first {most:,} of {len(of):,} {noun}: {where}." if len(of) > most else ""
+    return list(of[:most]), rest
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""Lays out tables for a terminal or a pipe. No cell is ever cut: where the width is too small, decoration is dropped,
-then cells of words are folded, then the table is printed in parts, one below the other, and at last as a list.
+"""Lays out tables for a terminal or a pipe. No cell is ever cut: if a table is too wide, bars are dropped, then cells
+of words are folded, then the table is split into parts, one below the other, and finally printed as a list.
 
-rich could draw the same tables, but takes some 0.1 ms per cell; these have tens of thousands of rows.
+`rich.table` can neither split a table nor list it, and takes 0.1 ms per cell; these tables have tens of thousands of
+rows.
 """
 
 from __future__ import annotations
@@ -18,24 +19,44 @@ from rich.text import Text
 GAP = 2
 HEAD = "dim"
 LONGEST_WORD = 24
-"""A longer word may be broken where its column is folded."""
+"""A folded column may break longer words."""
 LEAST_FOLDED = 12
-"""A column is not folded below this width for the sake of another one."""
+"""A column is not folded to less than this width."""
 
 
 class Column(NamedTuple):
+    """Heading and layout of a column."""
+
     head: str
     left: bool = False
-    """Left-aligned, as words are; figures are right-aligned."""
+    """Left-aligned, as words are. Figures are right-aligned."""
     least: int = 0
-    """Least width where there is room, so that columns of several tables line up."""
+    """Least width if there is room, so that columns of several tables line up."""
     folds: bool = False
     """Whether its cells may be folded."""
     style: str = ""
     key: bool = False
-    """Whether it names the row, and is repeated in each part of the table. If no column is a key, the first is."""
+    """Whether it names the row. Keys are repeated in each part of the table; without any, the first column is one."""
     spare: bool = False
-    """Whether it only decorates, like a bar, and is dropped where there is no room."""
+    """Whether it only decorates, like a bar: dropped if the table is too wide."""
+
+
+class _Sheet(NamedTuple):
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    styles: Sequence[str]
+    marks: Mapping[str, str]
+    indent: int
+    console: Console
+
+    @property
+    def keys(self) -> list[int]:
+        return [at for at, column in enumerate(self.columns) if column.key] or [0]
+
+    def picked(self, places: Sequence[int]) -> _Sheet:
+        """The sheet with these columns alone."""
+        rows = [[row[at] for at in places] for row in self.rows]
+        return self._replace(columns=[self.columns[at] for at in places], rows=rows)
 
 
 def render(
@@ -46,47 +67,34 @@ def render(
     marks: Mapping[str, str] | None = None,
     indent: int = 0,
 ) -> None:
-    """Prints a table. `styles`: one per row; `marks`: styles of cells, by their text."""
+    """Prints a table. `styles`: one for each row; `marks`: styles of cells, by their text."""
+    sheet = _Sheet(columns, rows, styles, marks or {}, indent, console)
     room = console.width - indent
-    kept = list(range(len(columns)))
-    widths = [_natural(column, [row[at] for row in rows]) for at, column in enumerate(columns)]
+    widths = [_natural_width(column, [row[at] for row in rows]) for at, column in enumerate(columns)]
+    shown = list(range(len(columns)))
     for at in [at for at, column in enumerate(columns) if column.spare]:
-        if _total([widths[each] for each in kept]) > room:
-            kept.remove(at)
-    parts = _parts(columns, rows, widths, kept, room)
+        if _total([widths[each] for each in shown]) > room:
+            shown.remove(at)
+    sheet, widths = sheet.picked(shown), [widths[at] for at in shown]
+    parts = _parts(sheet, widths, room)
     if parts is None:
-        _list(
-            [columns[at] for at in kept],
-            [[row[at] for at in kept] for row in rows],
-            console,
-            styles,
-            marks or {},
-            indent,
-        )
+        _print_list(sheet)
         return
-    for part, fitted in parts:
-        cells = [[row[at] for at in part] for row in rows]
-        _draw([columns[at] for at in part], fitted, cells, console, styles, marks or {}, indent)
+    for places, fitted in parts:
+        _print_table(sheet.picked(places), fitted)
 
 
-def _draw(
-    columns: Sequence[Column],
-    widths: Sequence[int],
-    rows: Sequence[Sequence[str]],
-    console: Console,
-    styles: Sequence[str],
-    marks: Mapping[str, str],
-    indent: int,
-) -> None:
-    # Without colours a line is of one piece.
+def _print_table(sheet: _Sheet, widths: Sequence[int]) -> None:
+    console, columns = sheet.console, sheet.columns
+    # Without colours each line is one segment.
     coloured = console.color_system is not None
-    margin = " " * indent
-    drawn = list[Segment]()
+    margin, gap = " " * sheet.indent, " " * GAP
+    segments = list[Segment]()
     heads = [column.head for column in columns]
-    for number, cells in enumerate([heads, *rows]):
+    for number, cells in enumerate([heads, *sheet.rows]):
         if not number and not any(heads):
             continue
-        row = styles[number - 1] if number and styles else ""
+        row_style = sheet.styles[number - 1] if number and sheet.styles else ""
         folded = [_folded(console, cell, width) for cell, width in zip(cells, widths, strict=True)]
         for line in range(max(map(len, folded))):
             parts = [
@@ -94,45 +102,38 @@ def _draw(
                 for lines, column, width in zip(folded, columns, widths, strict=True)
             ]
             if coloured:
-                drawn.append(Segment(margin))
+                segments.append(Segment(margin))
                 for at, (part, cell, column) in enumerate(zip(parts, cells, columns, strict=True)):
-                    style = f"{row} {column.style} {marks.get(cell, '')}" if number else HEAD
-                    drawn += (Segment(" " * GAP * bool(at)), Segment(part, console.get_style(style)))
+                    style = f"{row_style} {column.style} {sheet.marks.get(cell, '')}" if number else HEAD
+                    segments += (Segment(gap * bool(at)), Segment(part, console.get_style(style)))
             else:
-                drawn.append(Segment((margin + (" " * GAP).join(parts)).rstrip()))
-            drawn.append(Segment.line())
-    console.print(Segments(drawn), end="", crop=False)
+                segments.append(Segment((margin + gap.join(parts)).rstrip()))
+            segments.append(Segment.line())
+    console.print(Segments(segments), end="", crop=False)
 
 
-def _list(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
-    console: Console,
-    styles: Sequence[str],
-    marks: Mapping[str, str],
-    indent: int,
-) -> None:
-    """A paragraph for each row: its keys, then a line for each other cell."""
-    keys = _keys(columns, range(len(columns)))
-    for number, row in enumerate(rows):
-        style = styles[number] if styles else ""
-        named = [row[at] for at in keys if row[at]]
-        if named or not any(row):
-            _wrapped(Text((" " * GAP).join(named), f"bold {style}"), console, indent)
-        for at, column in enumerate(columns):
-            if at not in keys and row[at]:
+def _print_list(sheet: _Sheet) -> None:
+    """Prints a paragraph for each row: its keys, then a line for each other cell."""
+    for number, row in enumerate(sheet.rows):
+        style = sheet.styles[number] if sheet.styles else ""
+        names = [row[at] for at in sheet.keys if row[at]]
+        if names or not any(row):
+            _print_wrapped(Text((" " * GAP).join(names), f"bold {style}"), sheet.console, sheet.indent)
+        for at, column in enumerate(sheet.columns):
+            if at not in sheet.keys and row[at]:
                 head = f"{column.head}: " if column.head else ""
-                text = Text.assemble((head, HEAD), (row[at], f"{style} {column.style} {marks.get(row[at], '')}"))
-                _wrapped(text, console, indent + GAP)
+                cell_style = f"{style} {column.style} {sheet.marks.get(row[at], '')}"
+                text = Text.assemble((head, HEAD), (row[at], cell_style))
+                _print_wrapped(text, sheet.console, sheet.indent + GAP)
 
 
-def _wrapped(text: Text, console: Console, indent: int) -> None:
+def _print_wrapped(text: Text, console: Console, indent: int) -> None:
     for line in text.wrap(console, max(console.width - indent, 1), overflow="fold"):
         line.rstrip()
         console.print(Text.assemble(" " * indent, line), soft_wrap=True)
 
 
-def _natural(column: Column, cells: Sequence[str]) -> int:
+def _natural_width(column: Column, cells: Sequence[str]) -> int:
     """Width without any folding."""
     return max(column.least, *(_width(line) for text in (column.head, *cells) for line in text.split("\n")))
 
@@ -141,21 +142,17 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _keys(columns: Sequence[Column], kept: Sequence[int]) -> list[int]:
-    return [at for at in kept if columns[at].key] or list(kept[:1])
-
-
-def _parts(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], kept: Sequence[int], room: int
-) -> list[tuple[list[int], list[int]]] | None:
-    """The columns of each part of the table, and their widths. None if a part can't hold the keys and one column."""
-    if _total([widths[at] for at in kept]) <= room:
-        return [(list(kept), [widths[at] for at in kept])]
-    keys = _keys(columns, kept)
-    least = {at: _least(columns[at], [row[at] for row in rows], widths[at]) for at in kept}
+def _parts(sheet: _Sheet, widths: Sequence[int], room: int) -> list[tuple[list[int], list[int]]] | None:
+    """The columns of each part of the table, and their widths. None if the keys and one column need more room."""
+    if _total(widths) <= room:
+        return [(list(range(len(widths))), list(widths))]
+    keys = sheet.keys
+    least = [
+        _least_width(column, [row[at] for row in sheet.rows], widths[at]) for at, column in enumerate(sheet.columns)
+    ]
     free = room - _total([least[at] for at in keys])
     parts: list[list[int]] = [[]]
-    for at in (at for at in kept if at not in keys):
+    for at in (at for at in range(len(widths)) if at not in keys):
         if parts[-1] and sum(least[each] + GAP for each in (*parts[-1], at)) > free:
             parts.append([])
         parts[-1].append(at)
@@ -164,16 +161,15 @@ def _parts(
     return [(part, _fitted(part, widths, least, room)) for part in (sorted([*keys, *part]) for part in parts)]
 
 
-def _least(column: Column, cells: Sequence[str], natural: int) -> int:
-    """How narrow a column may become: as its longest word if it is folded."""
+def _least_width(column: Column, cells: Sequence[str], natural: int) -> int:
     if not column.folds:
         return max(_width(text) for text in (column.head, *cells))
     longest = max((_width(word) for text in (column.head, *cells) for word in text.split()), default=0)
     return min(max(min(longest, LONGEST_WORD), LEAST_FOLDED), natural)
 
 
-def _fitted(part: Sequence[int], widths: Sequence[int], least: Mapping[int, int], room: int) -> list[int]:
-    """The widest give way first, none below its least width."""
+def _fitted(part: Sequence[int], widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """The widths of a part's columns: the widest give way first, none below its least width."""
     fitted = {at: widths[at] for at in part}
     while (over := _total(list(fitted.values())) - room) > 0:
         giving = [at for at in part if fitted[at] > least[at]]
@@ -191,7 +187,7 @@ def _fitted(part: Sequence[int], widths: Sequence[int], least: Mapping[int, int]
 
 
 def _width(text: str) -> int:
-    # What most figures are made of; the library looks at every character.
+    # Fast path for figures: rich looks at every character.
     plain = text if text.isascii() else text.replace("–", "-").replace("µ", "u")
     return len(text) if plain.isascii() else cell_len(text)
 
@@ -199,12 +195,12 @@ def _width(text: str) -> int:
 def _folded(console: Console, cell: str, width: int) -> Sequence[str]:
     if _width(cell) <= width and "\n" not in cell:
         return (cell,)
-    return _lines(console, cell, width)
+    return _wrapped_lines(console, cell, width)
 
 
-# Remarks are the same in many rows.
+# Many rows have the same remarks.
 @lru_cache(maxsize=1_000)
-def _lines(console: Console, cell: str, width: int) -> tuple[str, ...]:
+def _wrapped_lines(console: Console, cell: str, width: int) -> tuple[str, ...]:
     return tuple(line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold"))
 
 

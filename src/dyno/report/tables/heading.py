@@ -1,20 +1,19 @@
-"""What every report says before its figures: how a run was made, and where."""
+"""Lines above the figures of every report: how a run was made, and on what machine."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from dyno.report.tables import units
-from dyno.report.tables.ceilingtext import ceilings
-from dyno.report.tables.table import loops, varying
+from dyno.report.tables.notes import ceilings, loops
+from dyno.report.tables.table import varying
 from dyno.results import Run
 
 AWAKE = "cores kept awake"
 
 
 def engines(run: Run) -> list[str]:
-    """As tables call them, without null engines."""
+    """Names of the engines in tables, without null engines."""
     return list(dict.fromkeys(cell.label for cell in run.cells if not cell.floor))
 
 
@@ -25,64 +24,60 @@ def fixed(run: Run) -> str:
 
 
 def trials(run: Run) -> str:
-    seen = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
-    return f"{seen} of {run.blocks} trials of each row; median and 95 % interval over trials"
+    return f"{_ended(run)} of {run.blocks} trials of each row; median and 95 % interval over trials"
 
 
 def runs(run: Run) -> str:
-    """The same in plain words, for who sees no intervals."""
-    seen = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    """The same for tables without intervals."""
     how = "each a run in a fresh process, in shuffled order; figures are medians"
-    return f"{seen} of {run.blocks} trials of each row, {how}"
+    return f"{_ended(run)} of {run.blocks} trials of each row, {how}"
+
+
+def _ended(run: Run) -> int:
+    return max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
 
 
 def unfinished(run: Run) -> str:
-    """How far it has got; nothing of a run that is complete."""
+    """Progress of an incomplete run; empty if it is complete."""
     return "" if run.complete else "{} of {} trials have ended".format(*run.progress)
 
 
 def length(run: Run) -> str:
-    """How long a phase is measured, in how much memory, and whether cores may sleep."""
+    """How long a phase is measured, the memory limit, and whether cores were kept awake."""
     plan = run.plan
-    parts = [
-        f"{plan['duration']:g} s a phase"
-        if plan.get("duration") is not None
-        else f"{plan['budget']:g} s at most a phase"
-    ]
+    fixed_duration = plan.get("duration") is not None
+    text = f"{plan['duration']:g} s a phase" if fixed_duration else f"{plan['budget']:g} s at most a phase"
     if plan.get("warmup"):
-        parts.append(f" after {plan['warmup']:g} s of warm-up")
+        text += f" after {plan['warmup']:g} s of warm-up"
     if plan.get("confine") is not None:
-        parts.append(f", trials confined to {units.size(plan['confine'])} of memory")
-    if plan.get("awake"):
-        parts.append(f", {AWAKE}")
-    return "".join(parts)
+        text += f", trials confined to {units.size(plan['confine'])} of memory"
+    return f"{text}, {AWAKE}" if plan.get("awake") else text
 
 
 def peaks(run: Run) -> str:
-    """The most memory of their own that trials took, by row, where they were confined; nothing where they were
-    not."""
-    most: dict[str, int] = {}
+    """The peak of each row's anonymous memory, if trials were confined; else empty."""
+    peak: dict[str, int] = {}
     for attempt in run.final() if run.plan.get("confine") is not None else ():
-        cell, seen = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
-        if seen is not None and not cell.floor:
-            most[cell.label] = max(most.get(cell.label, 0), seen)
-    told = ", ".join(f"{name} {units.size(seen)}" for name, seen in most.items())
-    return told and f"Memory that no file backs, at most: {told}"
+        cell, used = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
+        if used is not None and not cell.floor:
+            peak[cell.label] = max(peak.get(cell.label, 0), used)
+    text = ", ".join(f"{name} {units.size(used)}" for name, used in peak.items())
+    return text and f"Peak of anonymous memory (not backed by a file): {text}"
 
 
 def machine(run: Run) -> str:
-    """What it is, and what it does at most where that was probed."""
+    """The machine's parts, and its ceilings if they were probed."""
     cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
-    told = (
+    text = (
         f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
         f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
     )
     most = ceilings(run)
-    return f"{told}; {most}" if most else told
+    return f"{text}; {most}" if most else text
 
 
 def maker(run: Run) -> str | None:
-    """Which Dyno measured, when, and by which loop; None where the run tells nothing of it."""
-    created, version, by = run.header.get("created"), run.header.get("dyno"), loops(run)
-    parts: Sequence[str | None] = (created and created[:10], version and f"dyno {version}", by)
+    """Date, version and loop of the measurement; None if the run file has none of them."""
+    created, version = run.header.get("created"), run.header.get("dyno")
+    parts = (created and created[:10], version and f"dyno {version}", loops(run))
     return ", ".join(part for part in parts if part) or None

@@ -1,29 +1,39 @@
-"""The overview of a run: a table of phases and engines for each tier and combination of parameters."""
+"""The overview of a run: for each tier and combination of parameters a table with a line for each engine and a column
+for each phase, which phases each engine leads and which figures have doubts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean
 from urllib.parse import urlencode
 
 from dyno.contracts.model import Tier
 from dyno.contracts.sample import Cell
 from dyno.report.tables import display_limits, row_titles, units, wording
-from dyno.report.tables.table import Group, Row, costs, figure, reported, varying
+from dyno.report.tables.sections import Section
+from dyno.report.tables.table import Group, Row, costs, figure, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
 from dyno.stats.metric import THROUGHPUT, Metric
 from dyno.stats.summary import NOT_YET, CellSummary
+from dyno.stats.verdict import FEWEST_BLOCKS
 
+LEADS, DOUBTED = "*", "?"
+MARKS = {
+    LEADS: f"{LEADS} the fastest, or not shown to be slower than it",
+    DOUBTED: f"{DOUBTED} the figure has a doubt",
+}
+BEST = "bold green"
 Place = tuple[str, str | None, str | None, str]
-"""Phase, the tool that measured if Dyno did not, tier and parameters: the rows of one place may be compared."""
+"""Phase, outside tool that measured, tier and parameters: rows of one place may be compared."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The rows of one place, and how each stands as seen from the best, which is the first."""
+    """The rows of one place, best first, and how each compares with the best."""
 
     table: Table
     seen: Mapping[str, Comparison]
@@ -38,17 +48,17 @@ class Figure:
     """One cell of the overview."""
 
     value: str
-    """What the row is ranked by, or in a word why there is nothing."""
+    """The figure that the row is ranked by, or the kind of error."""
     valid: bool
     standing: str
-    """'fastest', 'equally fast' or "can't tell"; nothing for what is slower."""
+    """'fastest', 'equally fast' or "can't tell"; empty for a slower row."""
     verdict: str
-    """As seen from the best; for a row that is not valid, why not."""
+    """Compared with the best; for a row without a number the reason."""
     cost: str
-    """CPU time for each item, of the client and of the server that there may be."""
+    """CPU time for each item, of the client and of the server if there is one."""
     doubts: tuple[Doubt, ...]
     share: float | None = None
-    """Of the speed of the phase's best; None where it can't be told."""
+    """Of the speed of the phase's best; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,10 @@ class Line:
 
     at: Place
     phase: str
-    """With the tool, where the phase has rows of several."""
+    """With the tool, if several measured the phase."""
     unit: str
     figures: tuple[Figure | None, ...]
-    """For each engine; None where the phase makes no sense for it."""
+    """For each engine; None if the phase makes no sense for it."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +81,20 @@ class Overview:
     params: Mapping[str, object]
     """Those that vary in the run."""
     engines: tuple[str, ...]
-    """The one with the best places first."""
+    """Best places first."""
     lines: tuple[Line, ...]
     rest: str
-    """Of engines that are left out."""
+    """About engines that are left out."""
 
     @property
     def empty(self) -> bool:
-        """Whether no phase was measured, with a figure or without."""
+        """Whether no phase was measured yet."""
         figures = (figure for line in self.lines for figure in line.figures if figure is not None)
         return all(figure.verdict == NOT_YET for figure in figures)
 
 
 def address(run: int, phase: str, view: Overview) -> str:
-    """What the page's program takes for the choice of this phase: see state.js."""
+    """Address of this phase in the page's program: see state.js."""
     params = {f"p.{name}": _in_script(value) for name, value in view.params.items()}
     return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
 
@@ -104,20 +114,25 @@ def _place(phase: str, tool: str | None, cell: Cell) -> Place:
     return phase, tool, cell.tier_name, units.params(cell.params)
 
 
+def called(run: Run) -> dict[str, str]:
+    """Aliases of phases, by name."""
+    declared = run.header.get("phases") or []
+    return {phase["name"]: phase["alias"] for phase in declared if phase.get("alias")}
+
+
 def rankings(run: Run) -> dict[Place, Ranking]:
-    found = {}
+    rankings = {}
     for table in tables(run):
         seen = {comparison.engine.label: comparison for comparison in against(table, None)}
-        found[_place(table.phase, table.reported_by, table.rows[0][0].cell)] = Ranking(table, seen)
-    return found
+        rankings[_place(table.phase, table.reported_by, table.rows[0][0].cell)] = Ranking(table, seen)
+    return rankings
 
 
-def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking]) -> tuple[list[Overview], str]:
-    """In the order of the run's cells, which is that of the answers. Without null engines. With what is to be said of
-    those that are left out."""
+def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) -> tuple[list[Overview], str]:
+    """In the order of the run's cells, without null engines; and a sentence about tables that are left out."""
     rows: dict[Place, dict[str, Row]] = {}
     measured: dict[tuple[str, str | None], None] = {}
-    for row in (row for group in found for row in group.rows if not row.summary.cell.floor):
+    for row in (row for group in of for row in group.rows if not row.summary.cell.floor):
         rows.setdefault(place(row), {})[row.name] = row
         measured[row.summary.phase, row.tool] = None
     cells: dict[tuple[Tier | None, str], list[Cell]] = {}
@@ -127,33 +142,33 @@ def overviews(run: Run, found: Sequence[Group], ranked: Mapping[Place, Ranking])
     shown, rest = display_limits.first(
         list(cells), display_limits.VIEWS, "tables", "the charts can show any place, the CSV has all"
     )
-    made = []
+    views = []
     for tier, text in shown:
-        mine = cells[tier, text]
-        params = {name: mine[0].params[name] for name in varying(run)}
-        here = {at: rows.get(at, {}) for by in measured for at in [(*by, mine[0].tier_name, text)]}
+        first, labels = cells[tier, text][0], [cell.label for cell in cells[tier, text]]
+        params = {name: first.params[name] for name in varying(run)}
+        here = {at: rows.get(at, {}) for by in measured for at in [(*by, first.tier_name, text)]}
         placed = [ranked[at].table.places for at in here if at in ranked]
-        engines, others = _engines(_by_places([cell.label for cell in mine], placed), here.values())
+        engines, others = _engines(_by_places(labels, placed), here.values())
         lines = [_line(at, engines, rows_, ranked.get(at)) for at, rows_ in here.items()]
-        lines = [line for line in lines if any(line.figures)]
-        made.append(Overview(tier, params, tuple(engines), tuple(lines), others))
-    return made, rest
+        views.append(
+            Overview(tier, params, tuple(engines), tuple(line for line in lines if any(line.figures)), others)
+        )
+    return views, rest
 
 
-def _by_places(asked: Iterable[str], found: Sequence[Mapping[str, int]]) -> list[str]:
-    """Those whose places are the best; last, those that have none in half of the phases. Places, and not figures:
-    what was read hot, what was read cold and what was neither are in no mean."""
-    places_ = {name: [placed[name] for placed in found if name in placed] for name in asked}
-    return sorted(places_, key=lambda name: (len(places_[name]) * 2 < len(found), fmean(places_[name] or [0])))
+def _by_places(engines: Iterable[str], placed: Sequence[Mapping[str, int]]) -> list[str]:
+    """Engines by the mean of their places; last, those without a place in half of the phases. Figures have no mean
+    over phases that were hot, cold or neither."""
+    places = {name: [each[name] for each in placed if name in each] for name in engines}
+    return sorted(places, key=lambda name: (len(places[name]) * 2 < len(placed), fmean(places[name] or [0])))
 
 
-def _engines(asked: Sequence[str], found: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
-    """All; of very many, those that are among the best of a phase."""
-    names = list(asked)
+def _engines(names: Sequence[str], rows_by_phase: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
+    """All engines; of very many, those among the best of a phase."""
     if len(names) <= display_limits.VIEWS:
-        return names, ""
+        return list(names), ""
     best: dict[str, int] = {}
-    for rows in found:
+    for rows in rows_by_phase:
         for at, name in enumerate(rows):
             best[name] = min(at, best.get(name, at))
     chosen = set(sorted(best, key=lambda name: best[name])[: display_limits.VIEWS])
@@ -161,12 +176,12 @@ def _engines(asked: Sequence[str], found: Iterable[Mapping[str, Row]]) -> tuple[
     return [name for name in names if name in chosen], rest
 
 
-def _line(at: Place, engines: Sequence[str], mine: Mapping[str, Row], ranking: Ranking | None) -> Line:
+def _line(at: Place, engines: Sequence[str], rows: Mapping[str, Row], ranking: Ranking | None) -> Line:
     by = THROUGHPUT if ranking is None else ranking.table.metric
-    unit = next((f"{row.summary.unit}/s" for row in mine.values()), "") if by is THROUGHPUT else by.title
-    name = next((row.place for row in mine.values()), at[0])
-    tool = next((reported(row.summary) for row in mine.values() if row.summary.reported_by), "")
-    figures = tuple(_figure(mine[engine], ranking, by) if engine in mine else None for engine in engines)
+    unit = next((f"{row.summary.unit}/s" for row in rows.values()), "") if by is THROUGHPUT else by.title
+    name = next((row.place for row in rows.values()), at[0])
+    tool = next((reported(row.summary) for row in rows.values() if row.summary.reported_by), "")
+    figures = tuple(_figure(rows[engine], ranking, by) if engine in rows else None for engine in engines)
     return Line(at, name, row_titles.named(unit, tool), figures)
 
 
@@ -189,3 +204,75 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
 def _cost(summary: CellSummary) -> str:
     parts = costs(summary, apart=summary.server is not None).values()
     return " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
+
+
+# -- as sections --------------------------------------------------------------------------------------------
+
+
+def sections(run: Run) -> Iterator[Section]:
+    """A table for each tier, and for each set of phases and units in it; the legend of marks stands below the
+    last."""
+    views, rest = overviews(run, groups(run), rankings(run))
+    names, enough = called(run), run.blocks >= FEWEST_BLOCKS
+    marks = dict.fromkeys(MARKS, False)
+    for tier, of_tier in groupby(views, key=lambda view: view.tier):
+        title, of = "" if tier is None else row_titles.plain(tier), list(of_tier)
+        if empty := dict.fromkeys(engine for view in of if view.empty for engine in view.engines):
+            yield Section(title, lines=[f"Nothing was measured of {display_limits.listed(list(empty))}."])
+            title = ""
+        measured = [view for view in of if not view.empty]
+        for _, alike in groupby(measured, key=lambda view: [(line.phase, line.unit) for line in view.lines]):
+            section, used = _section(title, list(alike), names, enough)
+            marks = {mark: seen or mark in used for mark, seen in marks.items()}
+            yield section
+            title = ""
+    text = "; ".join(text for mark, text in MARKS.items() if marks[mark])
+    aliases = [f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan["phases"]]
+    also = f"In the other tables {', '.join(aliases)}" if aliases else ""
+    if legend := [line for line in (rest, text, also) if line]:
+        yield Section("", legend=legend)
+
+
+def _section(
+    title: str, views: Sequence[Overview], names: Mapping[str, str], enough: bool
+) -> tuple[Section, set[str]]:
+    """A table, and the marks in it. `enough`: whether there are blocks enough to say who leads."""
+    keys = ["engine", "parameters"] if any(view.params for view in views) else ["engine"]
+    rows, leading, marks = list[list[str]](), list[str](), set[str]()
+    for view in views:
+        for at, engine in enumerate(view.engines):
+            row = [engine, units.params(view.params)][: len(keys)]
+            for figure_ in (line.figures[at] for line in view.lines):
+                text, mark = _text(figure_, enough)
+                row.append(text + mark)
+                marks |= set(mark)
+                leading += [text + mark] if LEADS in mark else []
+            rows.append(row)
+    unit_row = [*[""] * len(keys), *(line.unit for line in views[0].lines)]
+    heads = [*keys, *(_phase(line.phase, names) for line in views[0].lines)]
+    styles = ["dim", *[""] * len(rows)]
+    section = Section(
+        title,
+        heads=heads,
+        rows=[unit_row, *rows],
+        left=keys,
+        keys=keys,
+        rigid=keys,
+        row_styles=styles,
+        marks=dict.fromkeys(leading, BEST),
+    )
+    return section, marks
+
+
+def _phase(phase: str, names: Mapping[str, str]) -> str:
+    name, comma, tool = phase.partition(", by ")
+    return f"{names.get(name, name)}{comma}{tool}"
+
+
+def _text(figure: Figure | None, enough: bool) -> tuple[str, str]:
+    """A cell's text and its marks. Of a reason only the first word: the whole stands below."""
+    if figure is None:
+        return units.UNKNOWN, ""
+    if not figure.valid:
+        return figure.value.split(" ", 1)[0], ""
+    return figure.value, (DOUBTED if figure.doubts else "") + (LEADS if enough and figure.standing else "")

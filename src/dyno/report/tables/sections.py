@@ -1,36 +1,165 @@
-"""Sections of rows on a terminal."""
+"""A titled table with notes, and its three renderings: terminal, Markdown and HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
 
 from rich.console import Console
 from rich.text import Text
 
 from dyno.report.tables import grid
-from dyno.report.tables.comparison import Section
 
-# What is to be seen first.
+REMARKS = "remarks"
 STYLES = {"FAIL": "bold red", "pass": "green", "unclear": "yellow"}
+"""Cells that stand out on a terminal."""
+NO_BREAK = "\N{NO-BREAK SPACE}"
+RIGHT = ' style="text-align: right"'
+LEFT = ' style="text-align: left"'
 
 
-def render(sections: Sequence[Section], console: Console) -> None:
-    """Columns of one name have one width in all sections, so that they line up."""
+@dataclass(frozen=True)
+class Section:
+    """A title, a table and lines below it; each may be missing."""
+
+    title: str
+    remark: str = ""
+    """Follows the title."""
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    left: Collection[str] = ("engine", "parameters", "verdict", "", REMARKS)
+    """Columns of words, which are left-aligned and may be folded."""
+    keys: Collection[str] = ("engine", "parameters")
+    """Columns that name a row; if a table is split, they are repeated."""
+    lines: Sequence[str] = ()
+    legend: Sequence[str] = ()
+    """Explains columns and marks; dimmed on a terminal."""
+    row_styles: Sequence[str] = ()
+    marks: Mapping[str, str] = field(default_factory=lambda: STYLES)
+    """Styles of cells, by their text."""
+    column_styles: Mapping[str, str] = field(default_factory=lambda: {REMARKS: "yellow"})
+    rigid: Collection[str] = ()
+    """Columns of words that are not folded."""
+    spare: Collection[str] = ()
+    """Columns that only decorate, and are dropped if the table is too wide."""
+    plain_heads: Mapping[str, str] = field(default_factory=dict)
+    """Printed headings, if not the columns' names."""
+
+
+def first_lines(lines: Sequence[str], most: int, more: str = "more") -> list[str]:
+    """At most so many lines, and a last one with the number of the others."""
+    return [*lines[:most], *([f"and {len(lines) - most} {more}"] if len(lines) > most else [])]
+
+
+def render(sections: Iterable[Section], console: Console, aligned: bool = True) -> None:
+    """Prints sections on a terminal. `aligned`: columns of one name have one width in all sections."""
+    sections = list(sections)
     widths: dict[str, int] = {}
-    for section in sections:
+    for section in sections if aligned else ():
         for at, name in enumerate(section.heads):
             longest = max((len(row[at]) for row in section.rows), default=0)
-            widths[name] = max(widths.get(name, 0), longest, len(name))
+            widths[name] = max(widths.get(name, 0), longest, len(section.plain_heads.get(name, name)))
     for section in sections:
         console.print()
-        console.print(Text.assemble((section.title, "bold"), f"  {section.remark}" if section.remark else ""))
+        if section.title or section.remark:
+            remark = f"  {section.remark}" if section.title and section.remark else section.remark
+            console.print(Text.assemble((section.title, "bold"), remark), soft_wrap=not section.rows)
         if section.rows:
-            _table(section, widths, console)
+            _render_table(section, widths, console)
+        for line in section.lines:
+            console.print(Text(f"  {line}"), soft_wrap=True)
+        for line in section.legend:
+            console.print(Text(f"  {line}", "dim"), soft_wrap=True)
 
 
-def _table(section: Section, widths: dict[str, int], console: Console) -> None:
+def _render_table(section: Section, widths: Mapping[str, int], console: Console) -> None:
     columns = [
-        grid.Column(name, name in section.left, widths[name], folds=name in section.left, key=name in section.keys)
+        grid.Column(
+            section.plain_heads.get(name, name),
+            left=name in section.left,
+            least=0 if name == REMARKS else widths.get(name, 0),
+            folds=name in section.left and name not in section.rigid,
+            style=section.column_styles.get(name, ""),
+            key=name in section.keys,
+            spare=name in section.spare,
+        )
         for name in section.heads
     ]
-    grid.render(columns, section.rows, console, marks=STYLES)
+    grid.render(columns, section.rows, console, section.row_styles, section.marks)
+
+
+# -- Markdown -----------------------------------------------------------------------------------------------
+
+
+def markdown(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
+    """Sections as GitHub's Markdown, with a list below them."""
+    parts = []
+    for section in sections:
+        title = plain(section.title.replace("  ", ", "))
+        if title or section.remark:
+            parts.append(", ".join(filter(None, [title and f"**{title}**", plain(section.remark)])))
+        if section.rows:
+            columns = dict(zip(section.heads, zip(*section.rows, strict=True), strict=True))
+            parts.append(table(columns, section.left))
+        parts += [bullets(map(plain, section.lines)), *map(plain, section.legend)]
+    parts.append(bullets(map(plain, lines)))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
+    """A Markdown table. Columns other than `words` are figures, and right-aligned."""
+    # No line break between a figure and its unit.
+    cells = [of if name in words else [cell.replace(" ", NO_BREAK) for cell in of] for name, of in columns.items()]
+    rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
+    return "\n".join([_markdown_row(columns), rule, *map(_markdown_row, zip(*cells, strict=True))])
+
+
+def bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def plain(text: str) -> str:
+    """Text on one line, with Markdown's characters escaped."""
+    return re.sub(r"[\\*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
+
+
+def code(text: str) -> str:
+    """Text as inline code, on one line; backquotes in it don't end it."""
+    line = re.sub(r"[ \t\r\n]+", " ", text)
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    # Markdown drops the blanks that set off a backquote at an end.
+    padded = f" {line} " if longest else line
+    return f"{'`' * (longest + 1)}{padded}{'`' * (longest + 1)}"
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+# -- HTML ---------------------------------------------------------------------------------------------------
+
+
+def html(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
+    """Sections as HTML for a notebook, with a list below them: plain elements, every text escaped."""
+    return "\n".join([*map(_html_table, sections), html_list(lines)])
+
+
+def html_list(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _html_table(section: Section) -> str:
+    title = f"<b>{escape(', '.join(filter(None, [section.title.replace('  ', ', '), section.remark])))}</b>"
+    if not section.rows:
+        return f"<p>{title}</p>"
+    sides = [LEFT if head in section.left else RIGHT for head in section.heads]
+    heads = "".join(f"<th{side}>{escape(head)}</th>" for side, head in zip(sides, section.heads, strict=True))
+    rows = [
+        "<tr>" + "".join(f"<td{side}>{escape(cell)}</td>" for side, cell in zip(sides, row, strict=True)) + "</tr>"
+        for row in section.rows
+    ]
+    caption = f"<caption{LEFT}>{title}</caption>"
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -1,40 +1,53 @@
-"""Sweeps in words and figures: what tables on a terminal and on the page say of them."""
+"""Figures by a numeric parameter: sweeps, crossings, ends and scaling with clients, as sections and sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dyno.report.tables import row_titles, units
+from dyno.report.tables import display_limits, row_titles, units
+from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, varying
 from dyno.results import Run
+from dyno.stats.machine import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.run_cache import cached
-from dyno.stats.sweep import Crossing, End, Sweep, crossings, ends, logarithmic, sweeps, swept, values
+from dyno.stats.sweep import (
+    CLIENTS,
+    KNEE,
+    Crossing,
+    End,
+    Scaling,
+    Sweep,
+    crossings,
+    ends,
+    logarithmic,
+    scalings,
+    sweeps,
+    swept,
+    values,
+)
+
+MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
+MORE = "`dyno report RUN` has all of them"
 
 
 @dataclass(frozen=True)
-class SweepText:
-    """A sweep as text: a line for each engine, a column for each value."""
+class SweepTable:
+    """A sweep as text: a row for each engine, a column for each value."""
 
-    sweep: Sweep
     title: str
     heads: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, ...], ...]
     """The engine, and its figure at each value."""
     crossings: tuple[Crossing, ...]
     ends: tuple[End, ...]
 
 
-def number(value: float) -> str:
-    """A parameter's value: '30,000', '0.5'."""
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
-
-
 @cached
 def every(run: Run) -> tuple[Sweep, ...]:
-    """Of every parameter that has several values, in the order of the run."""
+    """The sweeps over each parameter with several values, in the order of the run."""
     return tuple(sweep for name in swept(run) for sweep in sweeps(run, name))
 
 
@@ -46,73 +59,113 @@ def crossed(run: Run) -> tuple[Crossing, ...]:
 
 @cached
 def ended(run: Run) -> tuple[End, ...]:
-    """Of all sweeps, where an engine goes no further."""
+    """Where engines stop having figures, in all sweeps."""
     return tuple(end for sweep in every(run) for end in ends(run, sweep))
 
 
-def told(run: Run, sweep: Sweep) -> SweepText:
-    changing, log = varying(run), logarithmic(values(run, sweep.parameter))
-    names = list(dict.fromkeys(row.cell.label for _, table in sweep.points for row, _ in table.rows))
-    figures: dict[tuple[str, float], str] = {}
-    for value, table in sweep.points:
-        for row, _ in table.rows:
-            figures[row.cell.label, value] = figure(row, sweep.metric)
+def table(run: Run, sweep: Sweep) -> SweepTable:
+    log = logarithmic(values(run, sweep.parameter))
+    names = dict.fromkeys(row.cell.label for _, table in sweep.points for row, _ in table.rows)
+    figures = {
+        (row.cell.label, value): figure(row, sweep.metric) for value, table in sweep.points for row, _ in table.rows
+    }
     unit = sweep.points[0][1].rows[0][0].unit
-    what = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
-    lines = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
-    heads = (sweep.parameter, *(number(value) for value, _ in sweep.points))
-    title = row_titles.named(where(sweep, changing), f"{what} by {sweep.parameter}")
-    return SweepText(sweep, title, heads, tuple(lines), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
+    metric = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
+    rows = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
+    heads = (sweep.parameter, *(units.number(value) for value, _ in sweep.points))
+    title = row_titles.named(where(sweep, varying(run)), f"{metric} by {sweep.parameter}")
+    return SweepTable(title, heads, tuple(rows), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
 
 
-def where(sweep: Sweep, changing: list[str]) -> str:
-    """'read, tier power, batch=4, reported by x 1.0': what tells a sweep from others."""
+def where(sweep: Sweep, changing: Sequence[str]) -> str:
+    """'read, tier power, batch=4, reported by x 1.0': distinguishes a sweep from others."""
     params = units.params({name: value for name, value in sweep.params.items() if name in changing})
     tool = f"reported by {sweep.reported_by}" if sweep.reported_by else ""
     return row_titles.named(sweep.phase, row_titles.tier(sweep.tier), params, tool)
 
 
-def sentence(found: Crossing) -> str:
+def sentence(crossing: Crossing) -> str:
     """'from length = 32,000 on, radix is faster than timsort (interpolated between 10,000 and 100,000)'."""
-    name, metric = found.sweep.parameter, found.sweep.metric
+    name, metric = crossing.sweep.parameter, crossing.sweep.metric
     by = "" if metric is THROUGHPUT else f", by {metric.title}"
-    between = f"{number(found.low)} and {number(found.high)}"
-    if found.at is None:
-        return f"between {name} = {between}, {found.above.label} becomes faster than {found.below.label}{by}"
-    return (
-        f"from {name} = {point(found)} on, {found.above.label} is faster than {found.below.label}{by}"
-        f" (interpolated between {between})"
-    )
+    between = f"{units.number(crossing.low)} and {units.number(crossing.high)}"
+    above, below = crossing.above.label, crossing.below.label
+    if crossing.at is None:
+        return f"between {name} = {between}, {above} becomes faster than {below}{by}"
+    return f"from {name} = {point(crossing)} on, {above} is faster than {below}{by} (interpolated between {between})"
 
 
-def ending(found: End) -> str:
-    """'radix goes no further than length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
-    name, at = found.sweep.parameter, number(found.at)
-    if found.last is None:
-        return f"{found.cell.label} has no figure from {name} = {at} on: {found.why}"
-    return f"{found.cell.label} goes no further than {name} = {number(found.last)}: at {at} {found.why}"
+def ending(end: End) -> str:
+    """'radix stops at length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
+    name, at = end.sweep.parameter, units.number(end.at)
+    if end.last is None:
+        return f"{end.cell.label} has no figure from {name} = {at} on: {end.why}"
+    return f"{end.cell.label} stops at {name} = {units.number(end.last)}: at {at} {end.why}"
 
 
-def point(found: Crossing) -> str:
-    """Where it is, to two digits, which is more than it is known to."""
-    if found.at is None:
+def point(crossing: Crossing) -> str:
+    """The value at which two engines cross, to two digits: it is not known better."""
+    if crossing.at is None:
         return units.UNKNOWN
-    whole = float(found.low).is_integer() and float(found.high).is_integer()
-    if whole and found.at < 100:
-        return number(math.ceil(found.at))
-    digits = 1 - math.floor(math.log10(abs(found.at))) if found.at else 0
-    return number(min(max(round(found.at, digits), found.low), found.high))
+    whole = float(crossing.low).is_integer() and float(crossing.high).is_integer()
+    if whole and crossing.at < 100:
+        return units.number(math.ceil(crossing.at))
+    digits = 1 - math.floor(math.log10(abs(crossing.at))) if crossing.at else 0
+    return units.number(min(max(round(crossing.at, digits), crossing.low), crossing.high))
 
 
 def rows(run: Run) -> Iterator[Mapping[str, str]]:
-    """The crossing points as a table."""
+    """The crossings as rows of a table."""
     changing = varying(run)
-    for found in crossed(run):
+    for crossing in crossed(run):
         yield {
-            "where": where(found.sweep, changing),
-            "parameter": found.sweep.parameter,
-            "faster below": found.below.label,
-            "from": point(found),
-            "faster from there on": found.above.label,
-            "between": f"{number(found.low)} and {number(found.high)}",
+            "where": where(crossing.sweep, changing),
+            "parameter": crossing.sweep.parameter,
+            "faster below": crossing.below.label,
+            "from": point(crossing),
+            "faster from there on": crossing.above.label,
+            "between": f"{units.number(crossing.low)} and {units.number(crossing.high)}",
         }
+
+
+# -- as sections --------------------------------------------------------------------------------------------
+
+
+def sections(run: Run) -> Iterator[Section]:
+    """A table for each sweep, with its crossings and ends; empty for a run without a numeric parameter of several
+    values."""
+    of = every(run)
+    for sweep in of[:MOST_TABLES]:
+        text = table(run, sweep)
+        shown, rest = display_limits.first(text.rows, display_limits.ROWS, "engines", MORE)
+        lines = [rest] if rest else []
+        lines += first_lines(list(map(sentence, text.crossings)), MOST_LINES, "more crossings")
+        lines += first_lines(list(map(ending, text.ends)), MOST_LINES, "more that stop")
+        first = text.heads[:1]
+        yield Section(text.title, "", text.heads, shown, left=first, keys=first, lines=lines, rigid=first)
+    if len(of) > MOST_TABLES:
+        yield Section("", legend=[f"{len(of) - MOST_TABLES} more sweeps: {MORE}"])
+
+
+def scaling_sections(run: Run) -> Iterator[Section]:
+    """How throughput scales with clients: a line for each engine. Empty without several numbers of clients, one among
+    them."""
+    scales = list(scalings(run))
+    if not scales:
+        return
+    available = cores(run.header.get("host", {}))
+    beside = "" if available is None else f", on {available:g} cores"
+    changing = [name for name in varying(run) if name != CLIENTS]
+    lines = [f"{where(scaling.sweep, changing)}: {scaling_sentence(scaling)}" for scaling in scales]
+    yield Section(
+        f"Throughput of several clients, compared with one{beside}",
+        lines=first_lines(lines, MOST_SCALINGS),
+        legend=[f"knee: the fewest clients that reach {KNEE:.0%} of the highest throughput"],
+    )
+
+
+def scaling_sentence(scaling: Scaling) -> str:
+    """'lmdb: 2 do × 1.97 (99% each), 4 do × 2.01 (50% each); knee at 2'."""
+    steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
+    knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
+    return f"{scaling.cell.label}: {', '.join(steps)}; {knee}"

@@ -1,99 +1,107 @@
-"""The rows of a run as every report shows them: grouped by phase and tier, then by parameters; best first, the
-floor last."""
+"""The rows of a run as every report shows them: grouped by phase and tier, then by parameters; best first, floor
+last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from statistics import median
 
 from dyno.contracts.histogram import curve
 from dyno.contracts.model import TIERS, Tier
 from dyno.report.tables import row_titles, units
+from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
-from dyno.stats.doubts import ACHIEVED, MEANINGS, Doubt, doubts
-from dyno.stats.estimate import Estimate
+from dyno.stats.doubts import ACHIEVED, Doubt, doubts
 from dyno.stats.metric import BANDWIDTH, Metric, estimated, rank
 from dyno.stats.run_cache import cached
-from dyno.stats.summary import NOT_YET, CellSummary, absences, summarize
+from dyno.stats.summary import NOT_YET, CellSummary, summarize
 
 BY = ", by "
 BEYOND = 10
+BAR = 12
+EIGHTHS = " ▏▎▍▌▋▊▉"
+COLUMNS = (
+    *("engine", "parameters", "counted", "time", "rate", "bandwidth", "bar", "interval", "cpu", "client", "server"),
+    *("p50", "p99", "p99.99", "max", "resp p50", "resp p99", "on disk", REMARKS),
+)
+"""Columns on a terminal."""
+NOT_IN_DOCUMENTS = ("parameters", "counted", "time", "bar")
+"""Markdown and HTML have a column for each parameter, and neither of the others."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A summary and what is to be said beside it."""
+    """A summary with its doubts."""
 
     summary: CellSummary
     doubts: tuple[Doubt, ...]
     tool: str | None = None
-    """What measured the rows that it stands with; None for Dyno itself."""
+    """The outside tool that measured the rows of its group; None for Dyno."""
     apart: bool = False
-    """Whether the phase has rows that something else measured, which are in a table of their own."""
+    """Whether the phase also has rows that another tool measured; they have a table of their own."""
 
     @property
     def place(self) -> str:
-        """The phase, and the tool where that is not the same for all of it."""
+        """The phase, with the tool if others measured it too."""
         return f"{self.summary.phase}{BY}{self.tool}" if self.apart and self.tool else self.summary.phase
 
     @property
     def name(self) -> str:
-        """What stands in a table for people."""
         return self.summary.cell.label + (" (floor)" if self.summary.cell.floor else "")
 
     @cached_property
     def speed(self) -> float | None:
-        """What it is ranked by: more is better."""
+        """The figure that it is ranked by: more is better."""
         return rank(self.summary)
 
     def remarks(self) -> list[str]:
-        """What stands in the row's last column: caveats by code, doubts with their figure."""
-        tool = [reported(self.summary)] if self.summary.reported_by else []
-        codes = [caveat.code for caveat in self.summary.caveats if caveat.code != "floor"]
-        kinds = self.summary.latency_by_kind_ns
-        apart = _medians(kinds) if len(kinds) > 1 else []
-        parts = _medians(self.summary.latency_by_part_ns)
-        cold = [f"read {units.size(self._read()).replace(' ', '')}"] if self.summary.temperature == "cold" else []
-        shorts = [doubt.short for doubt in self.doubts]
-        told = [f"p50 of {', '.join(each)}" for each in (apart, parts) if each]
-        return tool + shorts + cold + codes + told + self._offered()
+        """The row's last column: its tool, doubts, caveats by code, and medians of kinds and parts of the latency."""
+        row = self.summary
+        medians = [_medians(row.latency_by_kind_ns) if len(row.latency_by_kind_ns) > 1 else ""]
+        medians.append(_medians(row.latency_by_part_ns))
+        return [
+            *([reported(row)] if row.reported_by else []),
+            *(doubt.short for doubt in self.doubts),
+            *([f"read {units.size(_read_bytes(row)).replace(' ', '')}"] if row.temperature == "cold" else []),
+            *(caveat.code for caveat in row.caveats if caveat.code != "floor"),
+            *(f"p50 of {text}" for text in medians if text),
+            *_offered(row),
+        ]
 
-    def _offered(self) -> list[str]:
-        """Of an open loop: what was due and what was done on the wall clock, where they are not the same."""
-        offered, served = self.summary.offered_per_second, self.summary.served_per_second
-        if offered is None or served is None or served >= offered * ACHIEVED:
-            return []
-        return [f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"]
 
-    def _read(self) -> int | None:
-        """From the device, by the client and by the server that there may be."""
-        used = (self.summary.client or {}, self.summary.server)
-        parts = [found.get("read_bytes") for found in used if found is not None]
-        return None if None in parts else sum(part or 0 for part in parts)
+def _medians(of: Mapping[str, Mapping[str, int | None]]) -> str:
+    # A narrow column would break a line at the space before the unit.
+    return ", ".join(f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in of.items())
+
+
+def _offered(row: CellSummary) -> list[str]:
+    """What an open loop offered and served per second of the wall clock, if the two differ."""
+    offered, served = row.offered_per_second, row.served_per_second
+    if offered is None or served is None or served >= offered * ACHIEVED:
+        return []
+    return [f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"]
+
+
+def _read_bytes(row: CellSummary) -> int | None:
+    """Bytes that client and server read from the device."""
+    parts = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
+    return None if None in parts else sum(part or 0 for part in parts)
 
 
 def reported(summary: CellSummary) -> str:
-    """'reported by sysbench 1.0.20': what Dyno did not measure is never shown without it."""
+    """'reported by sysbench 1.0.20': every figure that Dyno did not measure is shown with it."""
     return f"reported by {summary.reported_by}"
 
 
-def written(found: Estimate, kind: str) -> tuple[str, str]:
-    """The median and the interval of a metric, by what it counts."""
-    write = {"bytes": units.bandwidth, "ns": units.duration}.get(kind, units.rate)
-    known = found.low is not None and found.high is not None
-    return write(found.median), f"{write(found.low)} – {write(found.high)}" if known else units.UNKNOWN
-
-
 def figure(summary: CellSummary, by: Metric) -> str:
-    """A row's figure in the tables of a run: a percentile of the operations of all trials together, and of anything
-    else the median over trials."""
+    """A row's figure in a table: a percentile of the operations of all trials together, and of other metrics the
+    median over trials."""
     if by.pooled is not None:
         return units.duration(by.pooled(summary))
-    found = estimated(summary, by)
-    return units.UNKNOWN if found is None else written(found, by.kind)[0]
+    median = estimated(summary, by)
+    return units.UNKNOWN if median is None else units.estimate(median, by.kind)[0]
 
 
 def ranked_by_bandwidth(summary: CellSummary) -> bool:
@@ -101,21 +109,21 @@ def ranked_by_bandwidth(summary: CellSummary) -> bool:
 
 
 def interval(summary: CellSummary) -> str:
-    """Of the bandwidth where rows are ranked by that, and else of the throughput."""
+    """The interval of the bandwidth if rows are ranked by it, else of the throughput."""
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
-        return written(summary.bandwidth, BANDWIDTH.kind)[1]
-    found = summary.throughput
-    return units.UNKNOWN if found is None else units.interval(found.low, found.high)
+        return units.estimate(summary.bandwidth, BANDWIDTH.kind)[1]
+    rate = summary.throughput
+    return units.UNKNOWN if rate is None else units.interval(rate.low, rate.high)
 
 
 def bandwidth(summary: CellSummary) -> str:
-    """Nothing where the suite tells no bytes, so that the column goes."""
+    """Empty if the suite counts no bytes, so that the column is dropped."""
     return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
 
 
 def tails(summary: CellSummary) -> dict[str, str]:
-    """The longest latency, and p99.99 if `BEYOND` operations took longer (else it is one of the longest). Nothing
-    for a bulk phase, so that the columns go."""
+    """The longest latency, and p99.99 if more than `BEYOND` operations took longer (with fewer it is one of the
+    longest). Empty for a bulk phase, so that the columns are dropped."""
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
     longest = summary.latency_ns["max"]
     return {
@@ -124,9 +132,17 @@ def tails(summary: CellSummary) -> dict[str, str]:
     }
 
 
-def _medians(found: Mapping[str, Mapping[str, int | None]]) -> list[str]:
-    """Without the space, at which a narrow column would part the figure from its unit."""
-    return [f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in found.items()]
+def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
+    """CPU time for each item by column: `client` and `server`, or one `cpu`. Empty if there is no such process, or if
+    the run file doesn't have it."""
+    texts = {
+        name: "" if used is None else units.cpu_time(ns)
+        for name, used, ns in (
+            ("client", summary.client, summary.client_cpu_ns),
+            ("server", summary.server, summary.server_cpu_ns),
+        )
+    }
+    return texts if apart else {"cpu": texts["client"]}
 
 
 @dataclass(frozen=True)
@@ -139,18 +155,18 @@ class Group:
 
     @cached_property
     def best(self) -> float | None:
-        """The highest figure of those that the rows are ranked by, the floor's left out."""
-        found = [row.speed for row in self.rows if not row.summary.cell.floor]
-        return max((speed for speed in found if speed is not None), default=None)
+        """The highest figure that a row is ranked by, without the floor's."""
+        speeds = [row.speed for row in self.rows if not row.summary.cell.floor]
+        return max((speed for speed in speeds if speed is not None), default=None)
 
     @property
     def empty(self) -> bool:
-        """Whether none of its rows was measured, with a figure or without."""
+        """Whether no row was measured yet."""
         return all(row.summary.why == NOT_YET for row in self.rows)
 
     @property
     def place(self) -> str:
-        """What tells it from the run's other groups of one tier."""
+        """Distinguishes it from the other groups of its tier."""
         return self.rows[0].place
 
 
@@ -162,74 +178,43 @@ def groups(run: Run) -> list[Group]:
 @cached
 def _groups(run: Run) -> tuple[Group, ...]:
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
-    found = summarize(run)
-    told = _tools(found)
-    rows = [Row(s, tuple(doubts(s, run)), _tool(s, told), len(told[s.phase]) > 1) for s in found]
+    summaries = summarize(run)
+    tools = _tools(summaries)
+    rows = []
+    for summary in summaries:
+        known = tools[summary.phase]
+        # A row without a figure stands with the others.
+        tool = summary.reported_by if summary.reported_by in known or not known else known[0]
+        rows.append(Row(summary, tuple(doubts(summary, run)), tool, len(known) > 1))
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
     def place(row: Row) -> tuple[object, ...]:
         cell = row.summary.cell
         at = order[row.summary.phase], TIERS.index(cell.tier), row.tool or ""
-        return *at, combinations[cell.combination], _rank(row)
+        return *at, combinations[cell.combination], cell.floor, row.speed is None, -(row.speed or 0.0)
 
     rows.sort(key=place)
     grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier, row.tool))
-    return tuple(Group(phase, tier, tuple(mine)) for (phase, tier, _), mine in grouped)
+    return tuple(Group(phase, tier, tuple(of)) for (phase, tier, _), of in grouped)
 
 
-def _tools(found: Iterable[CellSummary]) -> dict[str, list[str | None]]:
-    """By phase: what measured its rows, None for Dyno itself. Of a phase without a sample, nothing is known."""
-    told: dict[str, list[str | None]] = {}
-    for summary in found:
-        known = told.setdefault(summary.phase, [])
+def _tools(summaries: Iterable[CellSummary]) -> dict[str, list[str | None]]:
+    """The tools that measured each phase, None for Dyno. Empty for a phase without a sample."""
+    tools: dict[str, list[str | None]] = {}
+    for summary in summaries:
+        known = tools.setdefault(summary.phase, [])
         if (summary.samples or summary.reported_by) and summary.reported_by not in known:
             known.append(summary.reported_by)
-    return told
+    return tools
 
 
-def _tool(summary: CellSummary, told: Mapping[str, Sequence[str | None]]) -> str | None:
-    """Of a row without a figure: that of the others."""
-    known = told[summary.phase]
-    return summary.reported_by if summary.reported_by in known or not known else known[0]
-
-
-def _rank(row: Row) -> tuple[bool, bool, float]:
-    return row.summary.cell.floor, row.speed is None, -(row.speed or 0.0)
-
-
-CPU = "cpu: CPU time, of all its threads, for each item that the throughput counts"
-APART = (
-    "client, server: CPU time of the processes of each for each item that the throughput counts; none is told of a"
-    " server that used too little for the ticks in which the kernel counts it"
-)
-
-
-def served(found: Iterable[Group]) -> bool:
-    """Whether a server does the work of any row, so that its CPU time stands beside the client's."""
-    return any(row.summary.server is not None for group in found for row in group.rows)
-
-
-def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
-    """CPU time for each item, by column: of `client` and `server`, or one `cpu`. Nothing where there are no such
-    processes, or the run file does not tell."""
-    whose = {
-        "client": (summary.client, summary.client_cpu_ns),
-        "server": (summary.server, summary.server_cpu_ns),
-    }
-    found = {who: "" if used is None else units.cost(ns) for who, (used, ns) in whose.items()}
-    return found if apart else {"cpu": found["client"]}
-
-
-def meaning(found: Iterable[Group]) -> list[str]:
-    """Of the columns of `costs`; nothing where no row has one."""
-    rows = [row.summary for group in found for row in group.rows]
-    if any(row.server is not None for row in rows):
-        return [APART]
-    return [CPU] if any(row.client is not None for row in rows) else []
+def served(of: Iterable[Group]) -> bool:
+    """Whether any row has a server, so that its CPU time has a column besides the client's."""
+    return any(row.summary.server is not None for group in of for row in group.rows)
 
 
 def varying(run: Run) -> list[str]:
-    """The parameters that are not the same in every cell."""
+    """The parameters that differ between cells."""
     return list(_varying(run))
 
 
@@ -239,58 +224,116 @@ def _varying(run: Run) -> tuple[str, ...]:
     return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))
 
 
-def legend(found: Iterable[Group]) -> list[str]:
-    """One line for every doubt and caveat that stands in a row."""
-    rows = [row for group in found for row in group.rows]
-    codes = {doubt.code for row in rows for doubt in row.doubts}
-    return [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
-
-
-def caveats(rows: Iterable[Row]) -> list[str]:
-    """One line for every caveat of the rows, with all engines that it is said of."""
-    engines: dict[tuple[str, str], dict[str, None]] = {}
+def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
+    """Rows without null engines, in the order of the tables, each with a unique name for other tools:
+    'rand-key/sqlite', with parameters, tier and outside tool as far as they distinguish rows."""
+    changing = varying(run)
+    rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
+    several_tiers = len({row.cell.tier_name for row in rows}) > 1
+    several_tools = len({row.reported_by for row in rows}) > 1
     for row in rows:
-        for caveat in row.summary.caveats:
-            engines.setdefault((caveat.code, caveat.text), {})[row.summary.cell.engine] = None
-    return [f"{code}: {_each(list(names))} {text}" for (code, text), names in engines.items()]
+        parts = [row.phase, row.cell.asked, *(f"{name}={row.cell.params[name]}" for name in changing)]
+        parts += [row.cell.tier_name] if several_tiers and row.cell.tier_name else []
+        parts += [row.reported_by] if several_tools and row.reported_by else []
+        yield "/".join(parts), row
 
 
-def _each(names: list[str]) -> str:
-    """'lmdb', 'each of lmdb and sqlite': what follows is in the singular."""
-    return names[0] if len(names) == 1 else f"each of {', '.join(names[:-1])} and {names[-1]}"
+# -- as sections --------------------------------------------------------------------------------------------
 
 
-def absent(run: Run) -> list[str]:
-    """One line for every phase that makes no sense for an engine."""
-    return list(dict.fromkeys(f"{a.phase}: {a.cell.label} {a.why}" for a in absences(run)))
+def sections(run: Run, of: Sequence[Group]) -> list[Section]:
+    """A section for each group, with the columns of a terminal that any row of the run has a value for."""
+    changing, apart = varying(run), served(of)
+    rows = [[_cells(row, group.best, changing, apart) for row in group.rows] for group in of]
+    used = [name for name in COLUMNS if any(cells[name] for group in rows for cells in group)]
+    found = []
+    for group, cells in zip(of, rows, strict=True):
+        unit = group.rows[0].summary.unit
+        section = Section(group.place, row_titles.explained(group.tier))
+        if group.empty:
+            found.append(Section(section.title, section.remark, lines=["Nothing was measured."]))
+            continue
+        summaries = [row.summary for row in group.rows]
+        found.append(
+            Section(
+                section.title,
+                section.remark,
+                used,
+                [[each[name] for name in used] for each in cells],
+                left=("engine", "parameters", "bar", REMARKS),
+                rigid=("engine", "bar"),
+                spare=("bar",),
+                row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
+                column_styles={"bar": "cyan", REMARKS: "yellow"},
+                plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"},
+            )
+        )
+    return found
 
 
-def loops(run: Run) -> str | None:
-    """Which loop measured, and what it costs; None in a run that does not tell."""
-    costs: dict[str, list[float]] = {}
-    usual = (run.header.get("host", {}).get("python") or {}).get("version")
-    for attempt in run.attempts:
-        if attempt.loop is not None:
-            other = attempt.loop.get("python", usual)
-            where = "" if other == usual else f" in Python {other}"
-            what = f"the {attempt.loop['name']} loop{where} ({attempt.loop['clock']}"
-            costs.setdefault(what, []).append(attempt.loop["operation_ns"])
-    return " and ".join(f"{what}, {median(found):.0f} ns an operation)" for what, found in costs.items()) or None
+def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
+    """The same for Markdown and HTML: a column for each parameter, and in each table the columns that it has values
+    for."""
+    changing, apart = varying(run), served(of)
+    for group in of:
+        rows = [row.summary for row in group.rows]
+        heads = {"rate": f"{rows[0].unit}/s", "interval": "95 %"}
+        cells = [_cells(row, None, changing, apart) for row in group.rows]
+        columns = {"engine": [row.name for row in group.rows]}
+        columns |= {name: [str(row.cell.params[name]) for row in rows] for name in changing}
+        for name in COLUMNS[1:]:
+            if name not in NOT_IN_DOCUMENTS:
+                columns[heads.get(name, name)] = [each[name] or units.UNKNOWN for each in cells]
+        columns[heads["rate"]] = [_rate(row) for row in rows]
+        columns[REMARKS] = [each[REMARKS] for each in cells]
+        used = [name for name in columns if name == "95 %" or set(columns[name]) != {units.UNKNOWN}]
+        words = [name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)]
+        yield Section(
+            group.place,
+            row_titles.tier(group.tier),
+            used,
+            list(zip(*(columns[name] for name in used), strict=True)),
+            left=("engine", REMARKS, *words),
+        )
 
 
-def failures(found: Iterable[Group]) -> list[str]:
-    """One line for every row that has no number, with the whole reason; for those of many phases that have the same,
-    one for all."""
-    phases: dict[tuple[str, str, str | None], list[str]] = {}
-    for group in found:
-        for row in group.rows:
-            if not row.summary.valid:
-                phases.setdefault((row.name, row_titles.tier(group.tier), row.summary.why), []).append(group.phase)
-    return [
-        f"{row_titles.named(name, _phases(list(dict.fromkeys(where))), tier)}: {why}"
-        for (name, tier, why), where in phases.items()
-    ]
+def _rate(row: CellSummary) -> str:
+    """The throughput, or the kind of error."""
+    if row.throughput is not None:
+        return units.rate(row.throughput.median)
+    return (row.why or "no number").split(":", 1)[0]
 
 
-def _phases(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def _cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -> dict[str, str]:
+    """A row's cells by column; empty if it has no value."""
+    summary = row.summary
+    cells = {
+        **dict.fromkeys(COLUMNS, ""),
+        "engine": row.name,
+        "parameters": units.params({name: summary.cell.params[name] for name in changing}),
+        REMARKS: ", ".join(row.remarks()),
+    }
+    if summary.throughput is None:
+        return {**cells, "rate": _rate(summary).split(" ", 1)[0]}
+    responses = {f"resp {name}": summary.response_ns[name] for name in ("p50", "p99")}
+    return {
+        **cells,
+        "counted": units.count(summary.items),
+        "time": units.duration(summary.elapsed_ns),
+        "rate": units.rate(summary.throughput.median),
+        "bandwidth": bandwidth(summary),
+        "bar": "" if summary.cell.floor else _bar(row.speed or 0.0, best),
+        "interval": interval(summary),
+        **costs(summary, apart),
+        "p50": units.duration(summary.latency_ns["p50"]),
+        "p99": units.duration(summary.latency_ns["p99"]),
+        **tails(summary),
+        # A closed loop has none, and no column.
+        **{name: "" if ns is None else units.duration(ns) for name, ns in responses.items()},
+        "on disk": units.size(summary.bytes_on_disk),
+    }
+
+
+def _bar(value: float, best: float | None) -> str:
+    eighths = round(value / best * BAR * 8) if best else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()

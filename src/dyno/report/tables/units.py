@@ -1,21 +1,33 @@
-"""Figures as people read them."""
+"""Formats numbers for people: rates, times, sizes, ratios and money. Every report formats its numbers here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dyno.contracts.model import Fact
+from dyno.stats.estimate import Estimate
 
 UNKNOWN = "–"
+WIDE = 3.0
+"""An interval of ratios whose ends differ by more than this factor is shown as a bound."""
+FINENESS = 50
+"""The last digit of a ratio is worth at least its interval's width divided by this."""
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_LONG_TIMES = ((86_400e9, "d"), (3_600e9, "h"), (60e9, "min"))
+Rounding = Callable[[float], int]
 
 
 def rate(per_second: float | None) -> str:
-    """A throughput: whole from 100 up, three digits below."""
+    """Formats a throughput: whole from 100, three digits below."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def bandwidth(per_second: float | None) -> str:
-    """Bytes a second as MB/s (10^6), as GB/s from 1,000 of them."""
+    """Formats bytes per second in MB/s (10^6), from 1,000 MB/s in GB/s."""
     if per_second is None:
         return UNKNOWN
     size, unit = (1e9, "GB/s") if per_second >= 999.5e6 else (1e6, "MB/s")
@@ -23,51 +35,165 @@ def bandwidth(per_second: float | None) -> str:
     return f"{value:.3g} {unit}" if value < 99.95 else f"{value:,.0f} {unit}"
 
 
-def interval(low: float | None, high: float | None) -> str:
-    return UNKNOWN if low is None or high is None else f"{rate(low)} – {rate(high)}"
+def interval(low: float | None, high: float | None, write: Callable[[float], str] = rate) -> str:
+    """Formats an interval; `write` formats each end."""
+    return UNKNOWN if low is None or high is None else f"{write(low)} – {write(high)}"
 
 
 def duration(ns: float | None) -> str:
-    """Nanoseconds in the unit that leaves one to three digits before the point."""
+    """Formats nanoseconds with one to three digits before the point."""
     if ns is None:
         return UNKNOWN
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        # What would round up to 1000 of a unit is 1 of the next.
-        if ns >= size * 0.9995:
-            return f"{_digits(ns / size)} {unit}"
-    return f"{ns:.0f} ns"
+    size, unit = _time_unit(ns)
+    return f"{_three_digits(ns / size)} {unit}" if size > 1 else f"{ns:.0f} ns"
 
 
-def cost(ns: float | None) -> str:
-    """CPU time of an item: as a duration, to two digits or to whole units. It is not known better."""
+def long_duration(ns: float) -> str:
+    """Formats nanoseconds; from three of them, in minutes, hours or days."""
+    size, unit = next(((size, unit) for size, unit in _LONG_TIMES if ns >= 3 * size), (0.0, ""))
+    return f"{ns / size:.3g} {unit}" if size else duration(ns)
+
+
+def cpu_time(ns: float | None) -> str:
+    """Formats the CPU time of one item to two digits or whole units: its accuracy allows no more."""
     if ns is None:
         return UNKNOWN
-    size, unit = next((each for each in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= each[0] * 0.9995), (1, "ns"))
+    size, unit = _time_unit(ns)
     value = ns / size
     return f"{value:.2g} {unit}" if value < 0.995 else f"{value:.{1 if value < 9.95 else 0}f} {unit}"
 
 
+def _time_unit(ns: float) -> tuple[float, str]:
+    # 999.5 of a unit would be printed as 1000: use the next unit.
+    return next((each for each in _TIMES if ns >= each[0] * 0.9995), (1.0, "ns"))
+
+
 def size(number: int | None) -> str:
-    """Bytes in binary units."""
+    """Formats bytes in binary units."""
     if number is None:
         return UNKNOWN
     value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
     while value >= 999.5 and len(units) > 1:
         value /= 1024
         units.pop(0)
-    return f"{_digits(value) if units[0] != 'B' else number} {units[0]}"
+    return f"{_three_digits(value) if units[0] != 'B' else number} {units[0]}"
 
 
 def count(number: int | None) -> str:
     return UNKNOWN if number is None else f"{number:,}"
 
 
-def _digits(value: float) -> str:
-    """Three digits, without an exponent."""
+def number(value: float) -> str:
+    """Formats a parameter's value: '30,000', '0.5'."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
+
+
+def money(amount: float | None, currency: str) -> str:
+    """'0.40 USD': two decimals; two significant digits if that would be 0.00."""
+    if amount is None:
+        return UNKNOWN
+    text = f"{amount:,.2f}" if amount >= 0.995 or not amount else f"{amount:.2g}"
+    return f"{text} {currency}".rstrip()
+
+
+def _three_digits(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
 def params(values: Mapping[str, object]) -> str:
-    """'records=20000 txn=all'; several values with commas between them."""
-    listed = {name: ",".join(map(str, v)) if isinstance(v, tuple) else v for name, v in values.items()}
-    return " ".join(f"{name}={value}" for name, value in listed.items())
+    """'records=20000 txn=all'; several values are separated by commas."""
+    texts = {name: ",".join(map(str, v)) if isinstance(v, tuple) else v for name, v in values.items()}
+    return " ".join(f"{name}={value}" for name, value in texts.items())
+
+
+def outcomes(tally: Mapping[str, Any] | None) -> str:
+    """Formats the outcomes of crashes: '200 ok', '162 ok, 38 lost (1)'."""
+    if tally is None:
+        return UNKNOWN
+    return ", ".join(
+        f"{count} {outcome}" + (f" ({tally['lost']})" if outcome == "lost" else "")
+        for outcome, count in tally["outcomes"].items()
+    )
+
+
+def yes_no(value: object) -> object:
+    """'yes' or 'no' for a bool; any other value unchanged."""
+    return ("yes" if value else "no") if isinstance(value, bool) else value
+
+
+def estimate(of: Estimate, kind: str) -> tuple[str, str]:
+    """The median and the interval of a metric, by its kind: 'items', 'bytes' or 'ns'."""
+    write = {"bytes": bandwidth, "ns": duration}.get(kind, rate)
+    return write(of.median), interval(of.low, of.high, write)
+
+
+_FACTS: Mapping[str, Callable[[float], str]] = {
+    "count": lambda value: count(int(value)),
+    "bytes": lambda value: size(int(value)),
+    "ratio": lambda value: f"{value:.2f}",
+    "rate": rate,
+    "ns": duration,
+    "bandwidth": bandwidth,
+}
+
+
+def fact(value: Fact, kind: str) -> str:
+    """Formats a suite's fact by its declared kind."""
+    if value is None or isinstance(value, str):
+        return value or UNKNOWN
+    return _FACTS.get(kind, str)(value)
+
+
+def percent(share: float | None, rounding: Rounding) -> str:
+    """Formats a bound, rounded to the safe side: '12 %', '4.5 %', '0.25 %'."""
+    if share is None:
+        return UNKNOWN
+    value = share * 100
+    return f"{rounded(value, 0 if value >= 10 else 1 if value >= 1 else 2, rounding):g} %"
+
+
+def factor(value: float) -> str:
+    """Formats a factor that a ratio is at least, rounded down: '2.4', '19'."""
+    digits = 0 if value >= 10 else 1
+    return f"{rounded(value, digits, math.floor):,.{digits}f}"
+
+
+def rounded(value: float, digits: int, rounding: Rounding) -> float:
+    step = float(10**digits)
+    # 0.29 * 100 is a little less than 29.
+    return rounding(round(value * step, 6)) / step
+
+
+def ratio(value: float | None, width: float = 0.0) -> str:
+    """Formats a ratio with at most three decimals around 1. `width`: of its interval; a wide one allows fewer."""
+    if value is None:
+        return UNKNOWN
+    if width > 0 and value > 0:
+        allowed = math.floor(math.log10(FINENESS / width))
+        usual = 0 if value >= 99.5 else 1 if value >= 10 else 2 if value >= 2 else 3
+        if allowed < usual:
+            return f"{round(value, allowed):,.{max(allowed, 0)}f}"
+    if value >= 99.5:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 10 or value < 0.1 else f"{value:.3f}" if value < 2 else f"{value:.2f}"
+
+
+def ratio_interval(low: float | None, high: float | None) -> str:
+    """Formats an interval of ratios as precisely as its width allows. A wide one is rounded outwards to two
+    digits."""
+    if low is None or high is None:
+        return UNKNOWN
+    if is_wide(low, high):
+        return f"{two_digits(low, math.floor)} – {two_digits(high, math.ceil)}"
+    return f"{ratio(low, high - low)} – {ratio(high, high - low)}"
+
+
+def is_wide(low: float, high: float) -> bool:
+    return high > low * WIDE
+
+
+def two_digits(value: float, rounding: Rounding) -> str:
+    if value <= 0:
+        return "0"
+    digits = 1 - math.floor(math.log10(value))
+    return f"{rounded(value, digits, rounding):,.{max(digits, 0)}f}"

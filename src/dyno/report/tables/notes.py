@@ -1,0 +1,250 @@
+"""Lines below the tables of a run: failures, remarks explained, settings, tiers, rates and the machine's ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.sample import Cell
+from dyno.report.tables import row_titles, units
+from dyno.report.tables.display_limits import listed
+from dyno.report.tables.sections import Section, first_lines
+from dyno.report.tables.table import Group, Row, varying
+from dyno.results import Attempt, Run
+from dyno.stats.ceilings import probed, shares
+from dyno.stats.doubts import MEANINGS
+from dyno.stats.summary import absences
+
+CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
+APART = (
+    "client, server: CPU time of their processes, for each item that the throughput counts; – for a server that used"
+    " too few of the kernel's clock ticks"
+)
+CEILING_SHARES = (
+    "of the flushes: operations of a phase that writes at tier power, divided by the flushes that one writer reaches"
+    " alone; over 100 % if several operations share a flush. of the memory: bytes moved, divided by the memory's"
+    " bandwidth. of one core: CPU time of client and server"
+)
+MOST_RATES, MOST_SETTINGS, MOST_CEILINGS = 20, 8, 40
+"""Lines of each kind; tables and run file have all."""
+EXCERPT = 12
+"""Lines of a failed trial's output; the run file has more."""
+BEHIND = "overload"
+"""Code of the doubt about a row that did not keep its rate."""
+FAULTS = ("killed", "cut", "recovery", "birth", "device")
+
+
+# -- remarks and failures -----------------------------------------------------------------------------------
+
+
+def legend(of: Iterable[Group]) -> list[str]:
+    """A line for each doubt and each caveat of the rows."""
+    rows = [row for group in of for row in group.rows]
+    codes = {doubt.code for row in rows for doubt in row.doubts}
+    return [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
+
+
+def caveats(rows: Iterable[Row]) -> list[str]:
+    """A line for each caveat, with all engines that declare it."""
+    engines: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for caveat in row.summary.caveats:
+            engines.setdefault((caveat.code, caveat.text), {})[row.summary.cell.engine] = None
+    lines = []
+    for (code, text), of in engines.items():
+        *others, last = of
+        # The caveat's text is in the singular.
+        subject = f"each of {', '.join(others)} and {last}" if others else last
+        lines.append(f"{code}: {subject} {text}")
+    return lines
+
+
+def cpu_legend(of: Iterable[Group]) -> list[str]:
+    """Explains the columns of CPU time; empty if no row has one."""
+    rows = [row.summary for group in of for row in group.rows]
+    if any(row.server is not None for row in rows):
+        return [APART]
+    return [CPU] if any(row.client is not None for row in rows) else []
+
+
+def absent(run: Run) -> list[str]:
+    """A line for each phase that makes no sense for an engine."""
+    return list(dict.fromkeys(f"{a.phase}: {a.cell.label} {a.why}" for a in absences(run)))
+
+
+def failures(of: Iterable[Group]) -> list[str]:
+    """A line for each row without a number, with the whole reason; rows of several phases with the same reason share
+    one."""
+    phases: dict[tuple[str, str, str | None], dict[str, None]] = {}
+    for group in of:
+        for row in group.rows:
+            if not row.summary.valid:
+                phases.setdefault((row.name, row_titles.tier(group.tier), row.summary.why), {})[group.phase] = None
+    lines = []
+    for (name, tier, why), where in phases.items():
+        first, more = next(iter(where)), len(where) - 1
+        lines.append(f"{row_titles.named(name, f'{first} and {more} more' if more else first, tier)}: {why}")
+    return lines
+
+
+def failed_attempts(run: Run) -> Iterator[Section]:
+    """Each attempt that failed, or in which operations failed or answers were wrong, in the order of the run; last,
+    how many there were."""
+    reasons = [(attempt, _reasons(attempt)) for attempt in run.attempts]
+    shown = [(attempt, lines) for attempt, lines in reasons if lines]
+    if not shown:
+        yield Section("", lines=[f"No attempt failed, of {len(run.attempts):,}."])
+        return
+    changing = varying(run)
+    for attempt, lines in shown:
+        cell = run.cells[attempt.cell]
+        place = f"block {attempt.block + 1}", f"attempt {attempt.attempt + 1}"
+        title = row_titles.named(row_titles.engine(cell.label, cell.tier), _params(cell, changing), *place)
+        output = [line.rstrip() for line in (attempt.output or "").splitlines() if line.strip()]
+        yield Section(title, lines=lines, legend=[f"| {line}" for line in output[-EXCERPT:]])
+    failed = sum(a.outcome != "ok" or any(sample.void for sample in a.samples) for a, _ in shown)
+    summary = [f"{failed:,} of {len(run.attempts):,} attempts failed."]
+    if others := len(shown) - failed:
+        summary.append(f"Operations failed in {others:,} more.")
+    yield Section("", lines=summary)
+
+
+def _reasons(attempt: Attempt) -> list[str]:
+    reasons = [f"{sample.phase}: void: {sample.void}" for sample in attempt.samples if sample.void]
+    reasons += [
+        f"{sample.phase}: {sample.errors:,} of {sample.operations:,} operations failed, the first: "
+        f"{sample.first_error or 'unknown error'}"
+        for sample in attempt.samples
+        if sample.errors
+    ]
+    if attempt.outcome != "ok":
+        where = attempt.phase or "before the first phase"
+        reasons.append(f"{where}: {attempt.outcome}: {attempt.why or 'unknown reason'}")
+    return reasons
+
+
+def _params(cell: Cell, names: Iterable[str]) -> str:
+    return units.params({name: cell.params[name] for name in names})
+
+
+def loops(run: Run) -> str | None:
+    """The loops that measured, and their cost; None if the run file doesn't say."""
+    costs: dict[str, list[float]] = {}
+    usual = (run.header.get("host", {}).get("python") or {}).get("version")
+    for attempt in run.attempts:
+        if attempt.loop is not None:
+            version = attempt.loop.get("python", usual)
+            where = "" if version == usual else f" in Python {version}"
+            name = f"the {attempt.loop['name']} loop{where} ({attempt.loop['clock']}"
+            costs.setdefault(name, []).append(attempt.loop["operation_ns"])
+    return " and ".join(f"{name}, {median(ns):.0f} ns an operation)" for name, ns in costs.items()) or None
+
+
+# -- rates and settings -------------------------------------------------------------------------------------
+
+
+def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
+    """Whether each engine kept the requested rate, and its response time: a line for each phase, tier and combination
+    of parameters. `names`: printed names of phases."""
+    others = [name for name in varying(run) if name != "rate"]
+    rows_by_place: dict[str, list[Row]] = {}
+    for row in (row for group in of for row in group.rows if _has_rate(row)):
+        cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)
+        params = _params(cell, others)
+        where = row_titles.named(row_titles.tier(cell.tier), params and f"with {params}", between=" ")
+        rate = f"{units.rate(float(cell.params['rate']))} {row.summary.unit}/s"
+        rows_by_place.setdefault(row_titles.named(f"At {rate} in {phase}", where), []).append(row)
+    return [f"{place}: {_rates_held(rows)}." for place, rows in rows_by_place.items()][:MOST_RATES]
+
+
+def _has_rate(row: Row) -> bool:
+    rate = row.summary.cell.params.get("rate")
+    timed = row.summary.valid and row.summary.response_ns["p99"] is not None
+    return timed and isinstance(rate, (int, float)) and not row.summary.cell.floor
+
+
+def _rates_held(rows: Sequence[Row]) -> str:
+    held, missed = list[str](), list[str]()
+    for row in rows:
+        text = f"{row.summary.cell.label} (response p99 {units.duration(row.summary.response_ns['p99'])}"
+        behind = next((doubt.text for doubt in row.doubts if doubt.code == BEHIND), None)
+        (held if behind is None else missed).append(f"{text})" if behind is None else f"{text}: {behind})")
+    return "; ".join(f"{verb} by {listed(of)}" for verb, of in (("held", held), ("not held", missed)) if of)
+
+
+def differing_settings(run: Run) -> list[str]:
+    """A line for each setting, as it took effect, that differs between rows of an engine at one tier: 'sqlite:
+    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'."""
+    rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
+    for attempt in run.attempts:
+        cell = run.cells[attempt.cell]
+        if attempt.settings and not cell.floor:
+            rows.setdefault((cell.engine, cell.tier), {})[cell.label] = attempt.settings
+    lines: dict[str, None] = {}
+    for (engine, _), settings in rows.items():
+        for name in dict.fromkeys(name for of in settings.values() for name in of):
+            texts = {row: _setting(of.get(name)) for row, of in settings.items()}
+            if len(set(texts.values())) > 1:
+                lines[f"{engine}: {name} is {listed([f'{text} with {row}' for row, text in texts.items()])}"] = None
+    return list(lines)[:MOST_SETTINGS]
+
+
+def _setting(value: Value | None) -> str:
+    return "not known" if value is None else str(units.yes_no(value))
+
+
+# -- tiers, as crashes have shown them ----------------------------------------------------------------------
+
+
+def evidence(run: Run) -> list[str]:
+    """A line for each engine and tier that `dyno crash` had tested on the machine before the run began."""
+    lines = []
+    for row in run.header.get("crashed") or ():
+        settings = units.params({name: units.yes_no(value) for name, value in (row.get("settings") or {}).items()})
+        models = {"cut": row.get("model"), "device": row.get("system")}
+        facts = [f"declared {settings}" if settings else "", f"traced: {row['traced']}" if row.get("traced") else ""]
+        for fault in FAULTS:
+            if tally := row.get(fault):
+                model = f" ({models[fault]})" if models.get(fault) else ""
+                facts.append(f"{fault} {units.count(tally['count'])}{model}: {units.outcomes(tally)}")
+        name = f"{row['engine']}, tier {row['tier']}" + (f" ({row['version']})" if row.get("version") else "")
+        lines.append(f"crashed here: {name}: {'; '.join(filter(None, facts))}")
+    return lines
+
+
+# -- the machine's ceilings ---------------------------------------------------------------------------------
+
+
+def ceilings(run: Run) -> str:
+    """'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'; empty if not probed."""
+    facts = probed(run) or {}
+    flushes, memory, core = (
+        facts.get(name) for name in ("flushes_per_second", "memory_bytes_per_second", "core_events_per_second")
+    )
+    parts = [
+        f"{units.rate(flushes)} flushes/s" if flushes else "",
+        f"{memory / 1e9:.1f} GB/s of memory" if memory else "",
+        f"{units.rate(core)} prime searches/s on a core" if core else "",
+    ]
+    text = ", ".join(filter(None, parts))
+    return f"at most {text} (probed {facts.get('probed') or 'once'})" if text else ""
+
+
+def ceiling_shares(run: Run) -> Iterator[str]:
+    """'lmdb, insert: 82 % of the flushes, 31 % of one core': a line for each row that has any share."""
+    changing = varying(run)
+    for share in shares(run):
+        of = ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core"))
+        if text := ", ".join(f"{value:.0%} of {name}" for value, name in of if value is not None):
+            cell = share.row.cell
+            tier, params = row_titles.tier(cell.tier), _params(cell, changing)
+            yield f"{row_titles.named(cell.label, share.row.phase, tier, params)}: {text}"
+
+
+def ceiling_sections(run: Run) -> list[Section]:
+    """Empty if the machine was not probed."""
+    if probed(run) is None:
+        return []
+    lines = first_lines(list(ceiling_shares(run)), MOST_CEILINGS)
+    return [Section("Of this machine's own ceilings", lines=lines, legend=[CEILING_SHARES])]
