@@ -84,5 +84,5 @@ def test_it_is_told_with_what_else_differed_then() -> None:
     found = steps([*runs[:5], *newer])
     change, beside = comparison.history(found)
     assert change.title == "r5.json  2026-01-06 10:00" and change.rows[0][0].startswith("read, lmdb (process)")
-    assert ("dyno", "version", "None", "9.9") in beside.rows
+    assert ("dyno", "version", "–", "9.9") in beside.rows
     assert comparison.history_lines([], 10)[0] == "No row changed in 10 runs."

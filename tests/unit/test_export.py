@@ -376,7 +376,7 @@ def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
 def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
     assert "Not complete" not in documents.as_markdown(new)
     cut = documents.as_markdown(replace(new, attempts=new.attempts[:-1]))
-    assert f"**Not complete**: {len(new.attempts) - 1} trials have ended" in cut
+    assert f"**Not complete**: {len(new.attempts) - 1} of {len(new.attempts)} trials have ended" in cut
 
 
 @pytest.mark.parametrize("text", ["a_b", "1.5 µs", "sqlite:journal_mode=wal"])

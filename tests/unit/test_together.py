@@ -44,8 +44,8 @@ def test_a_page_of_two_machines_begins_with_what_differs_and_what_is_faster(tmp_
     assert re.search(r"100 op/s 200 op/s .*faster by at least", text)
     assert text.index("What differs") < text.index("100 op/s")
     # That each is alone in its own file is no answer here.
-    assert "alone" not in text
-    assert "alone" in said(build(runs[:1]))
+    assert "no competitor" not in text
+    assert "no competitor" in said(build(runs[:1]))
 
 
 def test_rows_that_are_not_the_same_are_not_compared(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_rows_that_are_not_the_same_are_not_compared(tmp_path: Path) -> None:
     ):
         (pair,) = together([one, other], ["a", "b"])
         assert pair.sections == () and why in pair.lines[0], name
-        assert "alone" in said(build([one, other])), "which each says of itself"
+        assert "no competitor" in said(build([one, other])), "which each says of itself"
     assert together([one, a_run(tmp_path / "d.json", FAST, "A", suite="arrays")], ["a", "d"]) == []
 
 
@@ -95,11 +95,11 @@ def test_a_column_of_prices_that_no_row_has_is_left_out(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ("[machines.old]\nhour = 1\nmonth = 2\n", "machines.old: wants the price of an hour or of a month"),
-        ("[machines.old]\nyear = 1\n", "machines.old: wants the price of an hour or of a month"),
+        ("[machines.old]\nhour = 1\nmonth = 2\n", "machines.old: expected the price of an hour or of a month"),
+        ("[machines.old]\nyear = 1\n", "machines.old: expected the price of an hour or of a month"),
         ("[machines.old]\nhour = -1\n", "machines.old: hour = -1"),
         ("machines = 1\n", "has no prices"),
-        ("[machines.other]\nhour = 1\n", "nor for its machine, by the name old or old.json or A"),
+        ("[machines.other]\nhour = 1\n", "nor for its machine (old or old.json or A)"),
     ],
 )
 def test_a_table_of_machines_is_checked(table: str, why: str, shell: Shell) -> None:
