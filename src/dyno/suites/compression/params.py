@@ -65,10 +65,10 @@ LAYOUT = Layout(
         Column("decompress/MB", "fact", "decompress_cpu_ns_per_mb", "ns"),
     ),
     legend=(
-        "size, count: what is stored, keys and values, and its entries; ratio: what it takes plain and in batches of"
-        " 1, divided by that",
+        "size, count: stored bytes (keys and values) and entries; ratio: size of uncompressed records in batches of"
+        " 1, divided by size",
         "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
-        "compress/MB, decompress/MB: CPU time of the packer alone for each MB (10^6 bytes) of what is not compressed",
+        "compress/MB, decompress/MB: CPU time of the packer alone per MB (10^6 bytes) of uncompressed data",
     ),
 )
 

@@ -213,7 +213,7 @@ class CompressionWorkload(OnStore):
     def caveats(self) -> Iterable[Caveat]:
         setting = self.engine().settings().get(COMPRESSION)
         if setting not in UNCOMPRESSED:
-            yield Caveat("compresses-again", f"compresses its files itself ({setting}): size is of what it was given")
+            yield Caveat("compresses-again", f"compresses its files itself ({setting}): size is before that")
 
 
 def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:

@@ -34,7 +34,7 @@ PRESETS = {
 }
 
 _EVERY = "the content of every object, in order"
-_STORE = "afterwards, in a process of its own: which objects there are, and the content of each"
+_STORE = "afterwards, in a process of its own: which objects exist, and the content of each"
 
 PHASES = (
     Phase("write", "write N objects in a container of their own, and commit", "object", True, checked=_STORE),
@@ -45,13 +45,13 @@ PHASES = (
         "read-warm", "read N objects for the first time, by a database just opened", "object", False, checked=_EVERY
     ),
     Phase("read-cold", "read N objects, ZODB's caches empty", "object", False, checked=_EVERY),
-    Phase("read-cold-prefetch", "the same, asked for together first", "object", False, checked=_EVERY),
+    Phase("read-cold-prefetch", "the same, prefetched together", "object", False, checked=_EVERY),
     Phase("read-hot", "read N objects, the storage's cache full", "object", False, "hot", checked=_EVERY),
     Phase("read-steamin", "read N objects that the connection has in memory", "object", False, "hot", checked=_EVERY),
     Phase("read-device", "read N objects from the device", "object", False, "cold", checked=_EVERY),
     Phase(
         "conflicts",
-        "all clients change the same N objects, again where they conflict",
+        "all clients change the same N objects, and retry on a conflict",
         "object",
         True,
         checked="afterwards, in a process of its own: each object was changed as often as was acknowledged",
@@ -61,10 +61,10 @@ PHASES = (
     Phase("blob-read", "read blobs that were written", "blob", False, checked="every byte"),
     Phase(
         "pack",
-        "remove old states and what nothing leads to",
+        "remove old states and unreachable objects",
         "pack",
         True,
-        checked="afterwards, in a process of its own: everything else is there",
+        checked="afterwards, in a process of its own: everything else is still there",
     ),
 )
 

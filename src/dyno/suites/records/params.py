@@ -105,14 +105,7 @@ PRESETS = {
     ),
 }
 
-KEYS_PER_RECORD = MappingProxyType(
-    {
-        "insert-blind-noindices": 1,
-        "insert-blind-indices": 3,
-        "insert-noblind-noindices": 1,
-        "insert-noblind-indices": 3,
-    }
-)
+KEYS_PER_RECORD = MappingProxyType(dict(zip(INSERTS, (1, 3, 1, 3), strict=True)))
 
 
 def _insert(name: str, title: str, alias: str) -> Phase:
@@ -186,7 +179,7 @@ PHASES = (
         "delete records and their index entries",
         "op",
         True,
-        checked="every answer, then what is left",
+        checked="every answer, then the remaining records",
         one_call=ONE_CALL,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from dyno.contracts.model import Phase, Preset, Value
@@ -30,101 +31,38 @@ def _scans(text: str) -> Value:
 
 _READS = ("extract-one", "extract-window", "extract-all", "latest", "downsample")
 _HOT = tuple(f"{name}-hot" for name in _READS)
+_WINDOWS = ("extract-window-cold", "extract-window-hot")
 _STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
 """The phases on the dataset; `live` has a store and variables of its own."""
 
+_stored = partial(Setting, phases=_STORED)
+_live = partial(Setting, phases=("live",))
 PARAMS = (
+    _stored("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
+    _stored("per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour"),
+    _stored("half_hours", integer(1, 1_000_000), 1, "half-hours of data: 336 are a week, 1440 a month of 30 days"),
+    _stored("batch", integer(1, 10_000_000), 10_000, "approximate samples of a batch: whole scans of all variables"),
+    _stored("late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late"),
+    _stored("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
+    _stored("corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive again with another value"),
+    _stored("archive", archive, "", "PB files of an EPICS Archiver Appliance to use rather than generated samples"),
     Setting(
-        "variables",
-        integer(1, 1_000_000),
-        VARIABLES,
-        "process variables, in groups of 1, 10, 100 and the rest",
-        phases=_STORED,
+        "reads", integer(1, 100_000), 10, "variables read in a hot phase: whole, by window or by minutes", phases=_HOT
     ),
-    Setting(
-        "per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour", phases=_STORED
-    ),
-    Setting(
-        "half_hours",
-        integer(1, 1_000_000),
-        1,
-        "half-hours of data: 336 are a week, 1440 a month of 30 days",
-        phases=_STORED,
-    ),
-    Setting(
-        "batch",
-        integer(1, 10_000_000),
-        10_000,
-        "approximate samples of a batch, which has whole scans of all variables",
-        phases=_STORED,
-    ),
-    Setting(
-        "late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late", phases=_STORED
-    ),
-    Setting(
-        "resent_ppm",
-        integer(0, MILLION),
-        200,
-        "samples of a million that arrive a second time, as they were",
-        phases=_STORED,
-    ),
-    Setting(
-        "corrected_ppm",
-        integer(0, MILLION),
-        0,
-        "samples of a million that arrive a second time with another value",
-        phases=_STORED,
-    ),
-    Setting(
-        "archive",
-        archive,
-        "",
-        "PB files of an EPICS Archiver Appliance to use rather than generated samples",
-        phases=_STORED,
-    ),
-    Setting(
-        "reads",
-        integer(1, 100_000),
-        10,
-        "variables that a hot phase reads, each whole, by window or by minutes",
-        phases=_HOT,
-    ),
-    Setting(
-        "window_s",
-        integer(1, 86_400),
-        300,
-        "length of a window in seconds",
-        phases=("extract-window-cold", "extract-window-hot"),
-    ),
+    Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds", phases=_WINDOWS),
     Setting(
         "kill_percent",
         integer(0, 99),
         0,
-        "percent of the batches after which a node of a cluster is killed in insert; 0: none",
+        "percent of batches after which insert kills a node; 0: none",
         phases=("insert",),
     ),
+    _live("live_variables", integer(1, 100_000), 1_000, "process variables of live, which an IOC serves"),
+    _live("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10"),
+    _live("live_s", integer(1, 3_600), 10, "duration of live in seconds"),
+    _live("live_period_ms", integer(1, 60_000), 100, "minimum milliseconds between two batches of live"),
     Setting(
-        "live_variables",
-        integer(1, 100_000),
-        1_000,
-        "process variables of live, which an IOC serves",
-        phases=("live",),
-    ),
-    Setting("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10", phases=("live",)),
-    Setting("live_s", integer(1, 3_600), 10, "duration of live in seconds", phases=("live",)),
-    Setting(
-        "live_period_ms",
-        integer(1, 60_000),
-        100,
-        "minimum milliseconds between two batches of live",
-        phases=("live",),
-    ),
-    Setting(
-        "watched",
-        integer(1, 100_000),
-        10,
-        "batches of which the time from acknowledged to visible is measured",
-        phases=("visible",),
+        "watched", integer(1, 100_000), 10, "batches whose time to become visible is measured", phases=("visible",)
     ),
 )
 
