@@ -16,7 +16,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Absent, Wrong
 from dyno.contracts.suite import Report
 from dyno.host.caches import Cache, caches
-from dyno.suites.memory.conformance import CHECKS, looked_at
+from dyno.suites.memory.conformance import CHECKS, check_report
 from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
 
 PORT = "memory-access"
@@ -44,7 +44,7 @@ def test_what_is_an_engines_own_is_whole_and_the_rest_is_absent(
                 port.work(pattern, 2, SIZE, 1_000_000, 1)
             return
         report = port.work(pattern, 2, SIZE, 1_000_000, 1)
-    assert looked_at(pattern, report, 2) > 0
+    assert check_report(pattern, report, 2) > 0
     if pattern == CHASE:
         assert report.bytes is None
     else:
@@ -65,14 +65,14 @@ BROKEN = {
 
 
 def test_a_report_that_may_be_true_passes() -> None:
-    assert looked_at(TRIAD, RIGHT, 1) == 2
-    assert looked_at(CHASE, replace(RIGHT, bytes=None), 1) == 2
+    assert check_report(TRIAD, RIGHT, 1) == 2
+    assert check_report(CHASE, replace(RIGHT, bytes=None), 1) == 2
 
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_report_that_can_not_be_true_fails(how: str) -> None:
     with pytest.raises(Wrong):
-        looked_at(TRIAD, BROKEN[how], 1)
+        check_report(TRIAD, BROKEN[how], 1)
 
 
 # -- what the kernel says of caches -------------------------------------------------------------------------------

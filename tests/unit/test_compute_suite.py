@@ -18,9 +18,8 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Job
 from dyno.engines.null import Null
 from dyno.suites.compute import params
-from dyno.suites.compute.conformance import made
-from dyno.suites.compute.port import OPERATIONS, WANTED
-from dyno.suites.compute.reference import Reference, numbers, partners
+from dyno.suites.compute.port import INPUTS, OPERATIONS
+from dyno.suites.compute.reference import Reference, generate, numbers, partners
 from dyno.suites.compute.workload import ComputeWorkload
 
 SUITE = registry.suite("compute")
@@ -56,7 +55,7 @@ def right(name: str, arrays: Any) -> Any:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_right_answer_passes_and_one_that_is_nearly_right_does_not(name: str, dtype: str) -> None:
-    arrays = made(1, dtype, 300_000, 3, WANTED[name])
+    arrays = generate(1, dtype, 300_000, 3, INPUTS[name])
     reference, answer = Reference(arrays), right(name, arrays)
     assert reference.check(name, answer) == {"sin": 300_000, "sum2d": 3}.get(name, 1)
     off = {"float32": 1.001, "float64": 1 + 1e-8}[dtype]
@@ -86,7 +85,7 @@ def test_an_answer_of_a_class_of_its_own_is_taken_by_its_numbers_alone() -> None
         def __sub__(self, other: Any) -> Any:
             return np.zeros(1)
 
-    arrays = made(1, "float64", 100, 3, ("x",))
+    arrays = generate(1, "float64", 100, 3, ("x",))
     with pytest.raises(Wrong):
         Reference(arrays).check("sum", np.array([1.0]).view(Sure))
 
@@ -105,7 +104,7 @@ class Planned:
 @pytest.mark.parametrize("word", ["compute", "collect", "is_ready"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_answer_that_is_only_planned_is_none(name: str, word: str) -> None:
-    arrays = made(1, "float32", 1000, 3, WANTED[name])
+    arrays = generate(1, "float32", 1000, 3, INPUTS[name])
     assert Reference(arrays).check(name, Planned(right(name, arrays), "ready"))
     with pytest.raises(Wrong, match=f"{name}: got Planned, which is planned and not computed"):
         Reference(arrays).check(name, Planned(right(name, arrays), word))
@@ -230,7 +229,7 @@ def native() -> Any:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 1_000, 70_001])
 def test_the_kernels_are_right_in_any_number_of_threads(native: Any, size: int, dtype: str, threads: int) -> None:
-    arrays = made(size, dtype, size, 3, ("x", "y", "grid"))
+    arrays = generate(size, dtype, size, 3, ("x", "y", "grid"))
     x, y, grid = arrays["x"], arrays["y"], arrays["grid"]
     x -= 0.5
     assert native.float_sum(x, threads) == pytest.approx(x.sum(dtype="f8"), rel=1e-9, abs=1e-9)

@@ -145,7 +145,7 @@ def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
         return False
 
     words, io = printing(tmp_path, *states), IO("randwrite", BLOCK, 1 << 20)
-    report = fiorun.done(words, Target(tmp_path, "volume"), io, 250 * MS, enough, "fio 3.33")
+    report = fiorun.run(words, Target(tmp_path, "volume"), io, 250 * MS, enough, "fio 3.33")
     # What came too early to be a round is in the first.
     assert seen == [Round(250 * MS, 250 * MS, 100), Round(500 * MS, 250 * MS, 300)]
     assert [(point["from_ns"], point["operations"]) for point in report.series] == [(0, 100), (250 * MS, 300)]
@@ -160,7 +160,7 @@ def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) ->
     # fio counts it among those that were done.
     last = state(kind(11, 20, {"1000": 10}), error=28)
     words = printing(tmp_path, last, before="fio: pid=1, err=28/file:io_u.c:1876, func=io_u error\n")
-    report = fiorun.done(words, Target(tmp_path, "volume"), IO("randwrite", BLOCK, 1 << 20), 0, None, "fio 3.33")
+    report = fiorun.run(words, Target(tmp_path, "volume"), IO("randwrite", BLOCK, 1 << 20), 0, None, "fio 3.33")
     assert (report.operations, report.items, report.errors, report.bytes) == (11, 10, 1, 10 * BLOCK)
     assert report.first_error == "No space left on device"
 
@@ -169,7 +169,7 @@ def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) ->
 def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path) -> None:
     words = ["sh", "-c", "echo fio: bad option; exit 1"]
     with pytest.raises(fiorun.Failed, match="status 1: fio: bad option"):
-        fiorun.done(words, Target(tmp_path, "volume"), IO("read", BLOCK, 1 << 20), 0, None, "fio 3.33")
+        fiorun.run(words, Target(tmp_path, "volume"), IO("read", BLOCK, 1 << 20), 0, None, "fio 3.33")
 
 
 # -- dd -----------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path)
 
 @pytest.mark.usefixtures("processes")
 def test_dd_tells_what_it_wrote_and_what_it_left_to_be_flushed(tmp_path: Path) -> None:
-    report = ddrun.done(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
+    report = ddrun.run(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
     assert (report.items, report.bytes, report.errors, report.first_error) == (10, 10 * BLOCK, 0, None)
     assert (tmp_path / "copy").read_bytes() == bytes(10 * BLOCK)
     assert report.facts["flush_after_ns"] and report.tool.startswith("dd ")
@@ -192,7 +192,7 @@ def test_dd_on_a_device_makes_nothing_shorter(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_dd_that_fails_is_told_of(tmp_path: Path) -> None:
-    report = ddrun.done(Target(tmp_path, "nowhere/copy"), "plain", BLOCK, 10 * BLOCK)
+    report = ddrun.run(Target(tmp_path, "nowhere/copy"), "plain", BLOCK, 10 * BLOCK)
     assert report.errors == 1 and report.items == 0 and "nowhere/copy" in str(report.first_error)
 
 

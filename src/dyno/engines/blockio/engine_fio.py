@@ -1,4 +1,4 @@
-"""fio: a file in the trial's directory, or a device that the user gives up, read and written."""
+"""fio: reads and writes of a file in the trial's directory, or of a block device that the user gives up."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from dyno.engines.blockio import volumes
 ENGINE = EngineSpec(
     name="fio",
     title="fio, the flexible I/O tester, on a file or a device",
-    opener=volumes.Opened,
+    opener=volumes.Fio,
     ports={"volume": PortSpec(volumes.Volume)},
     tiers={},
     packages=("fio",),
     options=(
-        Setting("ioengine", choice("libaio", "io_uring", *volumes.WAITING), "libaio", "how fio asks the kernel"),
+        Setting("ioengine", choice("libaio", "io_uring", *volumes.SYNCHRONOUS), "libaio", "how fio asks the kernel"),
         Setting("direct", boolean, True, "past the page cache (O_DIRECT)"),
-        Setting(
-            "destroy",
-            str,
-            "",
-            "a block device, all of whose data will be destroyed, in place of a file",
-            hold=volumes.hold,
-        ),
+        Setting("destroy", str, "", "a block device to use; all its data will be destroyed", hold=volumes.hold),
     ),
-    needs=lambda options: volumes.missing(),
+    needs=volumes.needs,
 )

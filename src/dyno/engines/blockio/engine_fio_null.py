@@ -1,4 +1,4 @@
-"""fio with its engine that does no input or output: the floor of the suite volume, what fio itself costs."""
+"""fio's null engine, which does no I/O: the floor of the suite volume, fio's own cost."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dyno.engines.blockio import volumes
 ENGINE = EngineSpec(
     name="fio_null",
     title="Nothing: fio and dd on no volume, the floor of the suite volume",
-    opener=partial(volumes.Opened, null=True),
+    opener=partial(volumes.Fio, null=True),
     ports={"volume": PortSpec(volumes.Volume)},
     tiers={},
     packages=("fio",),
-    needs=lambda options: volumes.missing(),
+    needs=volumes.needs,
     floor=True,
 )

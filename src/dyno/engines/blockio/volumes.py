@@ -1,7 +1,7 @@
-"""A file in the trial's directory, or a device of the user's, under fio and dd: what fio and its floor share.
+"""The volume under fio and dd: a file in the trial's directory, or the user's block device.
 
-A device is written to through one descriptor, which was judged by what it leads to (`dyno.host.blockdevice`) and is
-handed on: no path is opened again.
+A device is opened and checked once (`dyno.host.blockdevice`); its descriptor is passed on, and no path is opened
+again.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from dyno.suites.volume.port import IO, Enough
 
 FILE, COPY = "volume", "dd"
 NULL = "null"
-WAITING = ("sync", "mmap")
-"""Engines of fio's that have one request in flight, whatever is asked for."""
-HELD = "/proc/"
-LOOP = 7
+SYNCHRONOUS = ("sync", "mmap")
+"""fio's engines with one request in flight, whatever the depth."""
+HELD_PREFIX = "/proc/"
+LOOP_MAJOR = 7
 """The major number of loop devices."""
-FRESH = "discarded: as if it had never been written"
-NOT_FRESH = "as it was found: it can't be discarded, so it may have been written before"
+DISCARDED = "discarded: as if it had never been written"
+NOT_DISCARDED = "as it was found: it can't be discarded, so it may have been written before"
 
 
 @contextmanager
 def hold(device: str) -> Iterator[str]:
-    """Holds the user's device for a run, if nothing speaks against that. Gives a name of the descriptor, which other
-    processes can open. Raises UsageError."""
+    """Holds the user's device for a run; yields a path that other processes can open. Raises UsageError if the device
+    is in use."""
     try:
-        with blockdevice.held(device) as found:
-            yield f"/proc/{os.getpid()}/fd/{found.descriptor}"
-    except blockdevice.DeviceBusy as taken:
-        raise UsageError(f"engine fio: {device} {taken}; nothing was written to it") from None
+        with blockdevice.held(device) as held:
+            yield f"{HELD_PREFIX}{os.getpid()}/fd/{held.descriptor}"
+    except blockdevice.DeviceBusy as busy:
+        raise UsageError(f"engine fio: {device} {busy}; nothing was written to it") from None
 
 
-class Opened:
-    """The file, which is made, or the device."""
+class Fio:
+    """A new file, or the device."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], null: bool = False) -> None:
         self._stack = ExitStack()
@@ -60,12 +60,12 @@ class Opened:
         if not path:
             return None
         try:
-            if not path.startswith(HELD):
-                # Nobody holds it, so that it has yet to be judged.
+            if not path.startswith(HELD_PREFIX):
+                # Not held by `hold`, so it has not been checked yet.
                 return self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except blockdevice.DeviceBusy as taken:
-            raise Refused(f"{path} {taken}") from None
+        except blockdevice.DeviceBusy as busy:
+            raise Refused(f"{path} {busy}") from None
         self._stack.callback(os.close, descriptor)
         return descriptor
 
@@ -80,7 +80,7 @@ class Opened:
             "ioengine": self.ioengine,
             "direct": self.direct,
             "target": "a file" if self.descriptor is None else "a block device",
-            "waits": self.ioengine in WAITING,
+            "waits": self.ioengine in SYNCHRONOUS,
         }
 
     def files(self) -> Iterable[Path]:
@@ -95,17 +95,15 @@ class Opened:
         if self.ioengine == NULL:
             yield Caveat("floor", "reads and writes nothing: fio's own cost, which is inside every other figure")
         elif not self.direct:
-            yield Caveat(
-                "page-cache", "through the page cache: memory answers what it has, and takes what is written"
-            )
-        if self.descriptor is not None and os.major(os.fstat(self.descriptor).st_rdev) == LOOP:
-            yield Caveat("loop-device", "a loop device: below it is a file, as a rule through the page cache")
+            yield Caveat("page-cache", "uses the page cache: memory serves cached reads and takes the writes")
+        if self.descriptor is not None and os.major(os.fstat(self.descriptor).st_rdev) == LOOP_MAJOR:
+            yield Caveat("loop-device", "a loop device: below it is a file, usually through the page cache")
 
 
 class Volume:
     """The port `volume`. See `dyno.suites.volume.port`."""
 
-    def __init__(self, engine: Opened) -> None:
+    def __init__(self, engine: Fio) -> None:
         self._engine = engine
 
     def place(self) -> Path:
@@ -115,19 +113,19 @@ class Volume:
         descriptor = self._engine.descriptor
         if descriptor is not None and (room := blockdevice.size_bytes(descriptor)) < size:
             area = f"{room // 2**20}m" if room >= 2**20 else str(room)
-            raise Refused(f"the device has {room:,} bytes, and area is {size:,}: say -p area={area}, or less")
+            raise Refused(f"the device has {room:,} bytes, and area is {size:,}: use -p area={area} or less")
 
     def fresh(self, size: int) -> str:
         engine = self._engine
         if engine.descriptor is not None:
             self.fits(size)
-            return FRESH if blockdevice.discard(engine.descriptor, size) else NOT_FRESH
+            return DISCARDED if blockdevice.discard(engine.descriptor, size) else NOT_DISCARDED
         if engine.ioengine == NULL:
             return "nothing is there"
         engine.path().unlink(missing_ok=True)
         with engine.path().open("wb") as file:
             file.truncate(size)
-        return "a new file, without a block of its own"
+        return "a new file without blocks"
 
     def lay(self, size: int) -> None:
         engine = self._engine
@@ -137,35 +135,35 @@ class Volume:
             self.fits(size)
         elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
-        # Once and flushed, in large requests: by what any file system and device takes.
+        # In large buffered requests, which any file system and device supports, and one flush at the end.
         words = _untimed(self._command(IO("write", min(size, 1 << 20), size)))
-        told = self._tool([*words, "--end_fsync=1", "--ioengine=psync", "--direct=0"])
-        if told is not None:
-            raise OSError(errno.EIO, f"can't be written whole before it is measured: {told}")
+        error = self._tool([*words, "--end_fsync=1", "--ioengine=psync", "--direct=0"])
+        if error is not None:
+            raise OSError(errno.EIO, f"can't write the whole volume before measuring: {error}")
 
     def verify(self, size: int) -> str | None:
         engine = self._engine
         if engine.descriptor is None:
             self.fresh(size)
         words = _untimed(self._command(IO("randwrite", min(4096, size), size)))
-        said = self._tool([*words, "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"])
-        if said is None or "verify:" in said:
-            return said
-        number = fiorun.error_number(said)
+        error = self._tool([*words, "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"])
+        if error is None or "verify:" in error:
+            return error
+        number = fiorun.error_number(error)
         if number == errno.EILSEQ:
-            return said
-        if why := self._refusal(said):
-            raise Refused(why)
-        raise OSError(number or errno.EIO, f"can't be written and read back: {said}")
+            return error
+        if refusal := self._refusal(error):
+            raise Refused(refusal)
+        raise OSError(number or errno.EIO, f"can't write and read back: {error}")
 
-    def _refusal(self, said: str) -> str | None:
-        """Why fio could not begin, and what to set; None where that is not the reason."""
+    def _refusal(self, error: str) -> str | None:
+        """Why the kernel or the file system refused fio's way of access, with the remedy; None for other errors."""
         ioengine = self._engine.ioengine
-        if "does not support O_DIRECT" in said:
+        if "does not support O_DIRECT" in error:
             return "this file system refuses O_DIRECT: set direct=no, or choose another one with --work"
-        if "func=io_queue_init" in said or "failed to load engine" in said:
+        if "func=io_queue_init" in error or "failed to load engine" in error:
             allow = " (or allow it: sysctl kernel.io_uring_disabled=0, and the container's seccomp profile)"
-            reason = os.strerror(fiorun.error_number(said) or errno.ENOSYS)
+            reason = os.strerror(fiorun.error_number(error) or errno.ENOSYS)
             return (
                 f"ioengine={ioengine} is refused by the kernel ({reason}): set"
                 f" ioengine={'libaio' if ioengine == 'io_uring' else 'sync'}{allow if ioengine == 'io_uring' else ''}"
@@ -173,20 +171,18 @@ class Volume:
         return None
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
-        engine = self._engine
-        words = self._command(io, limit_ns)
-        return fiorun.done(words, engine.target, io, round_ns, enough, engine.tool)
+        return fiorun.run(self._command(io, limit_ns), self._engine.target, io, round_ns, enough, self._engine.tool)
 
     def copy(self, how: str, block_size: int, size: int) -> Report:
         engine = self._engine
         if engine.ioengine == NULL:
-            # It takes no flags that are for what has blocks.
-            return ddrun.done(Target(engine.home, "/dev/null"), "plain", block_size, size, sink=True)
+            # /dev/null rejects O_DIRECT and fdatasync.
+            return ddrun.run(Target(engine.home, "/dev/null"), "plain", block_size, size, sink=True)
         if engine.descriptor is not None:
-            return ddrun.done(engine.target, how, block_size, size)
+            return ddrun.run(engine.target, how, block_size, size)
         target = engine.target._replace(name=COPY)
         try:
-            return ddrun.done(target, how, block_size, size)
+            return ddrun.run(target, how, block_size, size)
         finally:
             (target.directory / target.name).unlink(missing_ok=True)
 
@@ -198,26 +194,24 @@ class Volume:
         return fiorun.command(io, engine.target, engine.ioengine, engine.direct, limit_ns)
 
     def _tool(self, words: list[str]) -> str | None:
-        """Runs it untimed; what it said where it failed."""
-        engine = self._engine
-        told = subprocess.run(
+        """Runs fio untimed; returns its error messages if it failed, or None."""
+        process = subprocess.run(
             [*words, "--output-format=terse"],
-            cwd=engine.target.directory,
-            pass_fds=engine.target.descriptors,
+            cwd=self._engine.target.directory,
+            pass_fds=self._engine.target.descriptors,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said = [line for line in told.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
-        return None if told.returncode == 0 else " ".join([*said, f"(status {told.returncode})"])
+        errors = [line for line in process.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
+        return None if process.returncode == 0 else " ".join([*errors, f"(status {process.returncode})"])
 
 
 def _untimed(words: list[str]) -> list[str]:
     return [word for word in words if word != "--time_based" and not word.startswith("--runtime=")]
 
 
-def missing() -> str | None:
-    """What is not there, of programs."""
+def needs(options: Mapping[str, Value]) -> str | None:
     if shutil.which(fiorun.PROGRAM) is None:
         return "needs fio: dyno install fio --yes, or apt-get install fio"
     return None if shutil.which("dd") else "needs dd: apt-get install coreutils"

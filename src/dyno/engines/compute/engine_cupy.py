@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines.compute import gpu
-from dyno.engines.compute.library import Functions, Library, declare, of, shaped
+from dyno.engines.compute.library import GPU, Library, LibraryPort, declare, library, select
+from dyno.suites.compute.port import Arrays
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`. The numbers are in the GPU's memory; answers are brought back."""
+class CupyPort(LibraryPort):
+    """The numbers are in the GPU's memory; results are copied back."""
 
-    def __init__(self, engine: Library) -> None:
-        import cupy as cp
+    def __init__(self) -> None:
+        import cupy
 
-        self._cupy = cp
-        back = cp.asnumpy
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
-            "avg": lambda x: x.mean().item(),
-            "max": lambda x: x.max().item(),
-            "sin": lambda x: back(cp.sin(x)),
-            "sum": lambda x: x.sum().item(),
-            "sum2d": lambda grid: back(grid.sum(axis=0, dtype=cp.float64)),
-            "corr": lambda pair: cp.corrcoef(*pair)[0, 1].item(),
-        }
+        self.cupy = cupy
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        made = {name: self._cupy.asarray(array) for name, array in arrays.items()}
-        self._cupy.cuda.Device().synchronize()
-        return shaped(made)
+    def array(self, array: Any) -> Any:
+        return self.cupy.asarray(array)
+
+    def load(self, arrays: Arrays) -> Any:
+        loaded = {name: self.array(array) for name, array in arrays.items()}
+        self.cupy.cuda.Device().synchronize()
+        return select(loaded)
 
     def threads(self) -> int | None:
         return None
 
     def close(self) -> None:
-        self._cupy.get_default_memory_pool().free_all_blocks()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+
+class Compute(CupyPort):
+    def __init__(self, engine: Library) -> None:
+        super().__init__()
+        cp = self.cupy
+        self.operations = {
+            "avg": lambda x: x.mean().item(),
+            "max": lambda x: x.max().item(),
+            "sin": lambda x: cp.asnumpy(cp.sin(x)),
+            "sum": lambda x: x.sum().item(),
+            "sum2d": lambda grid: cp.asnumpy(grid.sum(axis=0, dtype=cp.float64)),
+            "corr": lambda pair: cp.corrcoef(*pair)[0, 1].item(),
+        }
 
 
 ENGINE = declare(
     "cupy",
     "CuPy, arrays on a GPU",
-    of("CuPy", "cupy-cuda12x", "numpy"),
+    library("CuPy", "cupy-cuda12x", "numpy"),
     Compute,
     modules=("cupy",),
     requires=("cupy-cuda12x>=13",),
-    needs=gpu.needs,
-    untested=gpu.UNTESTED,
+    **GPU,
 )

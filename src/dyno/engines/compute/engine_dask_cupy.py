@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines.compute import gpu
-from dyno.engines.compute.library import Functions, Library, declare, of, shaped
+from dyno.engines.compute.engine_cupy import CupyPort
+from dyno.engines.compute.library import GPU, Library, declare, library
 
-MOST = 1 << 24
-"""Numbers of a chunk."""
+CHUNK = 1 << 24
+"""Largest number of rows in a chunk."""
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`. One thread gives the GPU its work."""
+class Compute(CupyPort):
+    """One thread submits the GPU's work."""
 
     def __init__(self, engine: Library) -> None:
-        import cupy as cp
+        super().__init__()
         import dask
         import dask.array as da
 
         dask.config.set(scheduler="synchronous")
-        self._cupy, self._array = cp, da
-        back = cp.asnumpy
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
+        self._dask_array, back = da, self.cupy.asnumpy
+        self.operations = {
             "avg": lambda x: x.mean().compute().item(),
             "max": lambda x: x.max().compute().item(),
             "sin": lambda x: back(da.sin(x).compute()),
@@ -32,30 +30,17 @@ class Compute(Functions):
             "corr": lambda pair: da.corrcoef(*pair)[0, 1].compute().item(),
         }
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        made = {
-            name: self._array.from_array(
-                self._cupy.asarray(array), chunks=(min(len(array), MOST), *array.shape[1:]), asarray=False
-            )
-            for name, array in arrays.items()
-        }
-        self._cupy.cuda.Device().synchronize()
-        return shaped(made)
-
-    def threads(self) -> int | None:
-        return None
-
-    def close(self) -> None:
-        self._cupy.get_default_memory_pool().free_all_blocks()
+    def array(self, array: Any) -> Any:
+        chunks = (min(len(array), CHUNK), *array.shape[1:])
+        return self._dask_array.from_array(super().array(array), chunks=chunks, asarray=False)
 
 
 ENGINE = declare(
     "dask_cupy",
     "Dask over CuPy, chunks on a GPU",
-    of("Dask", "dask", "cupy-cuda12x"),
+    library("Dask", "dask", "cupy-cuda12x"),
     Compute,
     modules=("dask", "cupy"),
     requires=("dask[array]>=2024.1", "cupy-cuda12x>=13"),
-    needs=gpu.needs,
-    untested=gpu.UNTESTED,
+    **GPU,
 )

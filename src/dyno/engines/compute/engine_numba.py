@@ -1,22 +1,19 @@
-"""Numba: loops in Python, compiled when they are first called."""
+"""Numba: Python loops, compiled at their first call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.compute.library import Functions, Library, declare, of, shaped
+from dyno.engines.compute.library import Library, LibraryPort, declare, library
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`. Sums are doubles, made in whatever order is the fastest."""
+class Compute(LibraryPort):
+    """Sums are doubles, added up in whatever order is fastest."""
 
     def __init__(self, engine: Library) -> None:
         import numba
         import numpy as np
 
-        self._numba, self._threads = numba, int(str(engine.options["threads"])) or int(numba.config.NUMBA_NUM_THREADS)
+        self._threads = engine.threads or int(numba.config.NUMBA_NUM_THREADS)
         if self._threads > 1:
             numba.set_num_threads(self._threads)
         compiled = numba.njit(fastmath={"reassoc", "nsz", "contract", "nnan"}, parallel=self._threads > 1)
@@ -24,38 +21,38 @@ class Compute(Functions):
 
         @compiled
         def total(x):  # type: ignore[no-untyped-def]
-            found = 0.0
+            result = 0.0
             for at in each(len(x)):
-                found += x[at]
-            return found
+                result += x[at]
+            return result
 
         @compiled
         def average(x):  # type: ignore[no-untyped-def]
-            found = 0.0
+            result = 0.0
             for at in each(len(x)):
-                found += x[at]
-            return found / len(x)
+                result += x[at]
+            return result / len(x)
 
         @compiled
         def largest(x):  # type: ignore[no-untyped-def]
-            found = x[0]
+            result = x[0]
             for at in each(len(x)):
-                found = max(found, x[at])
-            return found
+                result = max(result, x[at])
+            return result
 
         @compiled
         def sines(x):  # type: ignore[no-untyped-def]
-            found = np.empty_like(x)
+            result = np.empty_like(x)
             for at in each(len(x)):
-                found[at] = np.sin(x[at])
-            return found
+                result[at] = np.sin(x[at])
+            return result
 
         @compiled
         def sums(grid):  # type: ignore[no-untyped-def]
-            found = np.zeros(grid.shape[1])
+            result = np.zeros(grid.shape[1])
             for at in each(grid.shape[0]):
-                found += grid[at]
-            return found
+                result += grid[at]
+            return result
 
         @compiled
         def correlation(x, y):  # type: ignore[no-untyped-def]
@@ -72,7 +69,7 @@ class Compute(Functions):
                 yy += dy * dy
             return xy / np.sqrt(xx * yy)
 
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
+        self.operations = {
             "avg": average,
             "max": largest,
             "sin": sines,
@@ -81,9 +78,6 @@ class Compute(Functions):
             "corr": lambda pair: correlation(*pair),
         }
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        return shaped(arrays)
-
     def threads(self) -> int | None:
         return self._threads
 
@@ -91,13 +85,9 @@ class Compute(Functions):
 ENGINE = declare(
     "numba",
     "Numba, loops compiled when they are first called",
-    of("Numba", "numba", "numpy"),
+    library("Numba", "numba", "numpy"),
     Compute,
     modules=("numba",),
     requires=("numba>=0.59",),
-    options=(
-        Setting(
-            "threads", integer(0, 1024), 1, "threads; more than 1 are compiled for; 0 for as many as there are cores"
-        ),
-    ),
+    options=(Setting("threads", integer(0, 1024), 1, "threads that compute; 0 for one per core"),),
 )

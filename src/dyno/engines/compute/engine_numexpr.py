@@ -1,14 +1,12 @@
-"""NumExpr: expressions of NumPy arrays, compiled to a machine of its own that goes through them piece by piece."""
+"""NumExpr: expressions of NumPy arrays, compiled for its own virtual machine and evaluated in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.contracts.engine import Gap, PortSpec
 from dyno.contracts.model import Caveat
-from dyno.engines.compute.library import THREADS, Library, declare, of, one_of
-from dyno.suites.compute.port import GRID, X
+from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library
 
 NO_CORRELATION = Gap("corr", "unsupported", "its reductions are sum, prod, min and max")
 DOUBLED = Caveat(
@@ -16,20 +14,18 @@ DOUBLED = Caveat(
 )
 
 
-class Compute:
-    """See `dyno.suites.compute.port.Compute`."""
-
+class Compute(LibraryPort):
     def __init__(self, engine: Library) -> None:
         import numexpr
 
-        self._threads = int(str(engine.options["threads"])) or int(numexpr.nthreads)
+        self._threads = engine.threads or int(numexpr.nthreads)
         numexpr.set_num_threads(self._threads)
         evaluate = numexpr.evaluate
 
         def total(x: Any) -> Any:
             return evaluate("sum(x * one)", {"x": x, "one": 1.0}, {})
 
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
+        self.operations = {
             "avg": lambda x: total(x) / len(x),
             "max": lambda x: evaluate("max(x)", {"x": x}, {}),
             "sin": lambda x: evaluate("sin(x)", {"x": x}, {}),
@@ -37,24 +33,14 @@ class Compute:
             "sum2d": lambda grid: evaluate("sum(x * one, axis=0)", {"x": grid, "one": 1.0}, {}),
         }
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        return arrays[GRID if GRID in arrays else X]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        operation: Callable[[Any], Any] = one_of(name, self._operations, NO_CORRELATION.reason)
-        return operation
-
     def threads(self) -> int | None:
         return self._threads
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = declare(
     "numexpr",
     "NumExpr, expressions of arrays",
-    of("NumExpr", "numexpr", "numpy"),
+    library("NumExpr", "numexpr", "numpy"),
     PortSpec(Compute, gaps=(NO_CORRELATION,), caveats=(DOUBLED,)),
     modules=("numexpr",),
     requires=("numexpr>=2.10",),

@@ -1,36 +1,33 @@
-"""Polars: columns in Arrow's layout, computed by threads of its own."""
+"""Polars: columns in Arrow's layout, computed by its own threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines.compute.library import THREADS, Functions, Library, declare, of
-from dyno.suites.compute.port import columns
+from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library
+from dyno.suites.compute.port import Arrays, columns
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`."""
-
+class Compute(LibraryPort):
     def __init__(self, engine: Library) -> None:
-        if threads := engine.options["threads"]:
-            # It is read when the library is imported, and only then.
-            os.environ["POLARS_MAX_THREADS"] = str(threads)
+        if engine.threads:
+            # Polars reads it only when it is imported.
+            os.environ["POLARS_MAX_THREADS"] = str(engine.threads)
         import polars as pl
 
         self._polars = pl
-        x, both = pl.col("x"), pl.corr("x", "y")
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
+        sine, correlation = pl.col("x").sin(), pl.corr("x", "y")
+        self.operations = {
             "avg": lambda frame: frame["x"].mean(),
             "max": lambda frame: frame["x"].max(),
-            "sin": lambda frame: frame.select(x.sin())["x"],
+            "sin": lambda frame: frame.select(sine)["x"],
             "sum": lambda frame: frame["x"].sum(),
             "sum2d": lambda frame: frame.sum().row(0),
-            "corr": lambda frame: frame.select(both).item(),
+            "corr": lambda frame: frame.select(correlation).item(),
         }
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
+    def load(self, arrays: Arrays) -> Any:
         return self._polars.DataFrame(columns(arrays))
 
     def threads(self) -> int | None:
@@ -40,7 +37,7 @@ class Compute(Functions):
 ENGINE = declare(
     "polars",
     "Polars, a DataFrame in Arrow's layout",
-    of("Polars", "polars"),
+    library("Polars", "polars"),
     Compute,
     modules=("polars",),
     requires=("polars>=1.0",),

@@ -1,70 +1,97 @@
-"""Apache Spark by PySpark: a DataFrame that its executors keep in memory, in a Java process beside this one, or on
-the user's own cluster."""
+"""Apache Spark by PySpark: a DataFrame cached by its executors, in a local Java process or on the user's cluster."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.compute.library import THREADS, Functions, Library, declare, of
-from dyno.engines.compute.server_spark import Local
+from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library
 from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer, unreachable
-from dyno.suites.compute.port import columns, sums_of
+from dyno.suites.compute.port import Arrays, columns, sums_of
 
-HERE = "{}.{}".format(*sys.version_info)
-"""Its environment is one of its own, of this Python: it brings Spark itself, half a gigabyte that who installs Dyno
-with all its extras should not have to fetch."""
+PYTHON = "{}.{}".format(*sys.version_info)
+"""This Python, in an environment of its own: PySpark brings Spark along, half a gigabyte, which installing Dyno with
+all its extras should not fetch."""
 MEMORY = Setting("memory_mib", integer(512), 2048, "heap of the Java process, in MiB (spark.driver.memory)")
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`."""
+class JavaProcess:
+    """The Java process of a local Spark: a `dyno.contracts.engine.Server` that PySpark starts when the port is
+    opened, since its start is part of what is measured."""
 
+    own = True
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+
+    def start(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        if self.pid is not None:
+            # Imported here: listing engines should work without psutil.
+            import psutil
+
+            from dyno.servers import leftover_processes
+
+            with suppress(psutil.NoSuchProcess):
+                leftover_processes.kill(leftover_processes.family(self.pid))
+            self.pid = None
+
+    def close(self) -> None:
+        self.kill()
+
+    def pids(self) -> Iterable[int]:
+        return () if self.pid is None else (self.pid,)
+
+
+class Compute(LibraryPort):
     def __init__(self, engine: Library) -> None:
-        server = engine.server
-        assert server is not None
-        threads = int(str(engine.options["threads"])) or len(os.sched_getaffinity(0))
-        master = f"local[{threads}]" if isinstance(server, Local) else str(getattr(server, "url", ""))
+        server: Any = engine.server
+        local = isinstance(server, JavaProcess)
+        master = f"local[{engine.threads or len(os.sched_getaffinity(0))}]" if local else server.url
         self._session = _session(master, engine, server)
-        if isinstance(server, Local):
-            server.launched(self._session.sparkContext._gateway.proc.pid)
+        if local:
+            server.pid = self._session.sparkContext._gateway.proc.pid
         from pyspark.sql import functions as f
 
-        self._functions, self._held = f, None
-        self._threads = int(self._session.sparkContext.defaultParallelism)
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
-            "avg": self._one(f.avg("x")),
-            "max": self._one(f.max("x")),
+        self._cached: Any = None
+        self.operations = {
+            "avg": self._aggregate(f.avg("x")),
+            "max": self._aggregate(f.max("x")),
             "sin": lambda frame: frame.select(f.sin("x").alias("x")).toArrow()["x"],
-            "sum": self._one(f.sum("x")),
+            "sum": self._aggregate(f.sum("x")),
             "sum2d": lambda frame: list(frame.agg(*(f.sum(name) for name in sums_of(frame.columns))).collect()[0]),
-            "corr": self._one(f.corr("x", "y")),
+            "corr": self._aggregate(f.corr("x", "y")),
         }
 
-    def _one(self, wanted: Any) -> Callable[[Any], Any]:
-        return lambda frame: frame.agg(wanted).collect()[0][0]
+    def _aggregate(self, function: Any) -> Callable[[Any], Any]:
+        return lambda frame: frame.agg(function).collect()[0][0]
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
+    def load(self, arrays: Arrays) -> Any:
         import pyarrow as pa
 
-        if self._held is not None:
-            self._held.unpersist(blocking=True)
-        held = self._session.createDataFrame(pa.table(columns(arrays))).cache()
-        # It is lazy: counted, all of it is there.
-        held.count()
-        self._held = held
-        return held
+        if self._cached is not None:
+            self._cached.unpersist(blocking=True)
+        self._cached = self._session.createDataFrame(pa.table(columns(arrays))).cache()
+        # Caching is lazy: counting brings all rows in.
+        self._cached.count()
+        return self._cached
 
     def threads(self) -> int | None:
-        return self._threads
+        return int(self._session.sparkContext.defaultParallelism)
 
     def close(self) -> None:
         self._session.stop()
@@ -74,15 +101,15 @@ def _session(master: str, engine: Library, server: Any) -> Any:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    place = engine.home / "spark"
+    directory = engine.home / "spark"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{engine.options['memory_mib']}m",
-        # What is collected may be as large as what there is.
+        # No limit: `sin` collects as many numbers as were loaded.
         "spark.driver.maxResultSize": "0",
-        "spark.local.dir": str(place),
-        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.local.dir": str(directory),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if server.own else {}),
     }
@@ -96,7 +123,7 @@ def _session(master: str, engine: Library, server: Any) -> Any:
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server | None:
-    return UserServer(str(options[URL])) if options[URL] else Local()
+    return UserServer(str(options[URL])) if options[URL] else JavaProcess()
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
@@ -108,15 +135,15 @@ def needs(options: Mapping[str, Value]) -> str | None:
 ENGINE = declare(
     "spark",
     "Apache Spark, a cached DataFrame (PySpark)",
-    of("Spark", "pyspark", "pyarrow"),
+    library("Spark", "pyspark", "pyarrow"),
     Compute,
     modules=("pyspark", "pyarrow"),
     requires=("pyspark==4.3.0", "pyarrow>=15"),
-    python=HERE,
+    python=PYTHON,
     packages=("default-jre-headless",),
     needs=needs,
     server=serve,
-    # A trial takes as long as Java's start.
+    # Java takes as long to start as a trial of most others.
     by_default=False,
     options=(THREADS, MEMORY, user_server.setting("spark")),
 )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from dyno.engines.compute.library import THREADS, Functions, Library, declare, of
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library, select
+from dyno.suites.compute.port import Arrays, Y
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`."""
-
+class Compute(LibraryPort):
     def __init__(self, engine: Library) -> None:
         import torch
 
         self._torch = torch
-        if threads := engine.options["threads"]:
-            torch.set_num_threads(int(str(threads)))
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
+        if engine.threads:
+            torch.set_num_threads(engine.threads)
+        self.operations = {
             "avg": lambda x: x.mean().item(),
             "max": lambda x: x.max().item(),
             "sin": torch.sin,
@@ -27,9 +24,9 @@ class Compute(Functions):
             "corr": lambda pair: torch.corrcoef(pair)[0, 1].item(),
         }
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        made = {name: self._torch.from_numpy(array) for name, array in arrays.items()}
-        return self._torch.stack((made[X], made[Y])) if Y in made else made[GRID if GRID in made else X]
+    def load(self, arrays: Arrays) -> Any:
+        tensors = select({name: self._torch.from_numpy(array) for name, array in arrays.items()})
+        return self._torch.stack(tensors) if Y in arrays else tensors
 
     def threads(self) -> int | None:
         return int(self._torch.get_num_threads())
@@ -38,7 +35,7 @@ class Compute(Functions):
 ENGINE = declare(
     "torch",
     "PyTorch, tensors on the processor",
-    of("PyTorch", "torch"),
+    library("PyTorch", "torch"),
     Compute,
     modules=("torch",),
     requires=("torch>=2.0",),

@@ -1,5 +1,5 @@
-"""What engines that are a library have in common, which computes in the process and stores nothing: an opener that
-imports nothing, so that the import is in the time of what opens it."""
+"""Common parts of the numeric libraries: an opener that imports nothing, the base of their ports, their
+declaration."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Absent, Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host.versions import version
-from dyno.suites.compute.port import GRID, X, Y
+from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
 
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
 
 class Library:
-    """Opened by the name of its distribution. Its port imports it."""
+    """A library as an engine. Its port imports it, so that the import counts as part of the first result."""
 
     def __init__(
         self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Server | None = None
     ) -> None:
         self.home, self.options, self.server = home, options, server
 
+    @property
+    def threads(self) -> int:
+        """The option `threads`: 0 if it is not set."""
+        return int(str(self.options.get("threads", 0)))
+
     def close(self) -> None:
-        pass
+        return None
 
     def version(self) -> str:
         return "unknown"
@@ -40,55 +45,61 @@ class Library:
         return ()
 
 
-def of(title: str, *distributions: str) -> type[Library]:
-    """An opener that tells the versions of these."""
+def library(title: str, *distributions: str) -> type[Library]:
+    """An opener that reports the versions of these distributions; `title` is the product of the first."""
 
     class Named(Library):
         def version(self) -> str:
-            found = []
-            for name in distributions:
-                try:
-                    found.append(version(name))
-                except ModuleNotFoundError:
-                    found.append("of unknown version")
-            rest = [f"{name} {told}" for name, told in zip(distributions[1:], found[1:], strict=True)]
-            return f"{title} {found[0]}" + (f" ({', '.join(rest)})" if rest else "")
+            first, *others = map(_version, distributions)
+            clients = ", ".join(f"{name} {each}" for name, each in zip(distributions[1:], others, strict=True))
+            return f"{title} {first} ({clients})" if clients else f"{title} {first}"
 
     return Named
 
 
-class Functions:
-    """What ports `compute` have in common whose operations are functions of what was loaded, by name."""
-
-    _operations: Mapping[str, Callable[[Any], Any]]
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        return self._operations[name]
-
-    def threads(self) -> int | None:
-        return 1
-
-    def close(self) -> None:
-        pass
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except ModuleNotFoundError:
+        return "of unknown version"
 
 
-def shaped(made: Mapping[str, Any]) -> Any:
-    """What an operation is given of the arrays that were loaded: a pair, a table, or the one that there is."""
-    return (made[X], made[Y]) if Y in made else made[GRID if GRID in made else X]
+class LibraryPort(Compute):
+    """Base of the `compute` ports: operations are functions of the loaded arrays."""
+
+    operations: Mapping[str, Operation]
+
+    def load(self, arrays: Arrays) -> Any:
+        return select(arrays)
+
+    def operation(self, name: str) -> Operation:
+        if name not in self.operations:
+            raise Absent(f"the library has no {name}")
+        return self.operations[name]
 
 
-def one_of(name: str, offered: Mapping[str, Callable[[Any], Any]], why: str = "it does not offer that") -> Any:
-    """The operation of that name. Raises Absent."""
-    if name not in offered:
-        raise Absent(why)
-    return offered[name]
+def select(arrays: Arrays) -> Any:
+    """The argument of an operation: the pair (x, y), the grid, or x alone, whichever is loaded."""
+    return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
 
 
 def declare(
-    name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **more: Any
+    name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
 ) -> EngineSpec:
-    """An engine of the port `compute`, which stores nothing."""
-    given = port if isinstance(port, PortSpec) else PortSpec(port)
+    """An engine that implements only the port `compute` and stores nothing; `fields`: others of EngineSpec."""
+    spec = port if isinstance(port, PortSpec) else PortSpec(port)
     return EngineSpec(
-        name=name, title=title, opener=opener, ports={"compute": given}, tiers={}, in_memory=True, **more
+        name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields
     )
+
+
+# -- GPUs -----------------------------------------------------------------------------------------------------
+
+
+def _needs_gpu(options: Mapping[str, Value]) -> str | None:
+    devices = Path("/dev").glob("nvidia[0-9]*")
+    return None if any(devices) else "needs an NVIDIA GPU with its driver"
+
+
+GPU: Mapping[str, Any] = {"needs": _needs_gpu, "untested": "no machine that tests it has a GPU"}
+"""Fields of the declaration of an engine that computes on a GPU."""

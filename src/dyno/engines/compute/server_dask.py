@@ -1,7 +1,4 @@
-"""A cluster of Dask's: a scheduler and its workers, a process each, on this machine.
-
-Its own start-up is part of what is measured: `start` does nothing, and `launch` is called by what opens the engine.
-"""
+"""A local Dask cluster: a scheduler and its workers, a process each."""
 
 from __future__ import annotations
 
@@ -18,38 +15,37 @@ QUIET = ("--no-dashboard", "--host", HOST)
 
 
 class Cluster:
-    """See `dyno.contracts.engine.Server`. A worker that dies is not replaced: what it held is gone, and the trial
-    with it."""
+    """See `dyno.contracts.engine.Server`. The port calls `launch`, since starting is part of what is measured. A dead
+    worker is not replaced: its data is gone, and the trial fails."""
 
     own = True
 
     def __init__(self, home: Path, workers: int, threads: int) -> None:
         self._home, self.workers, self._threads = home, workers, threads
-        self._told = home / "scheduler.json"
-        """Where the scheduler writes its address."""
+        self._scheduler_file = home / "scheduler.json"
         self._processes: list[Process] = []
 
     def start(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
 
     def launch(self) -> str:
-        """Starts it, unless it runs; returns the scheduler's address."""
-        told = ("--scheduler-file", str(self._told))
+        """Starts the cluster unless it runs; returns the scheduler's address."""
+        scheduler = ("--scheduler-file", str(self._scheduler_file))
         if not self._processes:
-            self._told.unlink(missing_ok=True)
-            self._start("scheduler", ("scheduler", "--port", "0", *told, *QUIET), lambda: bool(self._address()))
+            self._scheduler_file.unlink(missing_ok=True)
+            self._start("scheduler", ("scheduler", "--port", "0", *scheduler, *QUIET), lambda: bool(self._address()))
             for number in range(self.workers):
                 own = ("--no-nanny", "--nthreads", str(self._threads), "--memory-limit", "0", "--name", str(number))
-                place = ("--local-directory", str(self._home / f"worker-{number}"), "--death-timeout", "20")
-                # Whether it has come up the scheduler tells.
-                self._start(f"worker-{number}", ("worker", *told, *own, *place, *QUIET), lambda: True)
+                directory = ("--local-directory", str(self._home / f"worker-{number}"), "--death-timeout", "20")
+                # The scheduler knows when it has arrived.
+                self._start(f"worker-{number}", ("worker", *scheduler, *own, *directory, *QUIET), lambda: True)
         return self._address()
 
     def _address(self) -> str:
         try:
-            return str(json.loads(self._told.read_text())["address"])
+            return str(json.loads(self._scheduler_file.read_text())["address"])
         except (OSError, ValueError, KeyError):
-            # Not yet, or half of it.
+            # Not written yet, or only in part.
             return ""
 
     def _start(self, name: str, arguments: Sequence[str], ready: Callable[[], bool]) -> None:
@@ -60,7 +56,7 @@ class Cluster:
         self._processes.append(process)
 
     def whole(self) -> bool:
-        """Whether all its processes are there still."""
+        """Returns whether all processes still run."""
         return all(map(running, self.pids()))
 
     def stop(self) -> None:

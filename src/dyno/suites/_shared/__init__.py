@@ -1,1 +1,1 @@
-"""What workloads of several suites share. No suite may be named here."""
+"""Parts that workloads of several suites share. Names no suite."""

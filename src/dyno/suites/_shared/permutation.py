@@ -1,4 +1,4 @@
-"""The numbers below n in a random order, made piece by piece: for inputs that are too many for a list of all."""
+"""Random permutations computed piece by piece, for inputs too large for a list."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ROUNDS = 8
-"""Of the network. Four are enough where each is random (Luby and Rackoff, 1988); these are simple ones."""
+"""Rounds of the network. Four suffice with random round functions (Luby and Rackoff, 1988); these are simpler."""
 # The finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 _PIECE = 4_096
-"""Numbers that are worked out at once."""
+"""Numbers computed at once."""
 
 
 class Permutation:
-    """A seeded bijection of range(n), in memory that does not grow with n: a slice of it is computed when asked for.
+    """A seeded bijection of range(n) in constant memory: slices are computed on demand.
 
-    A generalized Feistel network (Black and Rogaway, 2002): a number is a place in a grid of about sqrt(n) by
-    sqrt(n), whose column and row are shifted in turn by a hash of the other. Where the grid has some places more than
-    n, the network is walked on from these until it leads below n.
+    A generalized Feistel network (Black and Rogaway, 2002): a number is a cell of a grid of about sqrt(n) by sqrt(n),
+    whose column and row are shifted in turn by a hash of the other. A result outside of range(n), since the grid can
+    be larger than n, goes through the network again until it is inside.
     """
 
     def __init__(self, n: int, seed: int | Sequence[int]) -> None:
-        """Of n from 1 up to 2 ** 62. Raises ValueError."""
+        """`n` is at most 2 ** 62. Raises ValueError."""
         if not 1 <= n <= 2**62:
-            raise ValueError(f"wants 1 to 2 ** 62 numbers, not {n}")
+            raise ValueError(f"expected 1 to 2 ** 62 numbers, got {n}")
         self._n = n
         self._columns = isqrt(n - 1) + 1
         self._rows = -(-n // self._columns)
@@ -39,28 +39,28 @@ class Permutation:
         return self._n
 
     def __getitem__(self, piece: slice) -> NDArray[np.int64]:
-        """The numbers at these places of the order."""
-        places = self._walked(np.arange(*piece.indices(self._n), dtype=np.uint64))
-        while len(beyond := np.flatnonzero(places >= self._n)):
-            places[beyond] = self._walked(places[beyond])
-        return places.astype(np.int64)
+        """The numbers at these positions of the order."""
+        numbers = self._permute(np.arange(*piece.indices(self._n), dtype=np.uint64))
+        while len(outside := np.flatnonzero(numbers >= self._n)):
+            numbers[outside] = self._permute(numbers[outside])
+        return numbers.astype(np.int64)
 
-    def _walked(self, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Once through the network."""
+    def _permute(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """One pass through the network."""
         width, height = np.uint64(self._columns), np.uint64(self._rows)
-        row, column = np.divmod(places, width)
+        row, column = np.divmod(numbers, width)
         for one, other in self._keys.reshape(-1, 2):
-            column = (column + _hashed(row, one)) % width
-            row = (row + _hashed(column, other)) % height
-        found: NDArray[np.uint64] = row * width + column
-        return found
+            column = (column + _hash(row, one)) % width
+            row = (row + _hash(column, other)) % height
+        result: NDArray[np.uint64] = row * width + column
+        return result
 
 
 class Shuffled(Sequence[int]):
-    """The numbers of a range, or the first `most` of them, in a random order that is worked out piece by piece."""
+    """The numbers of a range in random order, or the first `most` of that order, computed piece by piece."""
 
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
-        # Of no numbers none is asked for.
+        # A permutation needs at least one number, even if the range is empty.
         self._numbers, self._order = numbers, Permutation(max(len(numbers), 1), seed)
         self._count = len(numbers) if most is None else min(most, len(numbers))
         self._start, self._piece = 0, list[int]()
@@ -77,29 +77,29 @@ class Shuffled(Sequence[int]):
     def __getitem__(self, at: int | slice) -> int | list[int]:
         if isinstance(at, int):
             return self._at(range(self._count)[at])
-        places, found = range(self._count)[at], list[int]()
-        if places.step != 1:
-            return [self._at(place) for place in places]
-        while len(found) < len(places):
-            place = self._within(places.start + len(found))
-            found += self._piece[place : place + len(places) - len(found)]
-        return found
+        positions, result = range(self._count)[at], list[int]()
+        if positions.step != 1:
+            return [self._at(position) for position in positions]
+        while len(result) < len(positions):
+            offset = self._compute(positions.start + len(result))
+            result += self._piece[offset : offset + len(positions) - len(result)]
+        return result
 
-    def _at(self, place: int) -> int:
-        at = self._within(place)
-        return self._piece[at]
+    def _at(self, position: int) -> int:
+        offset = self._compute(position)
+        return self._piece[offset]
 
-    def _within(self, place: int) -> int:
-        """Where a place is in the piece that has it, which is worked out: one by one they would take too long."""
-        if not 0 <= place - self._start < len(self._piece):
-            self._start = place - place % _PIECE
+    def _compute(self, position: int) -> int:
+        """Computes the piece of a position, since one number at a time is too slow. Returns the offset in it."""
+        if not 0 <= position - self._start < len(self._piece):
+            self._start = position - position % _PIECE
             order = self._order[self._start : self._start + _PIECE]
             self._piece = (order * self._numbers.step + self._numbers.start).tolist()
-        return place - self._start
+        return position - self._start
 
 
 class Grouped(Sequence[Sequence[int]]):
-    """Numbers in groups of so many, the last one smaller: lists, which are made when they are asked for."""
+    """Numbers in groups of a size, the last one smaller. Groups are computed on demand."""
 
     def __init__(self, numbers: Sequence[int], size: int) -> None:
         self._numbers, self._size = numbers, size
@@ -117,13 +117,13 @@ class Grouped(Sequence[Sequence[int]]):
         if isinstance(at, int):
             start = range(0, len(self._numbers), self._size)[at]
             return self._numbers[start : start + self._size]
-        return [self[place] for place in range(len(self))[at]]
+        return [self[position] for position in range(len(self))[at]]
 
 
-def _hashed(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:
-    """64 bits of each, less the highest two, so that a sum with a place does not overflow."""
+def _hash(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:
+    """62-bit hashes, so that the sum with a row or column does not overflow."""
     mixed = values * np.uint64(0x9E3779B97F4A7C15) + key
     for shift, factor in _STEPS:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    found: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(_LAST_SHIFT))) >> np.uint64(2)
-    return found
+    result: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(_LAST_SHIFT))) >> np.uint64(2)
+    return result

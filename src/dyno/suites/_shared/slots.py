@@ -1,6 +1,4 @@
-"""Transactions on a few slots, which follow from a seed: what suites whose stores hold values by name have as their
-history. How a slot is stored may not be put here.
-"""
+"""Seeded transactions on a few named slots: the history that crashes are judged by, for stores of values by name."""
 
 from __future__ import annotations
 
@@ -8,21 +6,21 @@ import random
 from collections.abc import Mapping
 
 COUNTER = "commits"
-"""A slot of its own, which every transaction that writes changes: it holds how many there are."""
+"""Slot that every writing transaction sets to the number of commits."""
 SLOTS, MOST_WRITES = 40, 4
 LEAST_BYTES, MOST_BYTES = 20, 6_000
 DELETING = 0.15
-"""The share of transactions that delete, where there is enough to delete."""
+"""Share of the transactions that delete slots, once enough are filled."""
 
 NAMES = tuple(f"slot{number:02}" for number in range(SLOTS))
 
 Writes = Mapping[str, str | None]
-"""Of one transaction: the new values by slot, or None for those that go. Not both in one."""
+"""Writes of one transaction by slot: all new values, or all None, which deletes."""
 
 
 class Slots:
-    """The transactions of a seed, worked out as far as they were asked for. `single`: of one slot each, which they
-    all give a value, for a store that has no transactions of several."""
+    """The transactions of a seed, computed on demand. `single`: each sets one slot, for stores without transactions
+    of several writes."""
 
     def __init__(self, seed: int, single: bool = False) -> None:
         self._seed, self._single = seed, single
@@ -30,41 +28,41 @@ class Slots:
         self._states: list[Mapping[str, str]] = [{}]
 
     def writes(self, number: int) -> Writes:
-        """Those of transaction `number`, from 0 up."""
-        self._reach(number + 1)
+        """Writes of transaction `number`, from 0 up."""
+        self._compute(number + 1)
         return self._writes[number]
 
     def state(self, commits: int) -> Mapping[str, str]:
-        """Values by slot after so many transactions."""
-        self._reach(commits)
+        """Values by slot after that many transactions."""
+        self._compute(commits)
         return self._states[commits]
 
-    def _reach(self, commits: int) -> None:
+    def _compute(self, commits: int) -> None:
         while len(self._writes) < commits:
-            held = dict(self._states[-1])
-            writes = self._next(held)
+            state = dict(self._states[-1])
+            writes = self._next(state)
             for slot, value in writes.items():
                 if value is None:
-                    del held[slot]
+                    del state[slot]
                 else:
-                    held[slot] = value
+                    state[slot] = value
             self._writes.append(writes)
-            self._states.append(held)
+            self._states.append(state)
 
-    def _next(self, held: Mapping[str, str]) -> Writes:
+    def _next(self, state: Mapping[str, str]) -> Writes:
         number = len(self._writes)
         rng = random.Random(f"{self._seed} {number}")
         if self._single:
             return {rng.choice(NAMES): _value(rng)}
-        there = sorted(held.keys() - {COUNTER})
-        some = rng.randint(1, MOST_WRITES)
-        if len(there) > SLOTS // 4 and rng.random() < DELETING:
-            return dict.fromkeys(rng.sample(there, some))
-        slots = rng.sample(NAMES, some)
+        filled = sorted(state.keys() - {COUNTER})
+        count = rng.randint(1, MOST_WRITES)
+        if len(filled) > SLOTS // 4 and rng.random() < DELETING:
+            return dict.fromkeys(rng.sample(filled, count))
+        slots = rng.sample(NAMES, count)
         return {**{slot: _value(rng) for slot in slots}, COUNTER: str(number + 1)}
 
 
 def _value(rng: random.Random) -> str:
-    """Of a length of every order of magnitude, of letters that no compression makes much shorter."""
+    """A value of any order of magnitude in length, hard to compress."""
     size = round(LEAST_BYTES * (MOST_BYTES / LEAST_BYTES) ** rng.random())
     return rng.randbytes(size // 2 + 1).hex()[:size]

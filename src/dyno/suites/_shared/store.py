@@ -1,9 +1,9 @@
-"""The life of a trial's store: opened when it is wanted, released to clients that open it themselves, removed."""
+"""The store of a trial: opened on demand, released to clients that open it themselves, removed at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,21 @@ class OnStore(Workload):
         self._store: Path | None = None
         self._engine: Engine | None = None
         self._new = False
-        """Whether nothing has been done yet to the store."""
+        """True until the store is first filled."""
         self._written = False
-        """Whether it has been written to since the last upkeep."""
+        """True if the store was written to since the last upkeep."""
 
     def checks(self) -> Mapping[str, Callable[..., None]]:
-        """The conformance checks that take next to no time, by name: each is called with what opens a store by name
-        (and by what `port` wants beside), and with the tier."""
+        """The fast conformance checks, by name. Each is called as `check(opened, tier)`: `opened` opens the port on a
+        store of a given name, and passes further arguments on to `port`."""
         raise NotImplementedError
 
-    def port(self, engine: Engine, *how: Any) -> Any:
-        """A port on an opened engine."""
-        raise NotImplementedError
+    def port(self, engine: Engine, *arguments: Any) -> Any:
+        """The port on an opened engine."""
+        return self._job.port(engine)
+
+    def connect(self) -> AbstractContextManager[Any]:
+        return closing(self.port(self.engine()))
 
     def port_arguments(self) -> tuple[Any, ...]:
         """Further arguments of `port` for the clients of a phase."""
@@ -50,9 +53,9 @@ class OnStore(Workload):
         home = self._job.home / "conformance"
 
         @contextmanager
-        def opened(name: str, *how: Any) -> Iterator[Any]:
+        def opened(name: str, *arguments: Any) -> Iterator[Any]:
             (home / name).mkdir(parents=True, exist_ok=True)
-            with closing(self._job.open(home / name)) as engine, closing(self.port(engine, *how)) as port:
+            with closing(self._job.open(home / name)) as engine, closing(self.port(engine, *arguments)) as port:
                 yield port
 
         brief(self.checks(), opened, self._job.tier, gaps={gap.check for gap in self._job.spec.gaps})
@@ -60,24 +63,23 @@ class OnStore(Workload):
             self._job.remove(store)
 
     def begin(self, name: str = "store") -> None:
-        """A directory for the store, where the trial has none: to be called before each phase."""
+        """Creates a directory for the store, unless the trial has one. Called before each phase."""
         self._new = self._store is None
         if self._store is None:
             self._store = self._job.home / name
             self._store.mkdir(parents=True)
 
     def load(self, fill: Callable[[], None]) -> None:
-        """Has the store hold what `fill` adds to what is there: to one that has just begun, the same in every
-        trial for a store of that name.
+        """Loads the store by `fill`, which must fill a new store of the same name alike in every trial.
 
-        Filled once for all trials of the cell, closed and sealed: each begins with a copy, also the one that filled
-        it. Where that makes no sense (a server, no files, a tier at which a closed store has lost what it held) or
-        there is no room, each trial fills its own.
+        The first trial of the cell seals a closed copy of the loaded store, and each trial begins with a copy of
+        that, the first one too. Without seals (a server, no files, a tier at which a closed store loses its data, no
+        space left) each trial fills its own store.
         """
         spec, store = self._job.spec, self._store
         assert store is not None
-        lost = self._job.tier is Tier.VOLATILE
-        if not self._new or self._job.sealed is None or lost or spec.server is not None or spec.remove is not None:
+        kept = self._job.tier is not Tier.VOLATILE and spec.server is None and spec.remove is None
+        if not self._new or self._job.sealed is None or not kept:
             fill()
             return
         sealed = self._job.sealed / store.name
@@ -93,7 +95,7 @@ class OnStore(Workload):
         copies.copy(sealed, store)
 
     def keep_up(self) -> None:
-        """What the engine's administrator does before a store is used that was written to."""
+        """Runs the engine's upkeep if the store was written to: what an administrator does after a load."""
         if self._written and self._job.spec.upkeep is not None:
             self._job.spec.upkeep(self.engine())
         self._written = False

@@ -1,5 +1,4 @@
-"""Compute: which way of computing an average, a maximum, sines, sums and a correlation of N floats is the fastest at
-each N, and where does each of them stop?
+"""Compute: which library is fastest at averages, maxima, sines, sums and correlations of N floats, and up to which N?
 
 After Cloud Mercato, Benchmark floating point computations with Python.
 """
@@ -25,9 +24,9 @@ class ComputeSuite:
         Curve(
             name="memory-share",
             title="Share of the memory bandwidth",
-            reading="How much of the rate at which this machine's memory can be read, all cores together, the numbers"
-            " were gone through with. Where they fit into the processor's caches it can be more than the whole, and"
-            " nothing is told of less than a million.",
+            reading="The rate at which the numbers were read, as a share of the rate at which all cores together can"
+            " read this machine's memory. Numbers that fit into the processor's caches can exceed 100 %; sizes below"
+            " a million are not shown.",
             x=Axis("param", "size", "numbers", "count", "log"),
             y=Axis("fact", "memory_share", "share of the memory bandwidth", "ratio", "log"),
         ),
@@ -36,7 +35,7 @@ class ComputeSuite:
     proof = None
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no numbers.
+        # Imported here: the parent reads declarations without NumPy.
         from dyno.suites.compute.workload import ComputeWorkload
 
         return ComputeWorkload(job)

@@ -1,4 +1,4 @@
-"""The conformance suite of the port `compute`. Nothing may be put here that depends on an engine."""
+"""The conformance suite of the port `compute`."""
 
 from __future__ import annotations
 
@@ -6,56 +6,38 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
-from typing import Any
-
-from numpy.typing import NDArray
 
 from dyno.contracts.model import Tier
 from dyno.suites.compute.params import DOUBLE, SINGLE
-from dyno.suites.compute.port import GRID, OPERATIONS, WANTED, Compute, X, Y
-from dyno.suites.compute.reference import Reference, numbers, partners
+from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
+from dyno.suites.compute.reference import Reference, generate
 
 Opened = Callable[[str], AbstractContextManager[Compute]]
 Check = Callable[[Opened, Tier | None], None]
 SIZES = (1, 7, 1_000, 70_001)
-"""One number; fewer than any vector has; no round number of chunks. A correlation wants two."""
+"""One number; fewer than a vector register holds; and a size that no chunk size divides. A correlation needs two."""
 
 
-def _right(name: str, opened: Opened, tier: Tier | None) -> None:
-    """Absent, where the engine does not offer it, is for who asks: a gap says so."""
+def _check_operation(name: str, opened: Opened, tier: Tier | None) -> None:
     with opened(name) as port:
         operation = port.operation(name)
-        # Each load is in place of the one before; the same numbers give the same answer again.
+        # Each load replaces the one before, and the same numbers give the same answer again.
         for seed, (dtype, size) in enumerate(product((SINGLE, DOUBLE), SIZES)):
             if name == "corr" and size < 2:
                 continue
-            arrays = made(seed, dtype, size, 3, WANTED[name])
+            arrays = generate(seed, dtype, size, 3, INPUTS[name])
             handle, reference = port.load(arrays), Reference(arrays)
             for _ in range(2):
                 reference.check(name, operation(handle))
 
 
-def made(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """The arrays of these names."""
-    found: dict[str, NDArray[Any]] = {}
-    if X in names:
-        found[X] = x = numbers(seed, dtype, size, 1)
-        if Y in names:
-            found[Y] = partners(x, seed)
-    if GRID in names:
-        found[GRID] = numbers(seed, dtype, (size, width), 3)
-    return found
-
-
-CHECKS: Mapping[str, Check] = {name: partial(_right, name) for name in OPERATIONS}
-"""Each operation, of both types."""
+CHECKS: Mapping[str, Check] = {name: partial(_check_operation, name) for name in OPERATIONS}
+"""Each operation, with both types. Raises Absent if the engine does not have it."""
 
 
 def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
-    """What comes before measuring: the trial's own type, few numbers. Raises Wrong."""
+    """Checks every operation on a few numbers of the trial's type, before measuring. Raises Wrong."""
     for name in OPERATIONS:
-        if name in gaps:
-            continue
-        operation = port.operation(name)
-        arrays = made(0, dtype, 1_000, 3, WANTED[name])
-        Reference(arrays).check(name, operation(port.load(arrays)))
+        if name not in gaps:
+            operation, arrays = port.operation(name), generate(0, dtype, 1_000, 3, INPUTS[name])
+            Reference(arrays).check(name, operation(port.load(arrays)))

@@ -6,10 +6,9 @@ from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
 
 FIRST = "first-result"
-"""The phase that has all that is done once: libraries imported, clusters started, code compiled, numbers handed
-over."""
+"""The phase for one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
 OPEN, LOAD, COMPUTE = "open", "load", "compute"
-"""Its parts."""
+"""The parts of its latency."""
 SINGLE, DOUBLE = "float32", "float64"
 
 PARAMS = (
@@ -20,15 +19,15 @@ PARAMS = (
         "repeats",
         integer(1, 100_000),
         100,
-        "operations of a phase, at the most: of many numbers there are fewer",
+        "largest number of operations of a phase; fewer on large arrays",
         phases=("avg", "max", "sin", "sum", "sum2d", "corr"),
     ),
 )
 
 
-def steps(most: int) -> tuple[int, ...]:
-    """100, 500, 1,000, 5,000 and so on: the published steps."""
-    return tuple(step for power in range(2, 11) for step in (10**power, 5 * 10**power) if step <= most)
+def steps(limit: int) -> tuple[int, ...]:
+    """The published sizes up to a limit: 100, 500, 1,000, 5,000 and so on."""
+    return tuple(step for power in range(2, 11) for step in (10**power, 5 * 10**power) if step <= limit)
 
 
 PRESETS = {

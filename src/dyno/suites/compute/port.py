@@ -1,4 +1,4 @@
-"""The port `compute`: what an engine implements to take part.
+"""The port `compute`: the protocol that engines of the compute suite implement.
 
 Nothing here imports NumPy: engines' files are read by the parent, too.
 """
@@ -13,39 +13,44 @@ from dyno.contracts.model import Caveat
 PORT = "compute"
 OPERATIONS = ("avg", "max", "sin", "sum", "sum2d", "corr")
 X, Y, GRID = "x", "y", "grid"
-"""Names of arrays: of the numbers, of their partners in a correlation, of the table that sum2d is of."""
-WANTED: Mapping[str, tuple[str, ...]] = {
+"""Names of arrays: the numbers, their partners in a correlation, the table that sum2d adds up."""
+INPUTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("avg", "max", "sin", "sum"), (X,)),
     "sum2d": (GRID,),
     "corr": (X, Y),
 }
-"""By operation."""
+"""Names of the arrays that each operation needs."""
 DOUBLES = Caveat("doubles", "has no numbers of 32 bits: it keeps and computes doubles, whatever dtype is asked for")
+
+Arrays = Mapping[str, Any]
+"""NumPy arrays by name."""
+Operation = Callable[[Any], Any]
 
 
 class Compute(Protocol):
-    """Engines implement it as a class called with `(engine,)`. Whatever takes time once (an import, a cluster's
-    start) is done when it is made, not before."""
+    """Engines implement it as a class called with `(engine,)`. Its constructor does what happens once: imports, the
+    start of a cluster. Subclasses inherit defaults for `threads` and `close`."""
 
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        """Takes NumPy arrays, by name, in place of those before: `x`, or `x` and `y`, or `grid`, of two dimensions,
-        its rows one after the other. Returns what operations are called with, ready to compute: on the cluster, in
-        the table, in the list."""
+    def load(self, arrays: Arrays) -> Any:
+        """Replaces the loaded arrays: `x`, or `x` and `y`, or `grid`, which is two-dimensional in C order. Returns
+        the argument of the operations, ready to compute: on the cluster, in the table, in the list."""
 
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        """One of OPERATIONS, as a callable of what `load` returned: its own bound method or a function of the
-        library's, with as little between as can be. What it returns is in this process and computed: a number; of
-        `sin` all sines and of `sum2d` a sum for each column, as anything that NumPy makes an array of. Raises Absent
-        where the engine does not offer it."""
+    def operation(self, name: str) -> Operation:
+        """Returns an operation as a callable on what `load` returned: the library's own function or bound method, as
+        directly as possible. It returns a number, computed and in this process; `sin` returns all sines and `sum2d` a
+        sum per column, as anything that NumPy converts to an array. Raises Absent for an operation that the engine
+        does not have."""
 
     def threads(self) -> int | None:
-        """How many threads compute, all processes together; None where it does not tell."""
+        """Threads that compute, in all processes together; None if unknown."""
+        return 1
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None
 
 
-def columns(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """What `load` gets as arrays of one dimension by name, for tables: those of a grid are `c0`, `c1` and so on."""
+def columns(arrays: Arrays) -> dict[str, Any]:
+    """The loaded arrays as one-dimensional columns by name; those of a grid are `c0`, `c1` and so on."""
     if GRID not in arrays:
         return dict(arrays)
     return {f"c{at}": arrays[GRID][:, at] for at in range(arrays[GRID].shape[1])}

@@ -1,5 +1,4 @@
-"""What the answers must be: worked out in more digits than any engine has, where the machine has such, apart from
-every engine."""
+"""Inputs and expected answers of the compute suite, the latter in extended precision where the machine has it."""
 
 from __future__ import annotations
 
@@ -14,83 +13,90 @@ from dyno.suites.compute.params import SINGLE
 from dyno.suites.compute.port import GRID, X, Y
 
 CHUNK = 1 << 14
-"""Numbers that are looked at together: what is worked out of them is in the processor's caches, and never as large as
-they are."""
+"""Numbers per step of a check, so that intermediate arrays fit into the processor's caches."""
 RELATIVE: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-10}
-"""Of sums and averages, of themselves. All numbers are positive: added up in any order in their own type, but for one
-after the other in 32 bits, which loses all that come once the sum is 2^24 times as large, they are well within it."""
+"""Relative error allowed for sums and averages. All numbers are positive, so any order of addition stays well within
+it, except naive addition in float32: that loses a number once the sum is 2^24 times as large."""
 SINES: Mapping[str, float] = {"float32": 1e-6, "float64": 1e-14}
 CORRELATION: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-9}
 
-PROMISES = ("compute", "collect", "__dask_graph__")
-"""What an answer can be asked for that is not there yet: NumPy would have the engine compute it, after its time was
-taken."""
+LAZY = ("compute", "collect", "__dask_graph__")
+"""Attributes of lazy results. Converting one to an array would compute it after its time was measured."""
 
 
 def numbers(seed: int, dtype: str, shape: int | tuple[int, int], stream: int) -> NDArray[Any]:
-    """From 0 up to 1, of that type: the same for every engine."""
+    """Uniform numbers in [0, 1), the same for every engine."""
     kind: Any = np.float32 if dtype == SINGLE else np.float64
     return np.random.default_rng([seed, stream]).random(shape, dtype=kind)
 
 
 def partners(x: NDArray[Any], seed: int) -> NDArray[Any]:
-    """Numbers that correlate with those: each is halfway from its partner to one of its own."""
-    made = numbers(seed, x.dtype.name, len(x), 2)
-    made += x
-    made /= 2
-    return made
+    """Numbers correlated with `x`: each is the mean of its partner and a number of its own."""
+    result = numbers(seed, x.dtype.name, len(x), 2)
+    result += x
+    result /= 2
+    return result
+
+
+def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The arrays of these names; a grid has `width` columns."""
+    arrays: dict[str, NDArray[Any]] = {}
+    if X in names:
+        arrays[X] = x = numbers(seed, dtype, size, 1)
+        if Y in names:
+            arrays[Y] = partners(x, seed)
+    if GRID in names:
+        arrays[GRID] = numbers(seed, dtype, (size, width), 3)
+    return arrays
 
 
 class Reference:
-    """Of the arrays that are loaded."""
+    """Expected answers for the loaded arrays."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._arrays = arrays
         first = next(iter(arrays.values()))
         self._dtype = str(first.dtype)
-        self._known: dict[str, Any] = {}
+        self._answers: dict[str, Any] = {}
 
     def check(self, name: str, answer: Any) -> int:
-        """Raises Wrong. Returns how many numbers were compared."""
+        """Returns the number of numbers compared. Raises Wrong."""
         if name == "sin":
             return self._sines(answer)
-        if name not in self._known:
-            self._known[name] = getattr(self, f"_{name}")()
-        right, got = self._known[name], found(name, answer)
-        wanted = np.atleast_1d(np.asarray(right, dtype=np.float64))
-        if got.shape != wanted.shape:
-            raise Wrong(f"{name}: got {got.size} numbers, expected {wanted.size}")
-        off = np.abs(got - wanted)
-        allowed = self._allowed(name) * (np.ones_like(wanted) if name == "corr" else np.abs(wanted))
-        # Not by what is larger: what is no number is neither.
-        if not (off <= allowed).all():
-            raise Wrong(f"{name}: got {got.tolist()}, expected {wanted.tolist()} to {self._allowed(name):g}")
-        return len(wanted)
-
-    def _allowed(self, name: str) -> float:
-        return {"max": 0.0, "corr": CORRELATION[self._dtype]}.get(name, RELATIVE[self._dtype])
+        if name not in self._answers:
+            self._answers[name] = getattr(self, f"_{name}")()
+        got = as_array(name, answer)
+        expected = np.atleast_1d(np.asarray(self._answers[name], dtype=np.float64))
+        if got.shape != expected.shape:
+            raise Wrong(f"{name}: got {got.size} numbers, expected {expected.size}")
+        tolerance = {"max": 0.0, "corr": CORRELATION[self._dtype]}.get(name, RELATIVE[self._dtype])
+        allowed = tolerance * (np.ones_like(expected) if name == "corr" else np.abs(expected))
+        # `not <=` rather than `>`, so that a NaN is wrong.
+        if not (np.abs(got - expected) <= allowed).all():
+            raise Wrong(f"{name}: got {got.tolist()}, expected {expected.tolist()} to {tolerance:g}")
+        return len(expected)
 
     def _sines(self, answer: Any) -> int:
-        x, got = self._arrays[X], found("sin", answer)
+        x, got = self._arrays[X], as_array("sin", answer)
         if got.shape != x.shape:
             raise Wrong(f"sin: got {got.size} numbers, expected {x.size}")
-        # Of singles doubles are precise enough, and four times as fast.
+        # For float32, doubles are precise enough and four times as fast.
         wide: Any = np.float64 if self._dtype == SINGLE else np.longdouble
         for start in range(0, len(x), CHUNK):
-            right = np.sin(x[start : start + CHUNK].astype(wide))
-            good = np.abs(got[start : start + CHUNK].astype(wide) - right) <= SINES[self._dtype]
+            expected = np.sin(x[start : start + CHUNK].astype(wide))
+            good = np.abs(got[start : start + CHUNK].astype(wide) - expected) <= SINES[self._dtype]
             if not good.all():
                 at = int(np.flatnonzero(~good)[0])
-                raise Wrong(f"sin of number {start + at}: got {got[start + at]!r}, expected {right[at]!r}")
+                raise Wrong(f"sin of number {start + at}: got {got[start + at]!r}, expected {expected[at]!r}")
         return len(x)
 
-    def _exact(self, *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _chunks(self, *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
         arrays = [self._arrays[name] for name in names]
         for start in range(0, len(arrays[0]), CHUNK):
             yield tuple(array[start : start + CHUNK].astype(np.longdouble) for array in arrays)
 
     def _sum(self) -> Any:
-        return sum((part.sum() for (part,) in self._exact(X)), np.longdouble(0))
+        return sum((part.sum() for (part,) in self._chunks(X)), np.longdouble(0))
 
     def _avg(self) -> Any:
         return self._sum() / len(self._arrays[X])
@@ -99,28 +105,28 @@ class Reference:
         return self._arrays[X].max()
 
     def _sum2d(self) -> Any:
-        return sum((part.sum(axis=0) for (part,) in self._exact(GRID)), np.longdouble(0))
+        return sum((part.sum(axis=0) for (part,) in self._chunks(GRID)), np.longdouble(0))
 
     def _corr(self) -> Any:
         sums = np.zeros(2, np.longdouble)
-        for x, y in self._exact(X, Y):
+        for x, y in self._chunks(X, Y):
             sums += [x.sum(), y.sum()]
         mean_x, mean_y = sums / len(self._arrays[X])
         products = np.zeros(3, np.longdouble)
-        for x, y in self._exact(X, Y):
+        for x, y in self._chunks(X, Y):
             dx, dy = x - mean_x, y - mean_y
             products += [(dx * dy).sum(), (dx * dx).sum(), (dy * dy).sum()]
         return products[0] / np.sqrt(products[1] * products[2])
 
 
-def found(name: str, answer: Any) -> NDArray[Any]:
-    """An answer as an array of one dimension of floats. Raises Wrong for what is none, or is only planned."""
-    if any(hasattr(answer, word) for word in PROMISES) or not getattr(answer, "is_ready", lambda: True)():
+def as_array(name: str, answer: Any) -> NDArray[Any]:
+    """An answer as a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed yet."""
+    if any(hasattr(answer, attribute) for attribute in LAZY) or not getattr(answer, "is_ready", lambda: True)():
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:
         array = np.asarray(answer)
-        made = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+        floats = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{name}: got {type(answer).__name__}, expected numbers: {error}") from None
-    # Exactly an array: a class of the engine's own might say of itself that it is near anything.
-    return np.array(made, copy=None, subok=False).reshape(-1)
+    # A base-class array: a subclass could override the comparison.
+    return np.array(floats, copy=None, subok=False).reshape(-1)

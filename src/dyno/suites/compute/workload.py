@@ -1,7 +1,8 @@
-"""One trial of the compute suite: its numbers, what is done once, and the operations of each phase."""
+"""One trial of the compute suite: its arrays, the first result, and the operations of each phase."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,28 +16,45 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Failure, Job, Operations, Work, Workload
 from dyno.suites.compute import conformance
-from dyno.suites.compute.memory import read_rate
 from dyno.suites.compute.params import COMPUTE, FIRST, LOAD, OPEN
-from dyno.suites.compute.port import OPERATIONS, WANTED, Compute
-from dyno.suites.compute.reference import Reference
+from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
+from dyno.suites.compute.reference import Reference, generate
 
-TOGETHER = 1_000_000
-"""Numbers that the operations of a slice go through: their answers wait in memory until they are checked."""
-KEPT = 10_000
-"""Sines of a slice. Were more of them kept, each operation would write to memory that the process never had before,
-and its faults would take longer than the sines: who computes them in a loop lets go of those before."""
-WARMING, WARMING_NS = 5, 250_000_000
-"""Untimed operations after a check, which has been through the caches: with one of them, a million sines took twice
-as long as in a loop of nothing else. What takes longer than that is no matter of caches, and would take minutes."""
-ENOUGH = 50_000_000
-"""Numbers that a phase goes through, of which it has fewer repeats where they are many; but not below LEAST."""
-LEAST = 3
-SHARED = 1_000_000
-"""Numbers of which the share of the memory bandwidth is told: fewer are in the processor's caches."""
+SLICE_NUMBERS = 1_000_000
+"""Numbers processed by a slice. Its answers stay in memory until they are checked."""
+SLICE_SINES = 10_000
+"""Sines of a slice. With more, each operation would write to fresh memory, and page faults would take longer than the
+sines; a user's loop frees each result before the next."""
+WARM_UPS, WARM_UP_NS = 5, 250_000_000
+"""Untimed operations after a check, which evicts the caches: without them, a million sines took twice as long as in a
+plain loop. Operations that take longer than the limit don't depend on the caches."""
+PHASE_NUMBERS = 50_000_000
+"""Numbers processed by a phase: large arrays have fewer repeats, but at least LEAST_REPEATS."""
+LEAST_REPEATS = 3
+UNCACHED = 1_000_000
+"""Smallest array whose share of the memory bandwidth is reported: smaller ones fit into the processor's caches."""
+MEMORY_BYTES, PASSES = 256 << 20, 5
+"""For the memory bandwidth: an array larger than the caches of nearly all processors, and how often it is read."""
+
+
+def read_rate() -> float | None:
+    """Memory bandwidth in bytes per second: each core that this process may use adds up its part of an array; median
+    of five passes. None without the native kernels."""
+    try:
+        from dyno._native import float_sum
+    except ImportError:
+        return None
+    array = np.ones(MEMORY_BYTES // 8)
+    cores, times = len(os.sched_getaffinity(0)), []
+    for _ in range(PASSES):
+        begin = perf_counter_ns()
+        float_sum(array, cores)
+        times.append(perf_counter_ns() - begin)
+    return array.nbytes / median(times) * 1e9
 
 
 class ComputeWorkload(Workload):
-    """See `dyno.contracts.suite.Workload`. The engine is opened once, in the time of `first-result` where that is
+    """See `dyno.contracts.suite.Workload`. The engine is opened once, as a part of `first-result` if that phase is
     measured."""
 
     def __init__(self, job: Job) -> None:
@@ -54,7 +72,7 @@ class ComputeWorkload(Workload):
     # -- the engine -----------------------------------------------------------------------------------------
 
     def conformance(self) -> None:
-        """Nothing yet: it would open the engine, which is to be measured. It comes before the first operation."""
+        """Does nothing: `prepare` checks the engine before its first operation, since opening it is measured."""
 
     def opens(self, phase: Phase) -> bool:
         return phase.name == FIRST
@@ -92,32 +110,30 @@ class ComputeWorkload(Workload):
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == FIRST:
-            self._make("avg")
+            self._generate("avg")
             return
         if gap := next((gap for gap in self._job.spec.gaps if gap.check == phase.name), None):
             raise Absent(gap.reason)
         if phase.name == "corr" and self._size < 2:
-            raise Absent("a correlation wants two pairs at least")
+            raise Absent("a correlation needs at least two pairs")
         port = self._opened()
         if not self._checked and not self._job.spec.floor:
             conformance.brief(port, self._dtype, {gap.check for gap in self._job.spec.gaps})
             self._handle = None
         self._checked = True
         self._operation = port.operation(phase.name)
-        if set(self._arrays) != set(WANTED[phase.name]):
-            self._make(phase.name)
+        if set(self._arrays) != set(INPUTS[phase.name]):
+            self._generate(phase.name)
         if self._handle is None:
             self._handle = port.load(self._arrays)
-        # What is compiled for this operation is compiled, and memory is the process's own.
-        self._judged(phase.name, [self._operation(self._handle)])
+        # A first call, so that code is compiled and memory is mapped.
+        self._check(phase.name, [self._operation(self._handle)])
         self._times.clear()
 
-    def _make(self, name: str) -> None:
-        # Those before must have gone: only one set of them is in memory.
+    def _generate(self, name: str) -> None:
+        # Freed first: only one set of arrays fits into memory.
         self._arrays, self._handle = {}, None
-        self._arrays = conformance.made(
-            self._job.seed, self._dtype, self._size, int(self._params["columns"]), WANTED[name]
-        )
+        self._arrays = generate(self._job.seed, self._dtype, self._size, int(self._params["columns"]), INPUTS[name])
         self._reference = Reference(self._arrays)
 
     # -- phases ---------------------------------------------------------------------------------------------
@@ -128,7 +144,7 @@ class ComputeWorkload(Workload):
                 yield Operations(
                     calls=lambda _: (self._start,),
                     arguments=[None],
-                    check=lambda answers: self._judged("avg", [a if type(a) is Failure else a[0] for a in answers]),
+                    check=lambda answers: self._check("avg", [a if type(a) is Failure else a[0] for a in answers]),
                     parts=lambda answers: {
                         part: [0 if type(a) is Failure else a[1][at] for a in answers]
                         for at, part in enumerate((OPEN, LOAD, COMPUTE))
@@ -136,27 +152,27 @@ class ComputeWorkload(Workload):
                 )
             return
         assert self._operation is not None
-        call = self._operation if self._size < SHARED else self._timed(self._operation)
-        left = max(min(int(self._params["repeats"]), ENOUGH // self._size), LEAST)
-        together = max((KEPT if phase.name == "sin" else TOGETHER) // self._size, 1)
-        cached = together == 1 and self._size <= SHARED
+        call = self._operation if self._size < UNCACHED else self._timed(self._operation)
+        left = max(min(int(self._params["repeats"]), PHASE_NUMBERS // self._size), LEAST_REPEATS)
+        most = max((SLICE_SINES if phase.name == "sin" else SLICE_NUMBERS) // self._size, 1)
+        cached = most == 1 and self._size <= UNCACHED
         while left:
-            cached = cached and self._warmed(self._operation)
-            count = min(left, together)
+            cached = cached and self._warm_up(self._operation)
+            count = min(left, most)
             left -= count
             yield Operations(
                 calls=lambda _: (call,),
                 arguments=[self._handle] * count,
-                check=lambda answers: self._judged(phase.name, answers),
+                check=lambda answers: self._check(phase.name, answers),
                 sizes=None if self._job.spec.floor else [self._bytes(phase.name)] * count,
             )
 
-    def _warmed(self, operation: Callable[[Any], Any]) -> bool:
-        """Whether operations are short enough for it to be worth while."""
+    def _warm_up(self, operation: Callable[[Any], Any]) -> bool:
+        """Returns whether operations are short enough to be worth warming up for."""
         begin = perf_counter_ns()
-        for _ in range(WARMING):
+        for _ in range(WARM_UPS):
             operation(self._handle)
-            if perf_counter_ns() - begin > WARMING_NS:
+            if perf_counter_ns() - begin > WARM_UP_NS:
                 return False
         return True
 
@@ -171,7 +187,7 @@ class ComputeWorkload(Workload):
         return answer, (opened - begin, loaded - opened, perf_counter_ns() - loaded)
 
     def _timed(self, operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The same, with its time taken down for the share of the bandwidth: a thousandth of what so many take."""
+        """Also records the operation's time, for the share of the bandwidth. It costs a thousandth at these sizes."""
         times = self._times
 
         def timed(handle: Any) -> Any:
@@ -182,9 +198,9 @@ class ComputeWorkload(Workload):
 
         return timed
 
-    def _judged(self, name: str, answers: Sequence[Any]) -> int:
+    def _check(self, name: str, answers: Sequence[Any]) -> int:
         for answer in answers:
-            # A curve ends here, and no operation of this size would end otherwise.
+            # The curve ends here: larger arrays would fail, too.
             if type(answer) is Failure and "MemoryError" in answer.error.partition(":")[0]:
                 raise MemoryError(f"{name}: {answer.error}")
         if self._job.spec.floor:
@@ -192,7 +208,7 @@ class ComputeWorkload(Workload):
         return sum(self._reference.check(name, answer) for answer in answers if type(answer) is not Failure)
 
     def _bytes(self, name: str) -> int:
-        """What has to be read, and of sines written, as the type that was asked for."""
+        """Bytes that an operation must read, and write for sines, in the requested type."""
         width = np.dtype(self._dtype).itemsize
         times = {"sin": 2, "corr": 2, "sum2d": int(self._params["columns"])}.get(name, 1)
         return self._size * times * width
@@ -200,10 +216,10 @@ class ComputeWorkload(Workload):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         if self._job.spec.floor:
             return {}
-        told: dict[str, Fact] = {"threads": None if self._port is None else self._port.threads()}
+        facts: dict[str, Fact] = {"threads": None if self._port is None else self._port.threads()}
         if phase.name in OPERATIONS and self._times:
             if self._read_rate is None:
                 self._read_rate = read_rate()
             rate = self._bytes(phase.name) / median(self._times) * 1e9
-            told["memory_share"] = None if self._read_rate is None else rate / self._read_rate
-        return told
+            facts["memory_share"] = None if self._read_rate is None else rate / self._read_rate
+        return facts

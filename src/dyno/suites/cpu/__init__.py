@@ -1,7 +1,6 @@
-"""CPU: how much does a processor compute, and how does that grow with threads?
+"""CPU: how much does a processor compute, and how does that scale with threads?
 
-After Cloud Mercato, Why you should use sysbench: a search for primes, in one thread up to twice as many as
-there are CPUs.
+After Cloud Mercato, Why you should use sysbench: a search for primes in one thread up to twice the number of CPUs.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Column, Job, Layout, Workload
 
-# From one to twice the CPUs of the machine that it runs on: see `dyno.contracts.settings.clients`.
+# Threads, up to twice the CPUs of this machine: see `dyno.contracts.settings.by_cpus`.
 SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
 
 LAYOUT = Layout(
@@ -30,11 +29,10 @@ LAYOUT = Layout(
         Column("held back", "fact", "held_back_ns", "ns"),
     ),
     legend=(
-        "events/s: searches for all primes up to max_prime, of all threads together; min, avg, p95, max: how long one"
-        " took",
-        "events/thread, deviation: how many a thread did, and the standard deviation among threads: fairness",
-        "MHz: the processors' clock in the middle of the phase; steal, held back: what the hypervisor, or a limit of"
-        " CPU time, took meanwhile",
+        "events/s: searches for all primes below max_prime, all threads together; min, avg, p95, max: time of one",
+        "events/thread, deviation: mean and standard deviation of the searches per thread: fairness",
+        "MHz: the processors' clock in the middle of the phase; steal, held back: time lost to the hypervisor, and to"
+        " a limit of CPU time",
     ),
 )
 
@@ -57,10 +55,10 @@ class CpuSuite:
     phases = (
         Phase(
             "primes",
-            "search for the primes below max_prime, again and again, in each thread",
+            "search for the primes below max_prime, repeated in each thread",
             unit="event",
             writes=False,
-            checked="that the report's figures fit together; and the number of primes, where it is told",
+            checked="consistency of the report's figures; the number of primes, if reported",
             reported=True,
         ),
     )
@@ -69,7 +67,7 @@ class CpuSuite:
     proof = None
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no workload.
+        # Imported here: the parent needs only the declaration.
         from dyno.suites.cpu.workload import CpuWorkload
 
         return CpuWorkload(job)

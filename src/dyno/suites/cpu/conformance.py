@@ -1,14 +1,29 @@
-"""The conformance suite of the port `primes`. Nothing may be put here that depends on an engine."""
+"""The port `primes` and its conformance suite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Tier, Wrong
+from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import plausible
-from dyno.suites.cpu.port import Primes
+
+
+class Primes(Protocol):
+    """Engines implement it as a class called with `(engine,)`."""
+
+    def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        """Repeats searches for all primes from 3 to below `limit` in each thread, dividing each number by all from 2
+        to its root, for `limit_ns`; or for that many `events` per thread. Operations and items of the report are
+        searches. Its facts have latencies and the threads' shares (see docs/suites/cpu.md), and `fewest_primes` and
+        `most_primes` of any search, if the engine counts them."""
+
+    def close(self) -> None:
+        return None
+
 
 Opened = Callable[[str], AbstractContextManager[Primes]]
 Check = Callable[[Opened, Tier | None], None]
@@ -17,7 +32,7 @@ LIMIT = 1_000
 
 
 def primes(limit: int) -> int:
-    """How many there are from 3 to below `limit`: the sieve of Eratosthenes."""
+    """Number of primes from 3 to below `limit`, by the sieve of Eratosthenes."""
     candidate = bytearray([1]) * max(limit, 3)
     candidate[:3] = b"\0\0\0"
     for number in range(2, int(limit**0.5) + 1):
@@ -26,24 +41,23 @@ def primes(limit: int) -> int:
     return sum(candidate[:limit])
 
 
-def counted(facts: Mapping[str, Fact], limit: int) -> int:
-    """How many figures were compared. Raises Wrong where another number of primes was found than there are."""
-    told = [facts[name] for name in ("fewest_primes", "most_primes") if name in facts]
-    there = primes(limit)
-    for found in told:
-        if not same(found, there):
-            raise Wrong(f"{found} primes were found from 3 to below {limit}, and there are {there}")
-    return len(told)
+def check_counts(facts: Mapping[str, Fact], limit: int) -> int:
+    """Returns the number of figures compared. Raises Wrong if the engine counted another number of primes."""
+    counts, expected = [facts[name] for name in ("fewest_primes", "most_primes") if name in facts], primes(limit)
+    for count in counts:
+        if not same(count, expected):
+            raise Wrong(f"{count} primes were found from 3 to below {limit}, expected {expected}")
+    return len(counts)
 
 
 def events(opened: Opened, tier: Tier | None) -> None:
-    """As many events as were asked for, of all threads, and what they found."""
+    """All threads do the requested number of events, and find the right number of primes."""
     with opened("events") as port:
         report = port.search(THREADS, LIMIT, SECOND_NS, EVENTS)
         plausible(report, THREADS)
-        counted(report.facts, LIMIT)
+        check_counts(report.facts, LIMIT)
         if not same(report.operations, THREADS * EVENTS):
-            raise Wrong(f"{THREADS * EVENTS} events were asked for, and {report.operations} done")
+            raise Wrong(f"{report.operations} events were done, expected {THREADS * EVENTS}")
 
 
 CHECKS: dict[str, Check] = {"events": events}

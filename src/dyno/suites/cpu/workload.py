@@ -1,19 +1,16 @@
-"""One trial of the suite cpu: an engine searches for primes in so many threads, and its report is looked at."""
+"""One trial of the suite cpu: an engine searches for primes in a number of threads, and its report is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
-from dyno.contracts.engine import Engine
 from dyno.contracts.model import Phase
-from dyno.contracts.suite import Report, Reported, Work
+from dyno.contracts.suite import Reported, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites._shared.tool import plausible, watched
-from dyno.suites.cpu.conformance import CHECKS, Check, counted
-from dyno.suites.cpu.port import Primes
+from dyno.suites.cpu.conformance import CHECKS, Check, check_counts
 
 
 class CpuWorkload(OnStore):
@@ -22,22 +19,12 @@ class CpuWorkload(OnStore):
     def checks(self) -> Mapping[str, Check]:
         return CHECKS
 
-    def port(self, engine: Engine, *how: Any) -> Primes:
-        port: Primes = self._job.port(engine)
-        return port
-
     def prepare(self, phase: Phase) -> None:
         self.begin()
 
-    @contextmanager
-    def connect(self) -> Iterator[Primes]:
-        with closing(self.port(self.engine())) as port:
-            yield port
-
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         threads, limit = self._job.clients, int(self._job.params["max_prime"])
-        yield Reported(partial(watched, partial(port.search, threads, limit)), partial(_check, threads, limit))
-
-
-def _check(threads: int, limit: int, report: Report) -> int:
-    return plausible(report, threads) + counted(report.facts, limit)
+        yield Reported(
+            partial(watched, partial(port.search, threads, limit)),
+            lambda report: plausible(report, threads) + check_counts(report.facts, limit),
+        )

@@ -1,8 +1,7 @@
-"""Memory: how much of it does a machine move, and how long does a look at it take, by how much is looked at?
+"""Memory: what are the bandwidth and latency of a machine's memory and caches, by working set?
 
-After Cloud Mercato, Why you should use sysbench, which names sysbench's test of memory as one of the three parts it
-uses; J. D. McCalpin, Memory bandwidth and machine balance, 1995 (the triad); and the chase of pointers of lmbench (L.
-McVoy and C. Staelin, 1996).
+After Cloud Mercato, Why you should use sysbench, which uses sysbench's memory test; J. D. McCalpin, Memory bandwidth
+and machine balance, 1995 (the triad); and lmbench's pointer chase (L. McVoy and C. Staelin, 1996).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Axis, Column, Curve, Job, Layout, Workload
 from dyno.suites.memory.port import BLOCKS, CACHES, CHASE, TRIAD
 
-CHECKED = "that the report's figures fit together"
+CHECKED = "consistency of the report's figures"
 TITLES = ("read", "write", "random read", "random write")
 SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
 MORE_SIZES = tuple(1 << at for at in range(2, 19))
@@ -30,8 +29,8 @@ LAYOUT = Layout(
         *(Column(f"{title} MB/s", "rate", phase, "rate") for title, phase in zip(TITLES, BLOCKS, strict=True)),
     ),
     legend=(
-        "KiB: what each thread works on; fits: the smallest cache that has room for it by what the kernel says",
-        "hop ns, hops/s: from one cache line to the next in random order, none before the one before has ended",
+        "KiB: working set of each thread; fits: the smallest cache that holds it, as the kernel describes them",
+        "hop ns, hops/s: from one cache line to another in random order, each after the one before",
         "triad: a = b + 3 c over doubles, 24 bytes each; read, write: blocks of so many KiB, one after the other",
     ),
 )
@@ -39,9 +38,8 @@ LAYOUT = Layout(
 STEPS = Curve(
     name="caches",
     title="A hop by the working set",
-    reading="How long it takes to get from one cache line to another, in random order, against how much memory is"
-    " hopped about in: each step is a cache that has become too small. Marked is the size of each, by what the kernel"
-    " says.",
+    reading="The time of a hop from one cache line to another in random order, against the working set: each step is"
+    " a cache that has become too small. The marks are the sizes of the caches, as the kernel describes them.",
     x=Axis("param", "size_kib", "KiB of each thread", scale="log", marks=CACHES),
     y=Axis("fact", "hop_ns", "a hop", "ns", scale="log"),
     line="clients",
@@ -53,7 +51,7 @@ _number = integer(4, 1 << 24)
 
 
 def _power(text: str) -> Value:
-    """sysbench takes no other blocks."""
+    """Parser of a power of two: sysbench accepts no other block size."""
     size = int(_number(text))
     if size & (size - 1):
         raise ValueError("wants a power of two")
@@ -67,7 +65,7 @@ class MemorySuite:
     title = "the memory and its caches: bandwidth and latency, by working set and threads"
     ports = ("memory-access",)
     engines = ()
-    params = (Setting("size_kib", _power, 65_536, "what each thread works on, in KiB: a power of two"),)
+    params = (Setting("size_kib", _power, 65_536, "working set of each thread, in KiB: a power of two"),)
     presets = MappingProxyType(
         {
             "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60),
@@ -95,7 +93,7 @@ class MemorySuite:
     proof = None
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no workload.
+        # Imported here: the parent needs only the declaration.
         from dyno.suites.memory.workload import MemoryWorkload
 
         return MemoryWorkload(job)

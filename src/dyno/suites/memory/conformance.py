@@ -1,4 +1,4 @@
-"""The conformance suite of the port `memory-access`. Nothing may be put here that depends on an engine."""
+"""The conformance suite of the port `memory-access`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Check = Callable[[Opened, Tier | None], None]
 SIZE, SHORT_NS = 64 << 10, 10_000_000
 
 
-def looked_at(pattern: str, report: Report, threads: int) -> int:
-    """How many figures were held against each other. Raises Wrong where they can't be true, and where an element or a
-    ring was not what it must be."""
-    seen = plausible(report, threads)
+def check_report(pattern: str, report: Report, threads: int) -> int:
+    """Returns the number of figures compared. Raises Wrong if they contradict each other, or for a wrong element of
+    the triad or a broken ring of the chase."""
+    compared = plausible(report, threads)
     if pattern != CHASE and not report.bytes:
         raise Wrong(f"{report.tool} moved nothing in {report.operations} operations")
     if "wrong" in report.facts:
         if not same(report.facts["wrong"], 0):
-            raise Wrong(f"{report.facts['wrong']} of what {pattern} left is not as it must be")
-        seen += 1
-    return seen
+            raise Wrong(f"{pattern} left {report.facts['wrong']} wrong results")
+        compared += 1
+    return compared
 
 
 def kernels(opened: Opened, tier: Tier | None) -> None:
-    """The triad and the chase, briefly, in two threads: what they leave is looked at."""
+    """The triad and the chase, briefly in two threads, leave the right results."""
     with opened("kernels") as port:
         for pattern in (TRIAD, CHASE):
             try:
-                looked_at(pattern, port.work(pattern, 2, SIZE, SHORT_NS, 1), 2)
+                check_report(pattern, port.work(pattern, 2, SIZE, SHORT_NS, 1), 2)
             except Absent:
                 continue
 

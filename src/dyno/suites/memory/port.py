@@ -1,4 +1,4 @@
-"""The port `memory-access`. No engine and no measuring may be put here."""
+"""The port `memory-access`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Protocol
 from dyno.contracts.suite import Report
 
 BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
-"""Each event goes over a block of memory of the thread's own, word by word or in random order."""
+"""Each event accesses a block of the thread's own memory, word by word or in random order."""
 TRIAD, CHASE = "triad", "chase"
 CACHES = ("L1d", "L2", "L3")
-"""For data, as `dyno.host.caches` calls them."""
+"""Data caches, as named by `dyno.host.caches`."""
 LINE_BYTES, TRIAD_BYTES = 64, 24
-"""What a hop of the chase has for itself; and an element of the triad: two doubles read and one written."""
+"""Bytes of a node of the chase, and of an element of the triad: two doubles read and one written."""
 
 
 class Memory(Protocol):
     """Engines implement it as a class called with `(engine,)`."""
 
     def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
-        """One of BLOCKS, the triad or the chase, with a working set of so many bytes for each thread.
+        """Runs one of BLOCKS, the triad or the chase, with a working set of `size_bytes` per thread.
 
-        The report's operations are events; it tells the bytes that were moved, but for the chase, of which operations
-        and items are hops. Its fact `wrong` counts what was not as it must be, where the engine looks. Raises Absent
-        for a pattern that is not the engine's.
+        Operations of the report are events, and it has the bytes moved. For the chase, operations and items are hops.
+        The fact `wrong` counts wrong results, if the engine checks them. Raises Absent for a pattern that the engine
+        does not have.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None

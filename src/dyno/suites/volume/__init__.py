@@ -1,4 +1,4 @@
-"""Volumes: how fast does a disk read and write, how soon is a new one steady, and what does a flush cost?
+"""Volumes: how fast does a disk read and write, when does a new one become steady, and what does a flush cost?
 
 After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
 """
@@ -24,7 +24,7 @@ class VolumeSuite:
     proof = None
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs none of it.
+        # Imported here: the parent needs only the declaration.
         from dyno.suites.volume.workload import VolumeWorkload
 
         return VolumeWorkload(job)

@@ -1,8 +1,4 @@
-"""The conformance suite of the port `volume`. Nothing may be put here that depends on an engine.
-
-A tool that measures can't be asked what it stored. So it is checked that what it writes is read back, and that what
-it tells of its work fits together.
-"""
+"""The conformance suite of the port `volume`: data reads back as it was written, and reports are consistent."""
 
 from __future__ import annotations
 
@@ -18,61 +14,62 @@ Check = Callable[[Opened, Tier | None], None]
 SIZE, BLOCK, LIMIT_NS = 1 << 20, 4096, 100_000_000
 
 
-def whole(report: Report, io: IO) -> int:
-    """Whether what a tool tells fits together; how many of its figures were compared. Raises Wrong."""
+def check_report(report: Report, io: IO) -> int:
+    """Returns the number of figures compared. Raises Wrong if they contradict each other."""
     if report.first_error is not None:
         raise Wrong(f"{report.tool} ended early: {report.first_error}")
     if report.bytes != report.items * io.block_size:
-        raise Wrong(f"{report.items:,} of {io.block_size:,} bytes are not the {report.bytes:,} that it moved")
+        raise Wrong(f"{report.items:,} requests of {io.block_size:,} bytes can't have moved {report.bytes:,} bytes")
     compared = 1
     if report.latencies:
         if (counted := sum(times for _, times in report.latencies)) != report.operations:
-            raise Wrong(f"its histogram has {counted:,} latencies, of {report.operations:,} operations")
+            raise Wrong(f"the histogram has {counted:,} latencies of {report.operations:,} operations")
         compared += 1
+    both = f"{READ} and {WRITE}"
     if io.mixed and report.by_kind.keys() != {READ, WRITE}:
-        raise Wrong(f"of a mixed pattern it tells of {', '.join(report.by_kind) or 'nothing'}")
+        raise Wrong(f"the report of a mixed pattern has {', '.join(report.by_kind) or 'no kinds'}, expected {both}")
     return compared
 
 
 def integrity(opened: Opened, tier: Tier | None, size: int = SIZE) -> None:
-    """What is written is read back, by the tool's own checksums."""
+    """Data reads back as it was written, by the tool's own checksums."""
     with opened("integrity") as volume:
         if (wrong := volume.verify(size)) is not None:
-            raise Wrong(f"what was written was not read back: {wrong}")
+            raise Wrong(f"data did not read back as written: {wrong}")
 
 
 def reports(opened: Opened, tier: Tier | None) -> None:
-    """Each pattern is done, and told of in figures that fit together."""
+    """The report of each pattern is consistent."""
     with opened("reports") as volume:
         volume.fresh(SIZE)
         volume.lay(SIZE)
         for pattern in ("read", "write", "rw", "randread", "randwrite", "randrw"):
             io = IO(pattern, BLOCK, SIZE, read_percent=50)
             report = volume.run(io, LIMIT_NS, 0)
-            whole(report, io)
+            check_report(report, io)
             if not report.operations:
                 raise Wrong(f"{pattern}: nothing was done")
 
 
 def flushes(opened: Opened, tier: Tier | None) -> None:
-    """Each write is flushed, and told of."""
+    """The report of flushed writes is consistent."""
     with opened("flushes") as volume:
         volume.fresh(SIZE)
         volume.lay(SIZE)
         io = IO("write", BLOCK, SIZE, flush=True)
-        whole(volume.run(io, LIMIT_NS, 0), io)
+        check_report(volume.run(io, LIMIT_NS, 0), io)
 
 
 def copies(opened: Opened, tier: Tier | None) -> None:
-    """dd writes as much as it is asked to, in each way."""
+    """dd writes as much as requested, in each way."""
     with opened("copies") as volume:
         for how in ("plain", "fdatasync", "direct"):
             report = volume.copy(how, BLOCK, SIZE)
-            whole(report, IO("write", BLOCK, SIZE))
+            check_report(report, IO("write", BLOCK, SIZE))
             if report.bytes != SIZE:
-                raise Wrong(f"dd, {how}: it wrote {report.bytes:,} bytes, of {SIZE:,}")
+                raise Wrong(f"dd, {how}: wrote {report.bytes:,} bytes, expected {SIZE:,}")
 
 
 CHECKS: dict[str, Check] = {"integrity": integrity, "reports": reports, "flushes": flushes, "copies": copies}
 BRIEF = {"integrity": integrity}
-"""Before measuring: the others take as long as a phase does, which is checked in the same way itself."""
+"""Before measuring: the other checks take as long as a phase, whose report is checked in the same way."""

@@ -13,24 +13,24 @@ SECTOR = 512
 
 
 def sectors(text: str) -> Value:
-    """Bytes, with k, m or g for powers of 1,024: a multiple of 512. Raises ValueError."""
+    """Parser of bytes, with k, m or g for powers of 1,024: a multiple of 512."""
     number, factor = (text[:-1], SUFFIXES[text[-1].lower()]) if text[-1:].lower() in SUFFIXES else (text, 1)
     try:
-        found = int(number) * factor
+        size = int(number) * factor
     except ValueError:
-        found = 0
-    if found < SECTOR or found % SECTOR or found > 1 << 62:
+        size = 0
+    if size < SECTOR or size % SECTOR or size > 1 << 62:
         raise ValueError("wants bytes, a multiple of 512, such as 4096, 4k or 1m")
-    return found
+    return size
 
 
 PARAMS = (
-    Setting("area", sectors, 256 * MIB, "bytes of the file, or of the device's begin, that are worked on"),
+    Setting("area", sectors, 256 * MIB, "bytes of the file, or of the device from its start, that are used"),
     Setting("block_size", sectors, 4 * KIB, "bytes of a request: 4k, 1m"),
     Setting("depth", integer(1, 4096), 1, "requests in flight of each job"),
-    Setting("jobs", integer(1, 256), 1, "processes that do the same at the same time"),
-    Setting("mix", integer(1, 99), 70, "of the mixed phases: reads, in percent", phases=("seq-mixed", "rand-mixed")),
-    Setting("warm", integer(1, 86_400), 10, "seconds of the phase warm-up at most", phases=("warm-up",)),
+    Setting("jobs", integer(1, 256), 1, "processes that run the same job at the same time"),
+    Setting("mix", integer(1, 99), 70, "reads of the mixed phases, in percent", phases=("seq-mixed", "rand-mixed")),
+    Setting("warm", integer(1, 86_400), 10, "longest warm-up, in seconds", phases=("warm-up",)),
 )
 
 PRESETS = {
@@ -59,7 +59,7 @@ PRESETS = {
     ),
 }
 
-COUNTED = "that bytes, operations and histogram fit together"
+COUNTED = "consistency of bytes, operations and histogram"
 PARTS = ("submission", "completion")
 MIXED = {READ: False, WRITE: True}
 
@@ -96,11 +96,11 @@ PATTERNS = {
 }
 COPIES = {"dd": "plain", "dd-fdatasync": "fdatasync", "dd-direct": "direct"}
 SINGLE = (FLUSH, *COPIES)
-"""Phases of one request at a time, by their nature."""
+"""Phases with one request at a time by nature."""
 
 PHASES = (
-    _phase(UNWRITTEN, "read at random what was never written", writes=False),
-    _phase(WARM_UP, "write at random to what was never written, until the rate is steady", writes=True),
+    _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),
+    _phase(WARM_UP, "write blocks at random that were never written, until the rate is steady", writes=True),
     _phase("seq-write", "write in order", writes=True, metric="bandwidth"),
     _phase("seq-read", "read in order", writes=False, metric="bandwidth"),
     _phase("seq-mixed", "read and write in order", writes=True, mixed=True, metric="bandwidth"),
@@ -109,21 +109,20 @@ PHASES = (
     _phase("rand-mixed", "read and write at random", writes=True, mixed=True),
     Phase(
         FLUSH,
-        "write, fdatasync, and again: a request is in flight only while none is flushed",
+        "write and fdatasync in turn, one request at a time",
         unit="op",
         writes=True,
         checked=COUNTED,
         parts=("writing", "flushing"),
         reported=True,
     ),
-    _copy("dd", "dd as it is mostly run: it ends when memory has the data"),
+    _copy("dd", "dd as people mostly run it: it ends when memory has the data"),
     _copy("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end"),
     _copy("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
 )
 
-# What the tables by phase have apart.
 LAYOUT = Layout(
-    title="dd beside fio, writing in order; reads of what was never written beside others; the warm-up",
+    title="dd beside fio, writing in order; reads of unwritten and written blocks; the warm-up",
     beside=True,
     columns=(
         Column("block", "param", "block_size"),
@@ -139,29 +138,27 @@ LAYOUT = Layout(
         Column("penalty %", "fact", "penalty_percent", "ratio"),
     ),
     legend=(
-        "dd: as it is mostly run. It ends when memory has the data, so it tells how fast memory takes it; dd flushed:"
-        " the same bytes by the time that it took and that fdatasync took after it",
-        "dd fdatasync: dd conv=fdatasync, flushed once at the end, in the order and the sizes that the page cache"
-        " likes; the truest of what dd can do, and still one thread, zeros alone, a new file, and a mean without"
-        " latencies",
+        "dd: as people mostly run it. It ends when memory has the data, so it shows the speed of memory; dd flushed:"
+        " the same bytes over the time of dd and of an fdatasync after it",
+        "dd fdatasync: dd conv=fdatasync, flushed once at the end in the order and sizes of the page cache: the most"
+        " truthful use of dd, but one thread, only zeros, a new file, and a mean without latencies",
         "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than"
         " its bandwidth",
-        "fio direct: past the page cache, as many requests in flight as depth says, random bytes, blocks that were"
-        " written before, a set time. A volume's bandwidth is where more depth adds no more",
-        "unwritten/s, written/s: random reads of what was never written and of what was. The former may be answered"
-        " without a look at the device, and tell nothing of it",
-        "steady after, penalty: of the warm-up, random writes to what was never written: when the rate was steady by"
-        " SNIA's test, and by how much it was lower until each block had been written once; nothing where it never"
-        " was",
+        "fio direct: past the page cache, `depth` requests in flight, random bytes, blocks that were written before,"
+        " for a set time. The volume's bandwidth is reached where more depth adds nothing",
+        "unwritten/s, written/s: random reads of blocks that were never written, and of others. The former may be"
+        " answered without the device",
+        "steady after, penalty: of the warm-up, random writes to blocks that were never written: when the rate became"
+        " steady by SNIA's test, and how much lower it was until each block had been written once",
     ),
 )
 
 LOADED = Curve(
     name="iops-latency",
     title="IOPS against latency",
-    reading="The latency that 99 % of the requests kept, against the requests done in a second: the median over"
-    " trials, with its 95 % interval. A line is a block size, and beside its points stands the queue depth. Where"
-    " more depth moves a point up and no longer to the right, the volume is saturated.",
+    reading="99th percentile of the latency against requests per second: medians over trials with 95 % intervals."
+    " Each line is a block size, each point a queue depth. Where more depth moves a point up and no longer to the"
+    " right, the volume is saturated.",
     x=Axis("metric", "throughput", "IOPS", scale="log"),
     y=Axis("metric", "p99", scale="log"),
     line="block_size",

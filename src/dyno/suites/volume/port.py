@@ -1,4 +1,4 @@
-"""The port `volume`: what a tool does to a file or a device, and tells of it. No tool may be named here but by it."""
+"""The port `volume`: I/O on a file or a device, done and reported by an outside tool."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ READ, WRITE = "read", "write"
 
 
 class IO(NamedTuple):
-    """What is to be done. Sizes in bytes."""
+    """A job for the tool. Sizes in bytes."""
 
     pattern: str
-    """As fio calls it: read, write, rw, and with rand before it."""
+    """In fio's terms: read, write, rw, randread, randwrite or randrw."""
     block_size: int
     size: int
-    """Of the file, or of the device's begin, within which it stays."""
+    """Of the file, or of the part of the device that is used, from its start."""
     depth: int = 1
-    """Requests in flight of each job."""
+    """Requests in flight per job."""
     jobs: int = 1
     read_percent: int = 100
-    """Of a mixed pattern."""
+    """Share of reads in a mixed pattern."""
     flush: bool = False
-    """Each write through the page cache, and fdatasync(2) after it."""
+    """Writes through the page cache, with fdatasync(2) after each."""
     seed: int = 1
 
     @property
@@ -34,10 +34,10 @@ class IO(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What was done in one round of a longer job."""
+    """One round of a longer job."""
 
     ends_ns: int
-    """Since the job began."""
+    """Time since the start of the job."""
     lasts_ns: int
     operations: int
 
@@ -47,32 +47,35 @@ class Round(NamedTuple):
 
 
 Enough = Callable[[Sequence[Round]], bool]
-"""Of the rounds so far, whether the job may end."""
+"""Called with the rounds so far: whether the job may end."""
 
 
 class Volume(Protocol):
     """Engines implement it as a class called with `(engine)`."""
 
     def place(self) -> Path:
-        """On the device whose traffic it makes, or that device."""
+        """The device, or a file or directory on it: its traffic is the phase's."""
 
     def fits(self, size: int) -> None:
-        """Raises Refused where the device is smaller. Writes nothing."""
+        """Raises Refused if the device is smaller. Writes nothing."""
 
     def fresh(self, size: int) -> str:
-        """Makes that many bytes of it such as were never written. How, in words."""
+        """Brings the first `size` bytes into the state of never having been written, as far as possible. Returns how,
+        in words."""
 
     def lay(self, size: int) -> None:
-        """Writes them all, once, and flushes them. Raises OSError where that can't be done."""
+        """Writes the first `size` bytes once and flushes them. Raises OSError."""
 
     def verify(self, size: int) -> str | None:
-        """Writes them and reads them back; what was read wrong, or None. Raises Refused where the kernel or the file
-        system refuses the way of asking, and OSError for any other failure."""
+        """Writes the first `size` bytes and reads them back; returns what was read wrong, or None. Raises Refused if
+        the kernel or the file system refuses the way of access, and OSError for any other failure."""
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
-        """Does it for that long, or until it is enough; with a round, its series is by that."""
+        """Runs a job for that long, or until it is `enough`. The report's series has a point per round of `round_ns`;
+        0 for none."""
 
     def copy(self, how: str, block_size: int, size: int) -> Report:
-        """dd, writing zeros: 'plain', 'fdatasync' or 'direct'."""
+        """Runs dd, which writes zeros; `how`: 'plain', 'fdatasync' or 'direct'."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None

@@ -1,8 +1,8 @@
-"""When the rate of a volume that is being written to is steady, and what it was before.
+"""Test for a steady write rate, and facts of the time before.
 
-The test is that of the Solid State Storage Performance Test Specification (SNIA, 2020): of the last five rounds, the
-rates reach from the least to the most over at most 20 % of their mean, and the best line through them rises or falls
-over the five by at most 10 % of it. Its rounds are of a minute, or more; here they are as long as is asked for.
+The test is that of the Solid State Storage Performance Test Specification (SNIA, 2020): the rates of the last five
+rounds lie within 20 % of their mean, and their regression line rises or falls by at most 10 % of it. SNIA's rounds
+last a minute or more; here they can be shorter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 
 
 def steady(rates: Sequence[float]) -> bool:
-    """Whether the last rounds are alike. False of fewer than five."""
+    """Whether the last five rounds are alike. False for fewer."""
     last = list(rates)[-WINDOW:]
     middle = mean(last) if len(last) == WINDOW else 0.0
     if not middle:
@@ -26,18 +26,15 @@ def steady(rates: Sequence[float]) -> bool:
     return max(last) - min(last) <= RANGE * middle and abs(slope) * (WINDOW - 1) <= SLOPE * middle
 
 
-def written(rounds: Sequence[Round], block_size: int, size: int) -> bool:
-    """Whether every block has been written before the last five rounds: each is written once before any is again."""
-    return sum(each.operations for each in rounds[:-WINDOW]) * block_size >= size
-
-
 def enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
-    """Whether a warm-up may end: all is written, and what is written again goes at a steady rate."""
-    return written(rounds, block_size, size) and steady([each.per_second for each in rounds])
+    """Whether a warm-up may end: before the last five rounds every block was written, and their rate is steady. fio
+    writes each block once before any a second time."""
+    written = sum(each.operations for each in rounds[:-WINDOW]) * block_size
+    return written >= size and steady([each.per_second for each in rounds])
 
 
 def facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact]:
-    """What a warm-up showed. Where it did not become steady, what depends on that is None."""
+    """Facts of a warm-up. Those that need a steady rate are None if there was none."""
     whole = enough(rounds, block_size, size)
     fresh = _mean(_first_pass(rounds, block_size, size))
     end = _mean(rounds[-WINDOW:]) if whole else None
@@ -52,7 +49,7 @@ def facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact
 
 
 def _first_pass(rounds: Sequence[Round], block_size: int, size: int) -> Sequence[Round]:
-    """Those in which blocks were written that had never been; of the last of them perhaps a part."""
+    """The rounds until every block was written once."""
     done = 0
     for at, each in enumerate(rounds):
         done += each.operations * block_size

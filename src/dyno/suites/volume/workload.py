@@ -1,9 +1,9 @@
-"""One trial of the suite volume: what is asked of the tool in each phase, and what is told beside its figures."""
+"""One trial of the suite volume: the tool's job in each phase, and the facts beside its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,13 @@ from dyno.suites._shared.conformance import brief
 from dyno.suites.volume import conformance, steady
 from dyno.suites.volume.conformance import BRIEF, SIZE
 from dyno.suites.volume.params import COPIES, FLUSH, PATTERNS, SINGLE, UNWRITTEN, WARM_UP
-from dyno.suites.volume.port import IO, Volume
+from dyno.suites.volume.port import IO, Round, Volume
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
-"""Of a warm-up: as many rounds, if each has at least this."""
+"""A warm-up has 60 rounds, or fewer of this length."""
 MOST_COPIED = 8_192
-"""Blocks that dd writes: it knows no time, and waits for each of them with oflag=direct."""
+"""Largest number of blocks that dd writes: it has no time limit, and waits for each with oflag=direct."""
 
 
 class VolumeWorkload(Workload):
@@ -35,9 +35,9 @@ class VolumeWorkload(Workload):
         self._mix, self._warm_ns = params["mix"], params["warm"] * SECOND_NS
         self._area = params["area"] // self._block * self._block
         if self._area < self._block * self._jobs:
-            raise Refused(f"area={params['area']} is less than a block of each job")
+            raise Refused(f"area={params['area']} is less than a block for each job")
         self._laid = False
-        self._made: dict[str, str] = {}
+        self._fresh_by: dict[str, str] = {}
 
     # -- the volume -----------------------------------------------------------------------------------------
 
@@ -48,16 +48,14 @@ class VolumeWorkload(Workload):
             checks = {name: partial(check, size=min(SIZE, self._area)) for name, check in BRIEF.items()}
             brief(checks, lambda name: self.connect(), self._job.tier)
 
-    @contextmanager
-    def connect(self) -> Iterator[Volume]:
-        with closing(self._job.port(self._engine)) as volume:
-            yield volume
+    def connect(self) -> AbstractContextManager[Volume]:
+        return closing(self._job.port(self._engine))
 
     def engine(self) -> Engine:
         return self._engine
 
     def release(self) -> None:
-        pass
+        return None
 
     def place(self) -> Path | None:
         with self.connect() as volume:
@@ -68,14 +66,14 @@ class VolumeWorkload(Workload):
 
     def prepare(self, phase: Phase) -> None:
         if phase.name in SINGLE and (self._depth, self._jobs) != (1, 1):
-            raise Absent("it has one request in flight, and is measured where depth and jobs are 1")
+            raise Absent("it has one request in flight: measured with depth=1 and jobs=1 only")
         if self._depth > 1 and self._engine.settings().get("waits"):
-            raise Absent("this ioengine waits for each request: there is no depth but 1")
+            raise Absent("this ioengine waits for each request: only depth=1 is possible")
         if phase.name in COPIES:
             return
         with self.connect() as volume:
             if phase.name in (UNWRITTEN, WARM_UP):
-                self._made[phase.name], self._laid = volume.fresh(self._area), False
+                self._fresh_by[phase.name], self._laid = volume.fresh(self._area), False
             elif not self._laid:
                 volume.lay(self._area)
                 self._laid = True
@@ -87,13 +85,13 @@ class VolumeWorkload(Workload):
         io = self._io(phase)
         if phase.name in COPIES:
             size = min(self._area, MOST_COPIED * self._block)
-            call = partial(self._copied, port, COPIES[phase.name], size)
+            call = partial(self._copy, port, COPIES[phase.name], size)
         elif phase.name == WARM_UP:
-            call = partial(self._warmed, port, io)
+            call = partial(self._warm_up, port, io)
         else:
-            call = partial(self._done, port, io)
+            call = partial(port.run, io, round_ns=SECOND_NS)
         floor = self._job.spec.floor
-        yield Reported(call, lambda report: 0 if floor else conformance.whole(report, io))
+        yield Reported(call, lambda report: 0 if floor else conformance.check_report(report, io))
 
     def _io(self, phase: Phase) -> IO:
         return IO(
@@ -107,26 +105,23 @@ class VolumeWorkload(Workload):
             seed=self._job.seed,
         )
 
-    def _done(self, volume: Volume, io: IO, limit_ns: int) -> Report:
-        return volume.run(io, limit_ns, SECOND_NS)
-
-    def _warmed(self, volume: Volume, io: IO, limit_ns: int) -> Report:
-        """Not by the budget of a phase, which is the same for those that are steady from the begin on: but a null
-        engine does not become so either."""
-        longest = min(self._warm_ns, limit_ns) if self._job.spec.floor else self._warm_ns
-        lasts = max(LEAST_ROUND_NS, longest // ROUNDS)
-        seen: list[Any] = []
-
-        def enough(rounds: Any) -> bool:
-            seen[:] = rounds
-            return steady.enough(rounds, self._block, self._area)
-
-        report = volume.run(io, longest, lasts, enough)
-        told = {} if self._job.spec.floor else steady.facts(seen, self._block, self._area)
-        return replace(report, facts={**report.facts, **told, "round_ns": lasts})
-
-    def _copied(self, volume: Volume, how: str, size: int, limit_ns: int) -> Report:
+    def _copy(self, volume: Volume, how: str, size: int, limit_ns: int) -> Report:
         return volume.copy(how, self._block, size)
+
+    def _warm_up(self, volume: Volume, io: IO, limit_ns: int) -> Report:
+        """Runs until the rate is steady, for the parameter `warm` rather than the phase's budget; a null engine never
+        becomes steady and keeps to the budget."""
+        longest = min(self._warm_ns, limit_ns) if self._job.spec.floor else self._warm_ns
+        round_ns = max(LEAST_ROUND_NS, longest // ROUNDS)
+        rounds: list[Round] = []
+
+        def enough(so_far: Sequence[Round]) -> bool:
+            rounds[:] = so_far
+            return steady.enough(so_far, self._block, self._area)
+
+        report = volume.run(io, longest, round_ns, enough)
+        facts = {} if self._job.spec.floor else steady.facts(rounds, self._block, self._area)
+        return replace(report, facts={**report.facts, **facts, "round_ns": round_ns})
 
     # -- afterwards -----------------------------------------------------------------------------------------
 
@@ -134,5 +129,5 @@ class VolumeWorkload(Workload):
         return items * self._block if phase.writes and not phase.kinds else None
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        made = self._made.get(phase.name)
-        return {} if made is None else {"fresh_by": made}
+        fresh_by = self._fresh_by.get(phase.name)
+        return {} if fresh_by is None else {"fresh_by": fresh_by}
