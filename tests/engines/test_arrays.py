@@ -18,7 +18,7 @@ from needed import require
 from dyno import registry
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Job
-from dyno.engines.parquet import opener
+from dyno.engines import parquet
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.conformance import BRIEF, CHECKS
 from dyno.suites.arrays.port import NAMES, PORT, Change, Chunk
@@ -54,7 +54,7 @@ def test_gaps_name_checks_and_reasons() -> None:
 
 def test_parquet_keeps_a_few_of_its_files_open(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(registry.engine("parquet").through(PORT))
-    monkeypatch.setattr(opener, "OPEN", 2)
+    monkeypatch.setattr(parquet, "MOST_OPEN", 2)
     spec = registry.engine("parquet")
     asked = Job(spec, place, Tier.PROCESS, spec.resolve({}), {}, seed=1, clients=1)
     with closing(asked.open(place)) as engine, closing(spec.ports[PORT].open(engine)) as arrays:
@@ -93,7 +93,7 @@ class Honest:
             self.kept[name] = np.concatenate([self.kept[name], values])
 
     def sum(self, name: str) -> Any:
-        return columns.added(name, [self.kept[name]])
+        return columns.total(name, [self.kept[name]])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(lambda name=name: [self.kept[name]]) for name in names]  # type: ignore[misc]

@@ -159,7 +159,7 @@ def test_wrong_means_and_deviations_are_found(reference: Reference, wrong: Any) 
 
 def work_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> Work:
     table = Table(dataset, 30, judged)
-    table.taken(dataset.chunk(range(rows)))
+    table.append(dataset.chunk(range(rows)))
     return Work(table, "quantity", repeats=2, slices=5, updates=4, seed=1)
 
 
@@ -171,7 +171,7 @@ PORT: Any = SimpleNamespace(sum="sum", frame=None, stats="stats", slice="slice",
 
 
 def test_all_engines_are_asked_alike(dataset: Dataset) -> None:
-    for phase in ("reads", "updating"):
+    for phase in ("reads", "updates"):
         asked = [
             [work.arguments for work in getattr(ClientWork(work_of(dataset), phase, PORT, number), phase)()]
             for number in (0, 0, 1)
@@ -190,21 +190,21 @@ def test_a_cold_sum_is_one_and_is_not_done_again(dataset: Dataset) -> None:
 
 def test_rows_that_were_not_taken_void_the_phase(dataset: Dataset) -> None:
     work = work_of(dataset, 1_000)
-    (added,) = operations(ClientWork(work, "append", PORT, 0).adding(range(1_000, 1_010)))
+    (added,) = operations(ClientWork(work, "append", PORT, 0).appends(range(1_000, 1_010)))
     assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
-    with pytest.raises(Wrong, match="rows 1000 to 1010 were not taken: OSError: full"):
+    with pytest.raises(Wrong, match="rows 1000 to 1010 were not written: OSError: full"):
         added.check([Failure("OSError: full")])
     assert work.table.rows == 1_000
     added.check([None])
     assert work.table.rows == 1_010
-    assert operations(ClientWork(work, "append", PORT, 1).adding(range(1_010, 1_020))) == []
+    assert operations(ClientWork(work, "append", PORT, 1).appends(range(1_010, 1_020))) == []
 
 
 def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
     work = work_of(dataset, 100)
     held = {name: values.copy() for name, values in dataset.chunk(range(100)).items()}
     for number in range(3):
-        for updates in operations(ClientWork(work, "u", PORT, number).updating()):
+        for updates in operations(ClientWork(work, "u", PORT, number).updates()):
             for change in updates.arguments:
                 assert isinstance(change, Change) and tuple(change.values) == UPDATED
                 for name, values in change.values.items():

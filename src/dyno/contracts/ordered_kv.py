@@ -1,14 +1,13 @@
-"""The port `ordered-kv`: an ordered key-value store, and its conformance checks. No engine, no suite and no measuring
-may be put here.
+"""The port `ordered-kv`, an ordered key-value store, and its conformance suite.
 
-The suites `records` and `compression` lay their records over it.
+The suites `records` and `compression` store their records through it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any, Protocol
 
@@ -22,25 +21,25 @@ Entry = tuple[bytes, bytes]
 
 
 class KVReader(Protocol):
-    """Reads of an ordered key-value store. A class that inherits from it has the usual answer of what has one."""
+    """Reads of an ordered key-value store. Subclasses inherit `first` and `stretch`."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        """Entries in key order, from the first whose key is not smaller than `key`. Several may be under way, with
-        other reads between."""
+        """Entries in key order, from the first whose key is at least `key`. Several seeks may be interleaved with
+        each other and with other reads."""
 
     def first(self, key: bytes) -> Entry | None:
-        """The first of them; None where there is none."""
+        """The first entry of a seek, or None."""
         return next(self.seek(key), None)
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
-        """Up to `count` of them."""
+        """Up to `count` entries of a seek."""
         return list(islice(self.seek(key), count))
 
 
 class KVWriter(Protocol):
-    """Writes of one transaction. `get` sees what this transaction wrote."""
+    """Writes of one transaction. `get` sees its own writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -52,63 +51,106 @@ class KVWriter(Protocol):
 class OrderedKV(Protocol):
     """An ordered key-value store: bytes to bytes, keys in the order of their bytes.
 
-    Engines implement it as a class called with `(engine,)`; each client has an instance of its own. A class that
-    inherits from it has the usual answer of what has one.
+    Engines implement it as a class called with `(engine,)`; each client has an instance. Subclasses inherit `single`
+    and `close`.
     """
 
     def reading(self) -> AbstractContextManager[KVReader]:
-        """Many reads of one state: what others commit meanwhile is not in it. This instance writes nothing meanwhile,
-        and what it gave to read from is of no use afterwards."""
+        """Many reads of one state, without later commits of others. This instance does not write meanwhile, and the
+        reader is invalid afterwards."""
 
     def single(self) -> AbstractContextManager[KVReader]:
-        """One read, or what belongs to one, the way the engine's users do a single one: of what is committed."""
+        """A single read, or the few that belong to one, of the latest committed state, as the engine's users do
+        it."""
         return self.reading()
 
     def writing(self) -> AbstractContextManager[KVWriter]:
-        """A transaction: committed at the end of the block, with the tier's durability; nothing if it raises."""
+        """A transaction: committed at the end of the block with the tier's durability, or discarded if it raises."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None
 
 
-# -- the conformance suite: a store is held against a dict that is known to be right ---------------------------
+# -- transactions for engines whose batches can't be read back ------------------------------------------------
+
+Pending = Mapping[bytes, "bytes | None"]
+"""Writes that wait for the commit: values, and None for deletions."""
+_UNSEEN = object()
+
+
+class Overlay:
+    """A writer that collects its writes in a dict."""
+
+    def __init__(self, get: Callable[[bytes], bytes | None]) -> None:
+        self._get = get
+        self.pending: dict[bytes, bytes | None] = {}
+        # The dict's own method, so that a put needs no Python frame.
+        self.put = self.pending.__setitem__
+
+    def get(self, key: bytes) -> bytes | None:
+        value = self.pending.get(key, _UNSEEN)
+        return self._get(key) if value is _UNSEEN else value  # type: ignore[return-value]
+
+    def delete(self, key: bytes) -> None:
+        self.pending[key] = None
+
+
+@contextmanager
+def overlay(get: Callable[[bytes], bytes | None], commit: Callable[[Pending], None]) -> Iterator[Overlay]:
+    """A writer whose writes are passed to `commit` together at the end of the block, or discarded if it raises."""
+    writer = Overlay(get)
+    yield writer
+    commit(writer.pending)
+
+
+def fill(batch: Any, pending: Pending) -> None:
+    """Adds pending writes to an engine's own batch, which has `put` and `delete`."""
+    put, delete = batch.put, batch.delete
+    for key, value in pending.items():
+        if value is None:
+            delete(key)
+        else:
+            put(key, value)
+
+
+# -- the conformance suite: a store is compared with a dict ---------------------------------------------------
 
 Opened = Callable[[str], AbstractContextManager[OrderedKV]]
 Check = Callable[[Opened, Tier | None], None]
 _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"k" * 200)
-"""Keys whose order is that of their bytes, and of nothing else."""
+"""Keys that are sorted correctly only by their bytes."""
 
 
-def _expect(got: Any, right: Any, what: str) -> None:
-    # With NumPy, which takes longer to import than all that is wanted of an engine that is only listed.
+def _expect(got: Any, expected: Any, what: str) -> None:
+    # Imported here: it imports NumPy, which takes longer than listing an engine.
     from dyno.contracts.equality import difference, same
 
-    if not same(got, right):
-        raise Wrong(f"{what}: {difference(got, right)}")
+    if not same(got, expected):
+        raise Wrong(f"{what}: {difference(got, expected)}")
 
 
 def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
-    """From there on, by each way of reading, which must agree."""
+    """All entries from a key on. Raises Wrong if the ways of reading disagree."""
     with kv.reading() as reader:
-        found = list(reader.seek(start))
-        _agree(reader, start, found)
+        entries = list(reader.seek(start))
+        _compare(reader, start, entries)
     with kv.single() as reader:
-        _agree(reader, start, found)
-    return found
+        _compare(reader, start, entries)
+    return entries
 
 
-def _agree(reader: KVReader, start: bytes, found: list[Entry]) -> None:
-    _expect(reader.first(start), found[0] if found else None, f"the first from {start!r} on")
-    for count in {1, 2, len(found), len(found) + 1}:
-        _expect(reader.stretch(start, count), found[:count], f"{count} from {start!r} on")
-    _expect(
-        [reader.get(key) for key, _ in found], [value for _, value in found], f"each from {start!r} on by its key"
-    )
+def _compare(reader: KVReader, start: bytes, entries: list[Entry]) -> None:
+    _expect(reader.first(start), entries[0] if entries else None, f"first({start!r})")
+    for count in {1, 2, len(entries), len(entries) + 1}:
+        _expect(reader.stretch(start, count), entries[:count], f"stretch({start!r}, {count})")
+    values = [reader.get(key) for key, _ in entries]
+    _expect(values, [value for _, value in entries], f"get of each key from {start!r} on")
 
 
 def absence(opened: Opened, tier: Tier | None) -> None:
-    """An empty store has nothing, and neither have the neighbours of what is there."""
+    """An empty store has no entries, and the neighbours of a key are absent."""
     with opened("absence") as kv:
-        _expect(_all(kv), [], "everything in an empty store")
+        _expect(_all(kv), [], "all entries of an empty store")
         with kv.writing() as writer:
             writer.put(b"mm", b"1")
         with kv.reading() as reader:
@@ -118,20 +160,20 @@ def absence(opened: Opened, tier: Tier | None) -> None:
 
 
 def order(opened: Opened, tier: Tier | None) -> None:
-    """A seek goes on in the order of the keys' bytes, from the first that is not smaller."""
+    """A seek returns entries in the order of the keys' bytes, from the first key that is at least the given one."""
     with opened("order") as kv:
         with kv.writing() as writer:
             for key in _ODD[::-1]:
                 writer.put(key, b"v" + key)
-        right = [(key, b"v" + key) for key in sorted(_ODD)]
-        _expect(_all(kv), right, "everything")
-        for at, (key, _) in enumerate(right):
-            _expect(_all(kv, key), right[at:], f"seek of {key!r}, which is there")
-        _expect(_all(kv, b"a\x01"), [pair for pair in right if pair[0] >= b"a\x01"], "seek between two")
+        expected = [(key, b"v" + key) for key in sorted(_ODD)]
+        _expect(_all(kv), expected, "all entries")
+        for at, (key, _) in enumerate(expected):
+            _expect(_all(kv, key), expected[at:], f"seek of {key!r}, which exists")
+        _expect(_all(kv, b"a\x01"), [pair for pair in expected if pair[0] >= b"a\x01"], "seek between two keys")
 
 
 def overwrite(opened: Opened, tier: Tier | None) -> None:
-    """The last value put is the one that is there, inside of its transaction too; an empty one is a value."""
+    """The last put wins, inside its transaction too; an empty value is a value."""
     with opened("overwrite") as kv:
         for value in (b"1", b"22", b"", b"\x00" * 5_000):
             with kv.writing() as writer:
@@ -144,7 +186,8 @@ def overwrite(opened: Opened, tier: Tier | None) -> None:
 
 
 def delete(opened: Opened, tier: Tier | None) -> None:
-    """What is deleted is gone, inside of its transaction too, and may come back; the absent may be deleted."""
+    """A deleted key is absent, inside its transaction too, and can be put again; deleting an absent key is no
+    error."""
     with opened("delete") as kv:
         with kv.writing() as writer:
             for key in (b"a", b"b", b"c"):
@@ -152,15 +195,15 @@ def delete(opened: Opened, tier: Tier | None) -> None:
         with kv.writing() as writer:
             writer.delete(b"b")
             writer.delete(b"x")
-            _expect(writer.get(b"b"), None, "get of what the transaction deleted")
-        _expect(_all(kv), [(b"a", b"a"), (b"c", b"c")], "everything after deleting")
+            _expect(writer.get(b"b"), None, "get of a key that the transaction deleted")
+        _expect(_all(kv), [(b"a", b"a"), (b"c", b"c")], "all entries after deleting")
         with kv.writing() as writer:
             writer.put(b"b", b"again")
-        _expect(_all(kv, b"b")[0], (b"b", b"again"), "what came back")
+        _expect(_all(kv, b"b")[0], (b"b", b"again"), "a deleted key that was put again")
 
 
 def atomicity(opened: Opened, tier: Tier | None) -> None:
-    """A transaction that fails leaves nothing of itself."""
+    """A failed transaction leaves nothing behind."""
 
     class Planned(Exception):
         pass
@@ -176,23 +219,23 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
                 raise Planned
         except Planned:
             pass
-        _expect(_all(kv), [(b"old", b"1")], "everything after a failed transaction")
+        _expect(_all(kv), [(b"old", b"1")], "all entries after a failed transaction")
 
 
 def persistence(opened: Opened, tier: Tier | None) -> None:
-    """Unless the tier is volatile, a store that is closed and opened again holds what it held."""
+    """A store that is closed and opened again has all its entries, unless the tier is volatile."""
     if tier is Tier.VOLATILE:
         return
-    right = [(b"%03d" % number, b"x" * number) for number in range(100)]
+    expected = [(b"%03d" % number, b"x" * number) for number in range(100)]
     with opened("persistence") as kv, kv.writing() as writer:
-        for key, value in right:
+        for key, value in expected:
             writer.put(key, value)
     with opened("persistence") as kv:
-        _expect(_all(kv), right, "everything after opening again")
+        _expect(_all(kv), expected, "all entries after opening again")
 
 
 def model(opened: Opened, tier: Tier | None) -> None:
-    """Random transactions over few keys: the store and a dict stay alike."""
+    """After random transactions on a few keys the store equals a dict."""
     rng, truth = random.Random(1), dict[bytes, bytes]()
     keys = [b"%02d" % number for number in range(30)]
     with opened("model") as kv:
@@ -207,44 +250,44 @@ def model(opened: Opened, tier: Tier | None) -> None:
                         truth[key] = b"%d" % step
                         writer.put(key, truth[key])
             start = rng.choice(keys)
-            right = [(key, truth[key]) for key in sorted(truth) if key >= start]
-            _expect(_all(kv, start), right, f"seek after transaction {step}")
+            expected = [(key, truth[key]) for key in sorted(truth) if key >= start]
+            _expect(_all(kv, start), expected, f"seek after transaction {step}")
 
 
 def interleaved(opened: Opened, tier: Tier | None) -> None:
-    """Seeks that are under way at the same time go on as if each were alone, whatever else is read between."""
-    right = [(b"%02d" % number, b"v%d" % number) for number in range(20)]
+    """Seeks and other reads that are interleaved don't affect each other."""
+    expected = [(b"%02d" % number, b"v%d" % number) for number in range(20)]
     with opened("interleaved") as kv:
         with kv.writing() as writer:
-            for key, value in right:
+            for key, value in expected:
                 writer.put(key, value)
         with kv.reading() as reader:
             one, other = reader.seek(b"00"), reader.seek(b"10")
             for at in range(10):
-                _expect(next(one, None), right[at], "the first of two seeks")
-                _expect(reader.first(b"05"), right[5], "the first from there on, while two seeks are under way")
-                _expect(next(reader.seek(b"13"), None), right[13], "a third seek, which is left at once")
-                _expect(next(other, None), right[10 + at], "the second of two seeks")
-                _expect(reader.stretch(b"02", 3), right[2:5], "three entries, while two seeks are under way")
-                _expect(reader.get(b"19"), b"v19", "get, while two seeks are under way")
-            _expect(list(one), right[10:], "what is left of the first of two seeks")
-            _expect(list(other), [], "what is left of the second of two seeks")
+                _expect(next(one, None), expected[at], "the first of two seeks")
+                _expect(reader.first(b"05"), expected[5], "first, during two seeks")
+                _expect(next(reader.seek(b"13"), None), expected[13], "a third seek, which is abandoned")
+                _expect(next(other, None), expected[10 + at], "the second of two seeks")
+                _expect(reader.stretch(b"02", 3), expected[2:5], "stretch, during two seeks")
+                _expect(reader.get(b"19"), b"v19", "get, during two seeks")
+            _expect(list(one), expected[10:], "the rest of the first of two seeks")
+            _expect(list(other), [], "the rest of the second of two seeks")
 
 
 def latest(opened: Opened, tier: Tier | None) -> None:
-    """Whatever was read before, what is committed is in the next read, and in the next scope of many."""
+    """A commit is visible in the next single read and in the next scope of many reads."""
     with opened("latest") as kv:
         for step in range(4):
             entry = (b"k%d" % (9 - step), b"%d" % step)
             with kv.writing() as writer:
                 writer.put(*entry)
                 writer.put(b"same", b"%d" % step)
-            for scope, name in ((kv.reading, "many reads"), (kv.single, "a single one")):
+            for scope, name in ((kv.reading, "many reads"), (kv.single, "a single read")):
                 with scope() as reader:
-                    _expect(reader.first(b"k"), entry, f"the first after a commit, in {name}")
+                    _expect(reader.first(b"k"), entry, f"first after a commit, in {name}")
                     _expect(reader.get(b"same"), b"%d" % step, f"get after a commit, in {name}")
-                    _expect(next(reader.seek(b"k"), None), entry, f"a seek after a commit, in {name}")
-                    _expect(reader.stretch(b"k", 1), [entry], f"an entry after a commit, in {name}")
+                    _expect(next(reader.seek(b"k"), None), entry, f"seek after a commit, in {name}")
+                    _expect(reader.stretch(b"k", 1), [entry], f"stretch after a commit, in {name}")
 
 
 CHECKS: dict[str, Check] = {
@@ -254,28 +297,28 @@ CHECKS: dict[str, Check] = {
 
 
 def isolation(one: OrderedKV, other: OrderedKV) -> None:
-    """Many reads are of one state, whatever another client commits meanwhile, and a single one is of the latest."""
+    """Many reads see one state, whatever another client commits meanwhile; a single read sees the latest."""
     before, after = [(b"a", b"1"), (b"c", b"1")], [(b"a", b"2"), (b"b", b"2")]
     with other.writing() as writer:
         for entry in before:
             writer.put(*entry)
     with one.reading() as reader:
-        _expect(reader.first(b""), before[0], "the first")
-        begun = reader.seek(b"")
-        _expect(next(begun, None), before[0], "the first of a seek")
+        _expect(reader.first(b""), before[0], "first")
+        entries = reader.seek(b"")
+        _expect(next(entries, None), before[0], "the first of a seek")
         with other.writing() as writer:
             writer.put(b"a", b"2")
             writer.put(b"b", b"2")
             writer.delete(b"c")
-        _expect(list(begun), before[1:], "the rest of a seek that began before another's commit")
-        _expect([reader.get(key) for key in (b"a", b"b", b"c")], [b"1", None, b"1"], "gets after another's commit")
-        _expect(list(reader.seek(b"")), before, "a seek after another's commit")
-        _expect(reader.first(b"b"), before[1], "the first from there on, after another's commit")
-        _expect(reader.stretch(b"", 3), before, "three entries after another's commit")
+        _expect(list(entries), before[1:], "the rest of a seek that began before another's commit")
+        _expect([reader.get(key) for key in (b"a", b"b", b"c")], [b"1", None, b"1"], "get after another's commit")
+        _expect(list(reader.seek(b"")), before, "seek after another's commit")
+        _expect(reader.first(b"b"), before[1], "first after another's commit")
+        _expect(reader.stretch(b"", 3), before, "stretch after another's commit")
     for scope in (one.single, one.reading):
         with scope() as reader:
-            _expect(reader.stretch(b"", 3), after, "what was committed, in what began afterwards")
+            _expect(reader.stretch(b"", 3), after, "another's commit, in reads that begin after it")
 
 
 TWO_CLIENT_CHECKS: dict[str, Callable[[OrderedKV, OrderedKV], None]] = {"isolation": isolation}
-"""Of two clients of an empty store: for engines that serve more than one."""
+"""Checks with two clients of an empty store, for engines that several clients can share."""

@@ -8,25 +8,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry
-from dyno.contracts.overlay import Overlay, Pending, fill, overlay
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.versions import version
 
 MIB = 1 << 20
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # LevelDB has no cheaper write than its unsynced log, which reaches the kernel before a write returns.
+    # LevelDB's cheapest write goes to its unsynced log, which reaches the kernel before the write returns.
     Tier.VOLATILE: {"sync": False},
     Tier.PROCESS: {"sync": False},
     Tier.POWER: {"sync": True},
 }
 
 
-class LevelDB:
-    """One database in its directory; threads share it."""
+class LevelDB(Engine):
+    """Threads share it."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import plyvel
@@ -47,8 +46,7 @@ class LevelDB:
         self.db.close()
 
     def compact(self) -> None:
-        """What is in memory goes to a table, a new log begins, and tables are merged: as after each buffer of
-        writes."""
+        """Writes the memtable to a table, begins a new log and merges tables, as after each full write buffer."""
         self.db.compact_range()
 
     def version(self) -> str:
@@ -62,32 +60,29 @@ class LevelDB:
     def files(self) -> Iterable[Path]:
         return (path for path in self._home.iterdir() if path.is_file())
 
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
-
 
 class Reader:
-    """Reads of a snapshot; `get` is plyvel's own. One iterator of it serves all reads that leave it at once."""
+    """Reads of a snapshot; `get` is plyvel's own. All reads but seeks share one iterator."""
 
     def __init__(self, db: Any) -> None:
         self._snapshot = db.snapshot()
         self.get = self._snapshot.get
-        self._own: Any = None
+        self._shared: Any = None
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.close()
+        if self._shared is not None:
+            self._shared.close()
         self._snapshot.close()
 
     def _at(self, key: bytes) -> Iterator[Entry]:
-        if self._own is None:
-            self._own = self._snapshot.iterator()
-        self._own.seek(key)
-        found: Iterator[Entry] = self._own
-        return found
+        if self._shared is None:
+            self._shared = self._snapshot.iterator()
+        self._shared.seek(key)
+        iterator: Iterator[Entry] = self._shared
+        return iterator
 
     def first(self, key: bytes) -> Entry | None:
         return next(self._at(key), None)
@@ -96,30 +91,27 @@ class Reader:
         return list(islice(self._at(key), count))
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        found: Iterator[Entry] = self._snapshot.iterator(start=key)
-        return found
+        iterator: Iterator[Entry] = self._snapshot.iterator(start=key)
+        return iterator
 
 
-class Keys:
-    """The `ordered-kv` port, and its single reads: `get` is plyvel's own; an iterator sees no later commit, so each
-    read has one of its own."""
+class Keys(OrderedKV, KVReader):
+    """The `ordered-kv` port, and the reader of single reads: an iterator sees no later commit, so each read has its
+    own."""
 
     def __init__(self, engine: LevelDB) -> None:
         self._db, self._sync = engine.db, engine.sync
-        self.get = engine.db.get
+        self.get = engine.db.get  # type: ignore[method-assign]
 
     def first(self, key: bytes) -> Entry | None:
-        # Of the two kinds of iterators the one that takes less to make.
-        found = self._db.raw_iterator()
-        found.seek(key)
-        return found.item() if found.valid() else None
-
-    def stretch(self, key: bytes, count: int) -> list[Entry]:
-        return list(islice(self.seek(key), count))
+        # plyvel's raw iterator is cheaper to create than its other kind.
+        iterator = self._db.raw_iterator()
+        iterator.seek(key)
+        return iterator.item() if iterator.valid() else None
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        found: Iterator[Entry] = self._db.iterator(start=key)
-        return found
+        iterator: Iterator[Entry] = self._db.iterator(start=key)
+        return iterator
 
     def reading(self) -> Reader:
         return Reader(self._db)
@@ -134,9 +126,6 @@ class Keys:
         with self._db.write_batch(transaction=True, sync=self._sync) as batch:
             fill(batch, pending)
 
-    def close(self) -> None:
-        pass
-
 
 ENGINE = EngineSpec(
     name="leveldb",
@@ -147,13 +136,13 @@ ENGINE = EngineSpec(
     default_tier=Tier.PROCESS,
     seldom=Maintenance("new log, and compaction", LevelDB.compact),
     modules=("plyvel",),
-    # It has no wheels for later versions of Python.
+    # plyvel has no wheels for later versions of Python.
     requires=("plyvel>=1.5; python_version < '3.13'",),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),
         Setting("block_kib", integer(1), 4, "block, in KiB (LevelDB's default)"),
-        Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits a key; 0 for none (LevelDB's default)"),
+        Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits per key; 0 for none (LevelDB's default)"),
         Setting("compression", choice("snappy", "none"), "snappy", "block compression"),
     ),
     clients="threads",

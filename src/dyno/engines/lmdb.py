@@ -1,37 +1,35 @@
-"""LMDB by py-lmdb: a B+tree in a memory map, one writer, readers that block nobody."""
+"""LMDB by py-lmdb: a B+tree in a memory map, with one writer and readers that block nobody."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Tier, Value
+from dyno.contracts.ordered_kv import Entry, OrderedKV
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.versions import version
-from dyno.suites.series import sample_keys, samples
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series import sample_keys
+from dyno.suites.series.keyed import KeyedSeries
 
 GIB = 1 << 30
-# More than there can be clients; LMDB's default of 126 is less.
+# More than the possible number of clients; LMDB's default is 126.
 READERS = 2048
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A writable map is changed in place: the fastest, and a process that dies inside a commit may tear it.
+    # A writable map is changed in place: the fastest way, but a process that dies inside a commit may tear it.
     Tier.VOLATILE: {"sync": False, "metasync": False, "writemap": True, "map_async": True},
-    # Pages are written to the kernel at the commit, and flushed by it when it likes.
+    # A commit writes its pages to the kernel, which flushes them when it likes.
     Tier.PROCESS: {"sync": False, "metasync": False, "writemap": False, "map_async": False},
     Tier.POWER: {"sync": True, "metasync": True, "writemap": False, "map_async": False},
 }
 
 
-class Lmdb:
-    """One environment in its directory."""
-
+class Lmdb(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import lmdb
 
@@ -55,25 +53,22 @@ class Lmdb:
 
     def settings(self) -> Mapping[str, Value | None]:
         flags = self.env.flags()
-        shown = ("sync", "metasync", "writemap", "map_async", "readahead")
-        told = {name: flags.get(name) for name in shown} | {"map_size_gib": self.env.info()["map_size"] // GIB}
-        # It tells neither.
-        return told | {name: self._options[name] for name in ("meminit", "max_spare_txns")}
+        names = ("sync", "metasync", "writemap", "map_async", "readahead")
+        settings = {name: flags.get(name) for name in names} | {"map_size_gib": self.env.info()["map_size"] // GIB}
+        # LMDB reports neither of these.
+        return settings | {name: self._options[name] for name in ("meminit", "max_spare_txns")}
 
     def files(self) -> Iterable[Path]:
         return (self._home / "data.mdb",)
 
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
-
 
 class Reader:
-    """A read transaction; `get` is py-lmdb's own. One cursor of it serves all reads that leave it at once."""
+    """A read transaction; `get` is py-lmdb's own. All reads but seeks share one cursor."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
         self.get = txn.get
-        self._own: Any = None
+        self._shared: Any = None
 
     def __enter__(self) -> Reader:
         return self
@@ -82,104 +77,73 @@ class Reader:
         self._txn.abort()
 
     def _cursor(self) -> Any:
-        self._own = self._txn.cursor()
-        return self._own
+        self._shared = self._txn.cursor()
+        return self._shared
 
     def first(self, key: bytes) -> Entry | None:
-        cursor = self._own or self._cursor()
+        cursor = self._shared or self._cursor()
         return cursor.item() if cursor.set_range(key) else None
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
-        cursor = self._own or self._cursor()
+        cursor = self._shared or self._cursor()
         return list(islice(cursor.iternext(), count)) if cursor.set_range(key) else []
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        cursor = self._txn.cursor()
-        found: Iterator[Entry] = cursor.iternext() if cursor.set_range(key) else iter(())
-        return found
+        return _entries(self._txn, key)
 
 
-class Keys:
-    """The `ordered-kv` port. A write transaction is py-lmdb's own: it has get, put and delete."""
+class Keys(OrderedKV):
+    """The `ordered-kv` port. Its writer is py-lmdb's transaction, which has get, put and delete."""
 
     def __init__(self, engine: Lmdb) -> None:
         self._begin = engine.env.begin
-        # py-lmdb keeps an ended read transaction and renews it: there is no cheaper single read.
-        self.single = self.reading
 
     def reading(self) -> Reader:
         return Reader(self._begin())
 
+    # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way.
+    single = reading
+
     def writing(self) -> Any:
         return self._begin(write=True)
 
-    def close(self) -> None:
-        pass
 
-
-class Series:
-    """The `series` port: a record for each sample."""
+class Series(KeyedSeries):
+    """The `series` port."""
 
     def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
         self._begin = engine.env.begin
+        super().__init__(names)
+
+    def put(self, entries: Iterable[Entry]) -> None:
         with self._begin(write=True) as txn:
-            new, every = sample_keys.add_names(names, sample_keys.parse_names(_from(txn, sample_keys.NAME)))
-            txn.cursor().putmulti(new)
-        self._numbers = samples.VariableIds(names, every)
-        self._end = max((number for number, _ in every), default=-1) + 1
+            txn.cursor().putmulti(entries)
 
-    def insert(self, batch: SampleBatch) -> None:
-        stored = batch._replace(pv=self._numbers.to_store(batch.pv))
-        with self._begin(write=True) as txn:
-            txn.cursor().putmulti(sample_keys.entries(stored))
-
-    def settle(self) -> None:
-        pass
-
-    def seen(self, pv: int, ts: int) -> bool:
+    def get(self, key: bytes) -> bytes | None:
         with self._begin() as txn:
-            return txn.get(sample_keys.KEY.pack(self._numbers.one(pv), ts)) is not None
+            value: bytes | None = txn.get(key)
+            return value
 
-    def one(self, pv: int) -> Samples:
-        return self.window(pv, 0, sample_keys.MAX_TIME)
-
-    def window(self, pv: int, start: int, end: int) -> Samples:
-        pack, number = sample_keys.KEY.pack, self._numbers.one(pv)
-        last = pack(number, end)
+    @contextmanager
+    def scan(self, first: bytes, end: bytes | None = None) -> Iterator[Iterator[Entry]]:
         with self._begin() as txn:
-            return sample_keys.samples_of(takewhile(lambda entry: entry[0] < last, _from(txn, pack(number, start))))
+            entries = _entries(txn, first)
+            yield entries if end is None else takewhile(lambda entry: entry[0] < end, entries)
 
-    def all(self) -> Iterator[SampleBatch]:
-        last = sample_keys.KEY.pack(self._end, 0)
+    def last(self, numbers: range) -> Iterator[Entry | None]:
+        """A seek for each variable: to the first key after it, and one back."""
         with self._begin() as txn:
-            found = takewhile(lambda entry: entry[0] < last, _from(txn, b"\0"))
-            yield from sample_keys.batches(found, self._numbers)
-
-    def latest(self) -> SampleBatch:
-        """A seek for each variable: to what comes after it, and one back."""
-        with self._begin() as txn:
-            return sample_keys.batch(filter(None, map(partial(_last, txn.cursor()), range(self._end))), self._numbers)
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
-
-    def close(self) -> None:
-        pass
+            cursor = txn.cursor()
+            for number in numbers:
+                after = sample_keys.KEY.pack(number + 1, 0)
+                exists = cursor.prev() if cursor.set_range(after) else cursor.last()
+                yield cursor.item() if exists and cursor.key().startswith(sample_keys.NUMBER.pack(number)) else None
 
 
-def _from(txn: Any, key: bytes) -> Iterator[Entry]:
-    """All records from there on."""
+def _entries(txn: Any, key: bytes) -> Iterator[Entry]:
+    """All entries from a key on."""
     cursor = txn.cursor()
     return cursor.iternext() if cursor.set_range(key) else iter(())
-
-
-def _last(cursor: Any, number: int) -> Entry | None:
-    """The last sample of a variable, by the store's number."""
-    there = cursor.prev() if cursor.set_range(sample_keys.KEY.pack(number + 1, 0)) else cursor.last()
-    if not there or not cursor.key().startswith(sample_keys.NUMBER.pack(number)):
-        return None
-    found: Entry = cursor.item()
-    return found
 
 
 ENGINE = EngineSpec(

@@ -1,4 +1,4 @@
-"""A sorted dict in memory: sortedcontainers, where acid's benchmark had a skip list."""
+"""A sorted dict in memory by sortedcontainers, where acid's benchmark had a skip list."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry
-from dyno.contracts.overlay import Overlay, Pending, overlay
+from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
 from dyno.host.versions import version
 
 
-class Memory:
+class Memory(Engine):
     """The dict lives as long as the process."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
@@ -29,54 +28,41 @@ class Memory:
     def version(self) -> str:
         return f"sortedcontainers {version('sortedcontainers')}"
 
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("in-process", "holds Python objects in this process: nothing is copied out of a store")
 
 
-class Keys:
-    """The `ordered-kv` port."""
+class Keys(OrderedKV, KVReader):
+    """The `ordered-kv` port, and its reader."""
 
     def __init__(self, engine: Memory) -> None:
         self._store = engine.store
-        self.get = engine.store.get
+        self.get = engine.store.get  # type: ignore[method-assign]
 
     def first(self, key: bytes) -> Entry | None:
-        store = self._store
-        for found in store.irange(key):
-            return found, store[found]
+        for nearest in self._store.irange(key):
+            return nearest, self._store[nearest]
         return None
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
         store = self._store
-        return [(found, store[found]) for found in islice(store.irange(key), count)]
+        return [(each, store[each]) for each in islice(store.irange(key), count)]
 
     def seek(self, key: bytes) -> Iterator[Entry]:
         store = self._store
-        return ((found, store[found]) for found in store.irange(key))
+        return ((each, store[each]) for each in store.irange(key))
 
     def reading(self) -> AbstractContextManager[Keys]:
         return nullcontext(self)
-
-    def single(self) -> AbstractContextManager[Keys]:
-        return self.reading()
 
     def writing(self) -> AbstractContextManager[Overlay]:
         return overlay(self.get, self._commit)
 
     def _commit(self, pending: Pending) -> None:
-        self._store.update((k, v) for k, v in pending.items() if v is not None)
+        self._store.update((key, value) for key, value in pending.items() if value is not None)
         for key, value in pending.items():
             if value is None:
                 self._store.pop(key, None)
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = EngineSpec(

@@ -1,4 +1,4 @@
-"""The null engine: it stores nothing and answers nothing, so its figure is what the harness itself costs."""
+"""The null engine: it stores nothing and answers nothing, so its figure is the cost of the harness itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
 from dyno.suites.http.port import RequestOptions, Target
@@ -16,49 +16,39 @@ from dyno.suites.records.port import Key, Record
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 AWAKE_NS = 200_000
-"""A sleep wakes late; the rest of a wait is spent looking at the clock."""
+"""A sleep wakes up late, so the caller polls the clock for this last part of a wait."""
 
 
-class Null:
-    """Nothing to open."""
-
+class Null(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
     def version(self) -> str:
         return "does nothing"
 
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
 
 
-class Synthetic:
-    """The `synthetic` port: answers the number, without the work."""
+class NullPort:
+    """Base of the ports. Takes any arguments."""
 
-    def __init__(self, engine: Null, work: int) -> None:
+    def __init__(self, engine: Null, *arguments: object) -> None:
         pass
-
-    def operation(self) -> Callable[[int], int]:
-        return int
 
     def close(self) -> None:
         pass
 
 
-class Records:
-    """Takes every record and has none."""
+class Synthetic(NullPort):
+    """The `synthetic` port: returns the number without the work."""
 
-    def __init__(self, engine: Null, indexed: bool) -> None:
-        pass
+    def operation(self) -> Callable[[int], int]:
+        return int
+
+
+class Records(NullPort):
+    """The `records` port: takes every record and has none."""
 
     def reading(self) -> AbstractContextManager[Records]:
         return nullcontext(self)
@@ -87,30 +77,18 @@ class Records:
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         return [False for _ in keys]
 
-    def close(self) -> None:
-        pass
 
-
-class Objects:
-    """No database."""
+class Objects(NullPort):
+    """The `objects` port, without a database."""
 
     database = None
-
-    def __init__(self, engine: Null) -> None:
-        pass
 
     def forget(self) -> None:
         pass
 
-    def close(self) -> None:
-        pass
 
-
-class Arrays:
-    """Takes every chunk and has none. It is its own column, and its own frame, of no rows."""
-
-    def __init__(self, engine: Null) -> None:
-        pass
+class Arrays(NullPort):
+    """The `arrays` port: takes every chunk and has none. It is also its own empty column and frame."""
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
         return nullcontext(lambda chunk: None)
@@ -133,15 +111,9 @@ class Arrays:
     def update(self, change: Change) -> None:
         pass
 
-    def close(self) -> None:
-        pass
 
-
-class Compute:
-    """Takes the numbers and does nothing with them."""
-
-    def __init__(self, engine: Null) -> None:
-        pass
+class Compute(NullPort):
+    """The `compute` port: its operations do nothing."""
 
     def load(self, arrays: Mapping[str, object]) -> None:
         pass
@@ -152,15 +124,12 @@ class Compute:
     def threads(self) -> int | None:
         return None
 
-    def close(self) -> None:
-        pass
 
-
-class Series:
-    """Takes every sample and has none."""
+class Series(NullPort):
+    """The `series` port: takes every sample and has none."""
 
     def __init__(self, engine: Null, names: Sequence[str]) -> None:
-        self._none = Samples((), (), (), ())
+        self._samples = Samples((), (), (), ())
 
     def insert(self, batch: SampleBatch) -> None:
         pass
@@ -172,10 +141,10 @@ class Series:
         return True
 
     def one(self, pv: int) -> Samples:
-        return self._none
+        return self._samples
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        return self._none
+        return self._samples
 
     def all(self) -> Iterator[SampleBatch]:
         return iter(())
@@ -186,12 +155,9 @@ class Series:
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return Buckets((), (), (), ())
 
-    def close(self) -> None:
-        pass
 
-
-class Requests:
-    """The `requests` port: asks nobody, and has every answer at once."""
+class Requests(NullPort):
+    """The `requests` port: sends nothing and has every response at once."""
 
     def __init__(self, engine: Null, how: RequestOptions) -> None:
         self.codes = dict[int, int]()
@@ -212,12 +178,9 @@ class Requests:
         done, self._begun = self._begun, []
         return done
 
-    def close(self) -> None:
-        pass
-
 
 class Bucket(Requests):
-    """The `bucket` port: the same."""
+    """The `bucket` port."""
 
     def __init__(self, engine: Null, large: bool, patience: float) -> None:
         self._begun = []
@@ -236,7 +199,7 @@ ENGINE = EngineSpec(
         "compute": PortSpec(Compute, tiers={}),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
-        # Nothing is stored; and one process has all requests under way.
+        # One process has all requests in flight.
         "requests": PortSpec(Requests, tiers={}, clients="one"),
         "series": PortSpec(Series),
         "synthetic": PortSpec(Synthetic, tiers={}),

@@ -1,7 +1,5 @@
-"""An engine that only takes time: as much as it is told to, and a stall where one is asked for. It stores nothing.
-
-For `dyno selftest`, which plants what Dyno must find.
-"""
+"""An engine that only takes time, with a stall on request, and stores nothing: `dyno selftest` plants faults in
+it."""
 
 from __future__ import annotations
 
@@ -11,33 +9,25 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from pathlib import Path
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.servers.process import Process
 
 STEPS = 5
-"""Bytes of a checksum that are a unit of work, some 10 ns. Each byte waits for the one before: what shares the core
-slows such a chain by a few percent, where it takes a fifth from a loop of the interpreter."""
+"""Bytes of a checksum per unit of work, some 10 ns. Each byte depends on the one before: another thread on the core
+slows such a chain by a few percent, but a loop of the interpreter by a fifth."""
 
 
-class SyntheticEngine:
-    """Its options."""
-
+class SyntheticEngine(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Server | None = None) -> None:
         self.options = options
-
-    def close(self) -> None:
-        pass
 
     def version(self) -> str:
         return "takes time"
 
     def settings(self) -> Mapping[str, Value | None]:
         return dict(self.options)
-
-    def files(self) -> Iterable[Path]:
-        return ()
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("synthetic", "stores nothing: its operations only take time")
@@ -66,18 +56,18 @@ class Operations:
         return number
 
     def _stalling(self) -> Callable[[int], int]:
-        """Busy, but that one operation, once, takes the stall's time in addition."""
-        left = iter([*repeat(0.0, self._after), self._stall])
+        """Busy, and one operation also takes the time of the stall."""
+        pauses = iter([*repeat(0.0, self._after), self._stall])
 
         def operation(number: int) -> int:
-            if pause := next(left, 0.0):
+            if pause := next(pauses, 0.0):
                 time.sleep(pause)
             return self._busy(number)
 
         return operation
 
     def close(self) -> None:
-        pass
+        return None
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
@@ -87,7 +77,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    """An idle process that stands for a server, where one is asked for."""
+    """An idle process in the role of a server, if the option asks for it."""
     if not options["server"]:
         return None
     home.mkdir(exist_ok=True)
@@ -99,15 +89,14 @@ ENGINE = EngineSpec(
     title="Takes time and stores nothing: what `dyno selftest` plants its faults in",
     opener=SyntheticEngine,
     ports={"synthetic": PortSpec(Operations)},
-    # It stores nothing, so that nothing can be asked of its durability.
     tiers={},
     refuse=refuse,
     options=(
-        Setting("slower", integer(0, 10_000), 0, "by how many percent more work than asked for"),
-        Setting("wait_us", integer(0), 0, "wait so many microseconds instead of working"),
-        Setting("stall_ms", integer(0), 0, "stall in one operation of each round for so many milliseconds"),
-        Setting("stall_after", integer(0), 0, "after so many operations"),
-        Setting("server", boolean, False, "start an idle process that stands for a server"),
+        Setting("slower", integer(0, 10_000), 0, "additional work, in percent"),
+        Setting("wait_us", integer(0), 0, "microseconds to sleep instead of working"),
+        Setting("stall_ms", integer(0), 0, "milliseconds of a stall in one operation of each round"),
+        Setting("stall_after", integer(0), 0, "operations before the stall"),
+        Setting("server", boolean, False, "start an idle process in the role of a server"),
     ),
     server=serve,
     clients="processes",

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Refused, Tier, Value
-from dyno.contracts.ordered_kv import KVReader
-from dyno.contracts.overlay import Pending
+from dyno.contracts.ordered_kv import KVReader, Pending
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines import lmdb, memory
 

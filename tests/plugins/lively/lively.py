@@ -24,8 +24,7 @@ from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.ordered_kv import KVReader
-from dyno.contracts.overlay import Pending
+from dyno.contracts.ordered_kv import KVReader, Pending
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import lmdb, memory, sqlite
 from dyno.servers.process import Process

@@ -23,8 +23,7 @@ from typing import Any
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader
-from dyno.contracts.overlay import Pending
+from dyno.contracts.ordered_kv import Entry, KVReader, Pending
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency

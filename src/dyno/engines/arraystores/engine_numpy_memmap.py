@@ -1,4 +1,4 @@
-"""NumPy arrays mapped from files (`numpy.memmap`): the kernel reads what is touched, and writes it back."""
+"""NumPy arrays mapped from files (`numpy.memmap`): the kernel loads pages on access and writes them back."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.engines.arraystores import layouts
+from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.flushing import flush, replace
-from dyno.engines.arraystores.layouts import LAYOUT, Held
+from dyno.engines.arraystores.layouts import LAYOUT, RECORDS, WHOLE, NumpyArrays, dtypes
 from dyno.host.versions import version
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # What is written to a shared mapping is the kernel's at once, and stays when the process goes.
+    # A write to a shared mapping is in the kernel at once, and survives the process.
     Tier.PROCESS: {"flush": "none"},
     # msync of the mapping, and fsync for the file's length.
     Tier.POWER: {"flush": "msync"},
 }
+IN_PLACE = "updates in place: a crash in the middle of an update leaves a part of it"
 
 
-class Memmap:
-    """A file for each array; how many rows there are stands in a file of its own, which is replaced at a commit."""
+class Memmap(Engine):
+    """A file for each array, and one with the number of rows, which a commit replaces."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         self._home, self.flushed, self.layout = home, tier is Tier.POWER, str(options["layout"])
@@ -36,27 +37,27 @@ class Memmap:
         self._map(self.rows)
 
     def _map(self, rows: int) -> None:
-        """Arrays of so many rows: files that are too short grow."""
+        """Maps arrays of that many rows; files that are too short grow."""
         import numpy as np
 
         self.arrays.clear()
-        for name, of in layouts.dtypes(self.layout).items():
+        for name, dtype in dtypes(self.layout).items():
             path = self._path(name)
             if rows:
                 mode: Any = "r+" if path.exists() else "w+"
-                self.arrays[name] = np.memmap(path, of, mode, shape=(rows,))
+                self.arrays[name] = np.memmap(path, dtype, mode, shape=(rows,))
             else:
-                self.arrays[name] = np.empty(0, of)
+                self.arrays[name] = np.empty(0, dtype)
 
     def _path(self, name: str) -> Path:
         return self._home / f"{name}.dat"
 
     def grow(self, rows: int) -> None:
-        """Room for so many more, which are not counted yet."""
+        """Makes room for more rows, which don't count until a commit."""
         self._map(self.rows + rows)
 
     def commit(self, rows: int) -> None:
-        """So many there are now."""
+        """Stores the number of rows."""
         self.flush(self.arrays)
         if self.flushed:
             flush(path for path in map(self._path, self.arrays) if path.exists())
@@ -64,15 +65,15 @@ class Memmap:
         self.rows = rows
 
     def trim(self) -> None:
-        """To what is counted."""
+        """Truncates the files to the committed rows."""
         self.arrays.clear()
-        for name, of in layouts.dtypes(self.layout).items():
+        for name, dtype in dtypes(self.layout).items():
             if self._path(name).exists():
-                os.truncate(self._path(name), self.rows * of.itemsize)
+                os.truncate(self._path(name), self.rows * dtype.itemsize)
         self._map(self.rows)
 
     def flush(self, names: Iterable[str]) -> None:
-        """Writes what was changed in these arrays to the device, at the tier that wants it."""
+        """Writes changes of these arrays to the device, at tier `power`."""
         for array in (self.arrays[name] for name in names if self.flushed):
             if len(array):
                 array.flush()
@@ -87,13 +88,13 @@ class Memmap:
         return {"layout": self.layout, "flush": "msync" if self.flushed else "none"}
 
     def files(self) -> Iterable[Path]:
-        return [path for path in (*map(self._path, layouts.dtypes(self.layout)), self._count) if path.exists()]
+        return [path for path in (*map(self._path, dtypes(self.layout)), self._count) if path.exists()]
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("in-place", "updates in place: a crash in the middle of an update leaves a part of it")
+        yield Caveat("in-place", IN_PLACE)
 
 
-class Arrays(Held):
+class Arrays(NumpyArrays):
     """The `arrays` port."""
 
     def __init__(self, engine: Memmap) -> None:
@@ -103,29 +104,20 @@ class Arrays(Held):
     def _column(self, name: str) -> Any:
         import numpy as np
 
-        # The same memory as an array of NumPy's, whose slices are made with less ado.
+        # As a plain array, whose slices are cheaper to create than those of a memmap.
         return super()._column(name).view(np.ndarray)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        count = self._engine.rows
+        write = Appender(self._engine.rows, self._store)
         self._engine.grow(rows)
-
-        def write(chunk: Chunk) -> None:
-            nonlocal count
-            layouts.store(self._layout, self._arrays, count, chunk)
-            count += len(next(iter(chunk.values())))
-
         with finally_(self._engine.trim):
             yield write
-            self._engine.commit(count)
+            self._engine.commit(write.rows)
 
     def update(self, change: Change) -> None:
-        self.change(change)
-        self._engine.flush(layouts.touched(self._layout, change.values))
-
-    def close(self) -> None:
-        pass
+        super().update(change)
+        self._engine.flush([WHOLE] if self._layout == RECORDS else change.values)
 
 
 ENGINE = EngineSpec(
@@ -139,5 +131,5 @@ ENGINE = EngineSpec(
     requires=("pandas>=2.0",),
     options=(LAYOUT,),
     seldom=Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
-    in_place="updates in place: a crash in the middle of an update leaves a part of it",
+    in_place=IN_PLACE,
 )

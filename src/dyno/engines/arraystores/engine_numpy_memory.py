@@ -1,32 +1,36 @@
-"""NumPy arrays in the memory of the process: what nothing that stores can be faster than."""
+"""NumPy arrays in the memory of the process: the limit for everything that stores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores import layouts
-from dyno.engines.arraystores.layouts import LAYOUT, Held
+from dyno.engines.arraystores.chunked import Appender
+from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
 from dyno.host.versions import version
-from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
-from dyno.suites.series import samples
+from dyno.suites.arrays.port import CHUNK_ROWS, Chunk
+from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 
-class Memory:
-    """The arrays live as long as the process has the engine open."""
+class Memory(Engine):
+    """The arrays live as long as the engine is open."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import numpy as np
 
         self.layout = str(options["layout"])
-        self.arrays: dict[str, Any] = {name: np.empty(0, of) for name, of in layouts.dtypes(self.layout).items()}
+        self.arrays: dict[str, Any] = {
+            name: np.empty(0, dtype) for name, dtype in layouts.dtypes(self.layout).items()
+        }
         self.batches: list[SampleBatch] = []
-        """Of the port `series`: what is sorted, and what came since, as it came."""
+        """Samples of the port `series`: a sorted batch, and later ones as they arrived."""
 
     def close(self) -> None:
         self.arrays = {}
@@ -38,14 +42,11 @@ class Memory:
     def settings(self) -> Mapping[str, Value | None]:
         return {"layout": self.layout}
 
-    def files(self) -> Iterable[Path]:
-        return ()
-
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("in-process", "holds the arrays in this process: nothing is written or read anywhere")
 
 
-class Arrays(Held):
+class Arrays(NumpyArrays):
     """The `arrays` port."""
 
     def __init__(self, engine: Memory) -> None:
@@ -57,29 +58,17 @@ class Arrays(Held):
         import numpy as np
 
         (before,) = {len(array) for array in self._arrays.values()}
-        # NumPy's arrays don't grow: others take their place, with what was in them.
+        # NumPy's arrays can't grow, so larger copies replace them.
         grown = {name: np.empty(before + rows, array.dtype) for name, array in self._arrays.items()}
         for name, array in self._arrays.items():
             grown[name][:before] = array
-        count = before
-
-        def write(chunk: Chunk) -> None:
-            nonlocal count
-            layouts.store(self._layout, grown, count, chunk)
-            count += len(next(iter(chunk.values())))
-
+        write = Appender(before, partial(layouts.store, self._layout, grown))
         yield write
-        self._engine.arrays.update({name: array[:count] for name, array in grown.items()})
-
-    def update(self, change: Change) -> None:
-        self.change(change)
-
-    def close(self) -> None:
-        pass
+        self._engine.arrays.update({name: array[: write.rows] for name, array in grown.items()})
 
 
-class Series:
-    """The `series` port: batches are kept, and sorted by variable and time when something is read."""
+class Series(port.Series):
+    """The `series` port: batches are sorted by variable and time at the next read."""
 
     def __init__(self, engine: Memory, names: Sequence[str]) -> None:
         self._engine, self._count = engine, len(names)
@@ -88,9 +77,6 @@ class Series:
 
     def insert(self, batch: SampleBatch) -> None:
         self._engine.batches.append(SampleBatch(*(values.copy() for values in batch)))
-
-    def settle(self) -> None:
-        pass
 
     def _sorted(self) -> SampleBatch:
         import numpy as np
@@ -103,9 +89,9 @@ class Series:
     def _of(self, pv: int) -> Samples:
         import numpy as np
 
-        found = self._sorted()
-        first, last = np.searchsorted(found.pv, [pv, pv + 1])
-        return Samples(*(values[first:last] for values in found[1:]))
+        batch = self._sorted()
+        first, last = np.searchsorted(batch.pv, [pv, pv + 1])
+        return Samples(*(values[first:last] for values in batch[1:]))
 
     def seen(self, pv: int, ts: int) -> bool:
         return any(((batch.ts == ts) & (batch.pv == pv)).any() for batch in reversed(self._engine.batches))
@@ -116,28 +102,26 @@ class Series:
     def window(self, pv: int, start: int, end: int) -> Samples:
         import numpy as np
 
-        found = self._of(pv)
-        first, last = np.searchsorted(found.ts, [start, end])
-        return Samples(*(values[first:last].copy() for values in found))
+        one = self._of(pv)
+        first, last = np.searchsorted(one.ts, [start, end])
+        return Samples(*(values[first:last].copy() for values in one))
 
     def all(self) -> Iterator[SampleBatch]:
-        found = self._sorted()
-        for at in range(0, len(found.ts), CHUNK_ROWS):
-            yield SampleBatch(*(values[at : at + CHUNK_ROWS].copy() for values in found))
+        batch = self._sorted()
+        for at in range(0, len(batch.ts), CHUNK_ROWS):
+            yield SampleBatch(*(values[at : at + CHUNK_ROWS].copy() for values in batch))
 
     def latest(self) -> SampleBatch:
         import numpy as np
 
-        found = self._sorted()
-        last = np.searchsorted(found.pv, np.arange(1, self._count + 1)) - 1
-        there = last[np.diff(np.r_[-1, last]) > 0]
-        return SampleBatch(*(values[there] for values in found))
+        batch = self._sorted()
+        last = np.searchsorted(batch.pv, np.arange(1, self._count + 1)) - 1
+        # Without the variables that have no samples.
+        last = last[np.diff(np.r_[-1, last]) > 0]
+        return SampleBatch(*(values[last] for values in batch))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.downsample(self.window(pv, start, end), bucket)
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = EngineSpec(

@@ -1,4 +1,4 @@
-"""TileDB Embedded: a dense array with an attribute for each column, of which each write is a fragment of its own."""
+"""TileDB Embedded: a dense array with an attribute for each column; each write is a fragment."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.chunked_reads import Pieces
+from dyno.engines.arraystores.chunked import Appender, ChunkedArrays
 from dyno.host import tree
 from dyno.host.versions import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
 
-COUNT = "rows"
-"""What says how many there are, in the array's metadata. Cells beyond are none."""
+ROWS = "rows"
+"""Key of the number of rows in the array's metadata. Cells beyond are unused."""
 MOST_ROWS = 2**40
 
 
-class TileDB:
-    """The array, open to be read; it is opened beside that for each write, as TileDB wants it."""
+class TileDB(Engine):
+    """The array, open for reading. Each write opens it a second time, as TileDB requires."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import tiledb
@@ -35,18 +35,18 @@ class TileDB:
 
     def _create(self, tiledb: Any) -> None:
         tile = int(self._options["tile_rows"])
-        # A whole number of tiles.
+        # The domain must be a multiple of the tile.
         last = MOST_ROWS // tile * tile - 1
         domain = tiledb.Domain(tiledb.Dim("row", domain=(0, last), tile=tile, dtype="u8"))
         zstd = [tiledb.ZstdFilter()] if self._options["compression"] == "zstd" else []
         attributes = [tiledb.Attr(name, dtype=columns.dtype(name), filters=tiledb.FilterList(zstd)) for name in NAMES]
         tiledb.Array.create(self.uri, tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=False))
         with tiledb.open(self.uri, "w") as array:
-            array.meta[COUNT] = 0
+            array.meta[ROWS] = 0
 
     @property
     def rows(self) -> int:
-        return int(self.array.meta[COUNT])
+        return int(self.array.meta[ROWS])
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
@@ -72,66 +72,53 @@ class TileDB:
     def files(self) -> Iterable[Path]:
         return tree.files(self._path)
 
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
-
 
 class Column:
-    """An attribute, which is read where it is sliced."""
+    """Reads an attribute when it is sliced."""
 
     def __init__(self, array: Any, name: str) -> None:
         self._query, self._name = array.query(attrs=[name]), name
 
     def __getitem__(self, rows: slice) -> Any:
-        # One attribute comes as itself, or as a dict of one, by TileDB's version.
-        found = self._query[rows]
-        return found[self._name] if isinstance(found, dict) else found
+        # A single attribute comes as an array or as a dict, depending on TileDB's version.
+        values = self._query[rows]
+        return values[self._name] if isinstance(values, dict) else values
 
 
-class Arrays(Pieces):
+class Arrays(ChunkedArrays):
     """The `arrays` port."""
-
-    def __init__(self, engine: TileDB) -> None:
-        self._engine = engine
-        self.rows = engine.rows
 
     def column(self, name: str) -> Any:
         return Column(self._engine.array, name)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        count = self.rows
         with self._engine.writing() as array:
 
-            def write(chunk: Chunk) -> None:
-                nonlocal count
-                size = len(next(iter(chunk.values())))
-                array[count : count + size] = dict(chunk)
-                count += size
+            def store(start: int, chunk: Chunk) -> None:
+                array[start : start + len(next(iter(chunk.values())))] = dict(chunk)
 
+            write = Appender(self.rows, store)
             yield write
-            array.meta[COUNT] = count
-        self.rows = count
+            array.meta[ROWS] = write.rows
+        self.rows = write.rows
 
     def sum(self, name: str) -> int | float:
         if not self.rows:
-            # It takes no range without a place in it.
+            # TileDB rejects an empty range.
             return 0
-        found = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
-        value = found["sum"] if isinstance(found, dict) else found
+        result = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
+        value = result["sum"] if isinstance(result, dict) else result
         return int(value) if BY_NAME[name].exact else float(value)
 
     def slice(self, rows: range) -> Chunk:
         return dict(self._engine.array[rows.start : rows.stop])
 
     def update(self, change: Change) -> None:
-        """A fragment has all attributes: those that stay are read first."""
-        found = {**self._engine.array[change.start : change.stop], **change.values}
+        """A fragment needs all attributes, so the unchanged ones are read first."""
+        values = {**self._engine.array[change.start : change.stop], **change.values}
         with self._engine.writing() as array:
-            array[change.start : change.stop] = found
-
-    def close(self) -> None:
-        pass
+            array[change.start : change.stop] = values
 
 
 ENGINE = EngineSpec(
@@ -139,7 +126,7 @@ ENGINE = EngineSpec(
     title="TileDB, a dense array of fragments in the process",
     opener=TileDB,
     ports={"arrays": PortSpec(Arrays)},
-    # A fragment counts when a file of its own says so, which is written last.
+    # A fragment counts once its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
     seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),

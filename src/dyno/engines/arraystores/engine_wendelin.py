@@ -1,7 +1,6 @@
-"""Wendelin.core: arrays in ZODB, larger than memory, whose pages are loaded from their objects when they are touched,
-and stored as objects by a commit.
+"""Wendelin.core: arrays in ZODB larger than memory. Pages are loaded from objects on access, and stored by a commit.
 
-Its last release is for Python 3.7 to 3.10, so that its trials run in an interpreter of its own.
+Its last release supports Python 3.7 to 3.10, so its trials run in an interpreter of their own.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
-from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores import layouts
-from dyno.engines.arraystores.layouts import LAYOUT, Held
+from dyno.engines.arraystores.chunked import Appender
+from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
 from dyno.engines.zodb import databases, zeo_client
 from dyno.engines.zodb.server_zeo import ZEO
 from dyno.host.versions import version
@@ -25,47 +25,46 @@ from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # FileStorage, be it ZEO's, flushes each commit before it is acknowledged, and nothing switches that off.
+    # FileStorage, also under ZEO, flushes each commit before it is acknowledged, and has no setting for that.
     Tier.POWER: {"fsync": "each commit"},
 }
-FILE, COUNT = "Data.fs", "rows"
-FILESTORAGE, SERVED = "filestorage", "zeo"
+FILE, ROWS = "Data.fs", "rows"
+FILESTORAGE, ON_ZEO = "filestorage", "zeo"
 CACHE_MIB = 20
-"""Of a client of ZEO's, in a file: its default. What was read is in the array's own pages."""
-REMEMBERED = 1
-"""Transactions that a server of ZEO's reads whole when it starts, for clients that come back: the fewest. That one
-has to be small, or a cold phase would find everything read."""
-AT_ONCE = 1 << 30
-"""Bytes after which what was written is committed: a transaction is in memory, and an array may be larger than
-that."""
+"""The client cache of ZEO, in a file: its default. Pages that were read are in memory anyway."""
+INVALIDATIONS = 1
+"""Last transactions that a ZEO server reads whole when it starts, for returning clients: the minimum. That one must
+be small, or a cold phase would find everything in the page cache."""
+COMMIT_BYTES = 1 << 30
+"""Bytes written before an intermediate commit: a transaction is held in memory, and an array may be larger."""
 PAGE_BYTES = 2 << 20
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    return ZEO(home, REMEMBERED) if options["storage"] == SERVED else None
+    return ZEO(home, INVALIDATIONS) if options["storage"] == ON_ZEO else None
 
 
-class Wendelin:
-    """A database on a FileStorage or on ZEO, with an array for each column or one of rows."""
+class Wendelin(Engine):
+    """A database on FileStorage or ZEO, with an array for each column or one of rows."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
         import ZODB
         from wendelin.bigfile import file_zodb
 
         self.bound = int(options["pages_mib"]) << 20
-        """Bytes of pages that may be in memory; 0 where all may."""
+        """Largest number of bytes of pages in memory; 0 for no limit."""
         self._touched = 0
-        self.layout, self._blocks = str(options["layout"]), str(options["blocks"])
-        # What the variable WENDELIN_CORE_ZBLK_FMT sets when it is imported.
-        file_zodb.ZBlk_fmt_write = self._blocks
+        self.layout = str(options["layout"])
+        # Otherwise the environment variable WENDELIN_CORE_ZBLK_FMT decides, when it is imported.
+        file_zodb.ZBlk_fmt_write = str(options["blocks"])
         self._home, self.server = home, server
         self._database = ZODB.DB(self._storage())
         self._connection = self._database.open()
         self.root: Any = self._connection.root()
-        if COUNT not in self.root:
+        if ROWS not in self.root:
             self._create()
         self.arrays: dict[str, Any] = {}
-        """A view of each array, whole."""
+        """A view of each whole array."""
         self.view()
 
     def _storage(self) -> Any:
@@ -79,10 +78,10 @@ class Wendelin:
         import transaction
         from wendelin.bigarray.array_zodb import ZBigArray
 
-        self.root[COUNT] = 0
-        for name, of in layouts.dtypes(self.layout).items():
-            self.root[name] = ZBigArray((0,), of)
-        # An array is to be known to the database before it is used.
+        self.root[ROWS] = 0
+        for name, dtype in layouts.dtypes(self.layout).items():
+            self.root[name] = ZBigArray((0,), dtype)
+        # An array must be in the database before it is used.
         transaction.commit()
 
     def view(self) -> None:
@@ -95,24 +94,24 @@ class Wendelin:
             self.root[name].resize((rows,))
 
     def touched(self, arrays: int, size: int) -> None:
-        """Pages of so many arrays were, for `size` bytes of each: once there may be too many, all go."""
+        """Counts pages loaded by an access to `size` bytes of each array; at the limit, frees all pages."""
         self._touched += arrays * (size // PAGE_BYTES + 2) * PAGE_BYTES
         if 0 < self.bound < self._touched:
-            self.committed()
+            self.free_committed()
 
-    def committed(self) -> None:
-        """What was written is: its pages are no longer wanted, nor the copies of them that its commit has made."""
+    def free_committed(self) -> None:
+        """Frees all pages, and the copies that a commit made of them."""
         if self.bound:
-            # A writer of ZODB's is a cycle that holds the last block it wrote, and Python looks for none meanwhile.
+            # ZODB's writer is a reference cycle that holds the last block it wrote.
             gc.collect()
-            self.forget()
+            self.free_pages()
 
-    def forget(self) -> None:
-        """Takes all pages from memory but those that were changed and are not committed."""
+    def free_pages(self) -> None:
+        """Frees all pages without uncommitted changes."""
         from wendelin.bigfile import ram_reclaim
 
         self._touched = 0
-        # Some at a time.
+        # Each call frees some.
         while ram_reclaim():
             pass
 
@@ -122,27 +121,24 @@ class Wendelin:
         self._database.close()
 
     def version(self) -> str:
-        used = ("ZODB", "NumPy") if self.server is None else ("ZODB", "ZEO", "NumPy")
-        return f"wendelin.core {version('wendelin.core')} ({', '.join(f'{name} {version(name)}' for name in used)})"
+        others = ("ZODB", "NumPy") if self.server is None else ("ZODB", "ZEO", "NumPy")
+        return f"wendelin.core {version('wendelin.core')} ({', '.join(f'{name} {version(name)}' for name in others)})"
 
     def settings(self) -> Mapping[str, Value | None]:
         from wendelin.bigfile import file_zodb
 
-        told = {**TIERS[Tier.POWER], "layout": self.layout, "blocks": file_zodb.ZBlk_fmt_write}
-        told["pages_mib"] = self.bound >> 20
+        settings = {**TIERS[Tier.POWER], "layout": self.layout, "blocks": file_zodb.ZBlk_fmt_write}
+        settings["pages_mib"] = self.bound >> 20
         if self.server is None:
-            return {**told, "storage": FILESTORAGE}
-        return {**told, "storage": SERVED, "cache_mib": CACHE_MIB, "invalidation_queue": REMEMBERED}
+            return {**settings, "storage": FILESTORAGE}
+        return {**settings, "storage": ON_ZEO, "cache_mib": CACHE_MIB, "invalidation_queue": INVALIDATIONS}
 
     def files(self) -> Iterable[Path]:
         file = self._home / FILE if self.server is None else self.server.file(self.server.storage(self._home))
         return [path for path in (file, file.with_suffix(".fs.index")) if path.exists()]
 
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
-
-class Arrays(Held):
+class Arrays(NumpyArrays):
     """The `arrays` port."""
 
     def __init__(self, engine: Wendelin) -> None:
@@ -153,61 +149,58 @@ class Arrays(Held):
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
         import transaction
 
-        engine, waiting = self._engine, 0
-        count, most = int(engine.root[COUNT]), min(AT_ONCE, engine.bound // 2 or AT_ONCE)
+        engine, uncommitted = self._engine, 0
+        limit = min(COMMIT_BYTES, engine.bound // 2 or COMMIT_BYTES)
 
-        def write(chunk: Chunk) -> None:
-            nonlocal count, waiting
-            layouts.store(self._layout, self._arrays, count, chunk)
-            count += len(next(iter(chunk.values())))
-            waiting += sum(values.nbytes for values in chunk.values())
-            if waiting >= most:
+        def store(start: int, chunk: Chunk) -> None:
+            nonlocal uncommitted
+            self._store(start, chunk)
+            uncommitted += sum(values.nbytes for values in chunk.values())
+            if uncommitted >= limit:
                 transaction.commit()
-                waiting = 0
-                engine.committed()
+                uncommitted = 0
+                engine.free_committed()
 
+        write = Appender(int(engine.root[ROWS]), store)
         try:
-            engine.resize(count + rows)
+            engine.resize(write.rows + rows)
             engine.view()
             yield write
-            engine.resize(count)
+            engine.resize(write.rows)
             if engine.server is not None:
-                # See REMEMBERED: what is written counts by a transaction of its own, which is the last.
+                # A small last transaction with only the number of rows: see INVALIDATIONS.
                 transaction.commit()
-            engine.root[COUNT] = count
+            engine.root[ROWS] = write.rows
             transaction.commit()
         except BaseException:
             engine.arrays.clear()
             transaction.abort()
-            engine.resize(int(engine.root[COUNT]))
+            engine.resize(int(engine.root[ROWS]))
             transaction.commit()
             raise
         finally:
             engine.view()
-            engine.committed()
+            engine.free_committed()
 
     def update(self, change: Change) -> None:
         import transaction
 
-        self.change(change)
+        super().update(change)
         transaction.commit()
 
-    def close(self) -> None:
-        pass
 
-
-class Bounded(Arrays):
-    """The same with a bound to the pages in memory, which are never given back else: columns are read in pieces, and
-    the pages of one go before the next."""
+class BoundedArrays(Arrays):
+    """Limits the pages in memory, which wendelin.core never frees by itself: columns are read in pieces, and the
+    pages of each are freed before the next."""
 
     def _parts(self, name: str) -> Iterator[Any]:
         column = self._column(name)
         for part in columns.pieces(column, max(self._engine.bound // 2 // column.strides[0], 1)):
             yield part
-            self._engine.forget()
+            self._engine.free_pages()
 
     def sum(self, column: str) -> int | float:
-        return columns.added(column, self._parts(column))
+        return columns.total(column, self._parts(column))
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(partial(self._parts, name)) for name in names]
@@ -215,21 +208,21 @@ class Bounded(Arrays):
     def frame(self, names: Sequence[str]) -> Any:
         from pandas import DataFrame
 
-        return DataFrame({name: self._copied(name) for name in names}, copy=False)
+        return DataFrame({name: self._copy(name) for name in names}, copy=False)
 
-    def _copied(self, name: str) -> Any:
+    def _copy(self, name: str) -> Any:
         import numpy as np
 
-        found, at = np.empty(len(self._column(name)), columns.dtype(name)), 0
+        values, at = np.empty(len(self._column(name)), columns.dtype(name)), 0
         for part in self._parts(name):
-            found[at : at + len(part)] = part
+            values[at : at + len(part)] = part
             at += len(part)
-        return found
+        return values
 
     def slice(self, rows: range) -> Chunk:
-        found = super().slice(rows)
+        chunk = super().slice(rows)
         self._engine.touched(len(self._arrays), len(rows) * columns.record().itemsize)
-        return found
+        return chunk
 
     def update(self, change: Change) -> None:
         super().update(change)
@@ -237,7 +230,7 @@ class Bounded(Arrays):
 
 
 def arrays(engine: Wendelin) -> Arrays:
-    return Bounded(engine) if engine.bound else Arrays(engine)
+    return BoundedArrays(engine) if engine.bound else Arrays(engine)
 
 
 ENGINE = EngineSpec(
@@ -249,7 +242,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
     requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
-    # Its setup and its package want pkg_resources, which later ones of setuptools lack.
+    # It needs pkg_resources, which later versions of setuptools lack.
     builds=("setuptools<66", "wheel", "numpy>=1.26"),
     python="3.10",
     options=(
@@ -257,17 +250,15 @@ ENGINE = EngineSpec(
             "blocks",
             choice("ZBlk0", "ZBlk1"),
             "ZBlk0",
-            "ZBlk0: a block of 2 MiB is an object; ZBlk1: it is many, of which those that changed are stored",
+            "ZBlk0: a block of 2 MiB is one object; ZBlk1: it is many, and only the changed ones are stored",
         ),
         Setting(
             "storage",
-            choice(FILESTORAGE, SERVED),
+            choice(FILESTORAGE, ON_ZEO),
             FILESTORAGE,
-            "what the database is on: FileStorage, in the process; zeo, a server of ZEO's in front of one",
+            "storage of the database: FileStorage in the process, or zeo, a ZEO server in front of one",
         ),
-        Setting(
-            "pages_mib", integer(0), 0, "the most of the array's pages in memory, in MiB; 0: all that were touched"
-        ),
+        Setting("pages_mib", integer(0), 0, "largest size of the array's pages in memory, in MiB; 0 for no limit"),
         LAYOUT,
     ),
     server=serve,

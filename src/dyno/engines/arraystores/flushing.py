@@ -1,4 +1,4 @@
-"""Flushes files to the device, for engines whose library leaves that to who uses it."""
+"""Flushes files to the device, for libraries that leave that to their users."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from pathlib import Path
 
 
 def flush(files: Iterable[Path]) -> None:
-    """Contents and lengths of these files, and the names in their directories."""
-    directories = set()
-    for path in files:
-        _flush(path)
-        directories.add(path.parent)
-    for path in directories:
-        _flush(path)
+    """Flushes files, with their lengths and names."""
+    paths = list(files)
+    for path in (*paths, *{path.parent for path in paths}):
+        fsync(path)
 
 
-def _flush(path: Path) -> None:
+def fsync(path: Path) -> None:
+    """Flushes a file or a directory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -26,11 +24,11 @@ def _flush(path: Path) -> None:
 
 
 def replace(path: Path, content: str, flushed: bool) -> None:
-    """The file has the old content, or the new one, whatever happens; flushed, before this returns."""
+    """Replaces a file atomically; `flushed`: returns when the new content is on the device."""
     new = path.with_suffix(".new")
     new.write_text(content)
     if flushed:
-        _flush(new)
+        fsync(new)
     new.replace(path)
     if flushed:
-        _flush(path.parent)
+        fsync(path.parent)

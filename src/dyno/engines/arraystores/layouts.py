@@ -1,6 +1,4 @@
-"""The table as NumPy arrays, by columns or by rows: what the engines share that are such arrays, wherever their
-memory is. How they are stored may not be put here.
-"""
+"""The table as NumPy arrays, by columns or by rows, wherever their memory is."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from typing import Any
 
 from dyno.contracts.settings import Setting, choice
 from dyno.suites.arrays import columns
-from dyno.suites.arrays.port import BY_NAME, NAMES, Change, Chunk
+from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
 
 COLUMNS, RECORDS = "columns", "records"
 WHOLE = "stock"
-"""The one array of `records`, by name."""
+"""Name of the one array of the layout `records`."""
 LAYOUT = Setting(
     "layout",
     choice(COLUMNS, RECORDS),
@@ -24,17 +22,12 @@ LAYOUT = Setting(
 
 
 def dtypes(layout: str) -> dict[str, Any]:
-    """The arrays that there are, by name, each with its type."""
+    """Types of the arrays, by name."""
     return {WHOLE: columns.record()} if layout == RECORDS else {name: columns.dtype(name) for name in NAMES}
 
 
-def touched(layout: str, chunk: Chunk) -> list[str]:
-    """The arrays that hold these columns."""
-    return [WHOLE] if layout == RECORDS else list(chunk)
-
-
 def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> None:
-    """Writes columns of rows from `start` on into the arrays."""
+    """Writes columns of rows into the arrays, from a position on."""
     for name, values in chunk.items():
         rows = slice(start, start + len(values))
         if layout == RECORDS:
@@ -43,9 +36,8 @@ def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> N
             arrays[name][rows] = values
 
 
-class Held:
-    """What reads, and updates: see `dyno.suites.arrays.port.Arrays`. The arrays are all in the process's memory, or
-    mapped there."""
+class NumpyArrays(Arrays):
+    """Reads and updates of arrays in the process's memory, or mapped there."""
 
     def __init__(self, layout: str, arrays: Mapping[str, Any]) -> None:
         self._layout, self._arrays = layout, arrays
@@ -53,13 +45,15 @@ class Held:
     def _column(self, name: str) -> Any:
         return self._arrays[WHOLE][name] if self._layout == RECORDS else self._arrays[name]
 
+    def _store(self, start: int, chunk: Chunk) -> None:
+        store(self._layout, self._arrays, start, chunk)
+
     def sum(self, column: str) -> Any:
-        if BY_NAME[column].exact:
-            return int(self._column(column).sum())
-        return float(self._column(column).sum())
+        value = self._column(column).sum()
+        return int(value) if BY_NAME[column].exact else float(value)
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        # NumPy's own would have another array of that size.
+        # NumPy's std would allocate another array of the same size.
         return [columns.moments(partial(columns.pieces, self._column(name))) for name in names]
 
     def slice(self, rows: range) -> Chunk:
@@ -70,5 +64,5 @@ class Held:
 
         return DataFrame({name: self._column(name) for name in names}, copy=False)
 
-    def change(self, change: Change) -> None:
-        store(self._layout, self._arrays, change.start, change.values)
+    def update(self, change: Change) -> None:
+        self._store(change.start, change.values)

@@ -67,7 +67,7 @@ def _version(distribution: str) -> str:
 class LibraryPort(Compute):
     """Base of the `compute` ports: operations are functions of the loaded arrays."""
 
-    operations: Mapping[str, Operation]
+    operations: dict[str, Operation]
 
     def load(self, arrays: Arrays) -> Any:
         return select(arrays)

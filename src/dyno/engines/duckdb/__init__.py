@@ -2,40 +2,99 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Tier
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.duckdb.opener import TIERS, DuckDB
-from dyno.suites.arrays.port import MODULES, REQUIRES
+from dyno.host.versions import version
+from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
 
-THREADS = "worker threads; 0 for DuckDB's default (the number of cores)"
+
+def _has_fsync_mode() -> bool:
+    """Whether this DuckDB has the setting fsync_mode, since 2.0. Before, it flushed every commit."""
+    spec = find_spec("duckdb")
+    # From the name of a directory: importing importlib.metadata takes longer than everything else here.
+    paths = Path(spec.origin).parents[1].glob("duckdb-[0-9]*.dist-info") if spec and spec.origin else ()
+    versions = [int(path.name.removeprefix("duckdb-").split(".")[0]) for path in paths]
+    return not versions or versions[0] >= 2
+
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"database": ":memory:"},
+    # A commit writes the log to the kernel, which flushes it when it likes. There is no tier `power`, though commits
+    # can be flushed: a checkpoint overwrites a block, and a half-written one leaves a file that can't be opened
+    # (docs/crash.md).
+    Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"} if _has_fsync_mode() else {"database": "file"},
+}
+SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")
+
+
+class DuckDB(Engine):
+    """One database; each thread has its own cursor."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        import duckdb
+
+        self._path = home / "records.duckdb"
+        # None for a port that stores nothing.
+        self._tier = TIERS[tier or Tier.VOLATILE]
+        self.db: Any = duckdb.connect(":memory:" if tier in (None, Tier.VOLATILE) else str(self._path))
+        # An option of the ports: without a port, DuckDB's default applies.
+        if threads := options.get("threads"):
+            self.db.execute(f"SET threads = {threads}")
+        if options["memory_limit_mib"]:
+            self.db.execute(f"SET memory_limit = '{options['memory_limit_mib']}MiB'")
+        if "fsync_mode" in self._tier:
+            self.db.execute(f"SET fsync_mode = '{self._tier['fsync_mode']}'")
+
+    def close(self) -> None:
+        self.db.close()
+
+    def checkpoint(self) -> None:
+        """Checkpoints the log, as DuckDB does by itself after 16 MB."""
+        self.db.execute("CHECKPOINT")
+
+    def version(self) -> str:
+        return f"DuckDB {version('duckdb')}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        values = dict(self.db.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        return {"database": self._tier["database"], **{name: values.get(name) for name in SHOWN}}
+
+    def files(self) -> Iterable[Path]:
+        return self._path.parent.glob(self._path.name + "*")
+
+
+def _threads(default: int) -> tuple[Setting, ...]:
+    return (Setting("threads", integer(0, 1024), default, "worker threads; 0 for DuckDB's default, one per core"),)
+
 
 ENGINE = EngineSpec(
     name="duckdb",
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
     ports={
-        "records": PortSpec(
-            "dyno.engines.duckdb.records:opened",
-            caveats=(COLUMNS,),
-            # Of single records a second thread is only told of each statement: docs/engines.md has what that costs.
-            options=(Setting("threads", integer(0, 1024), 1, THREADS),),
-        ),
+        # On single records a second thread only receives messages: docs/engines.md has the cost.
+        "records": PortSpec("dyno.engines.duckdb.records:opened", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.arrays:Arrays",
-            modules=MODULES,
-            requires=REQUIRES,
+            modules=arrays.MODULES,
+            requires=arrays.REQUIRES,
             clients="one",
-            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+            options=_threads(0),
         ),
         "series": PortSpec(
             "dyno.engines.duckdb.series:Series",
             modules=series.MODULES,
             requires=series.REQUIRES,
             clients="one",
-            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+            options=_threads(0),
         ),
         "compute": PortSpec(
             "dyno.engines.duckdb.compute:Compute",
@@ -43,7 +102,7 @@ ENGINE = EngineSpec(
             requires=("pyarrow>=15",),
             clients="one",
             tiers={},
-            options=(Setting("threads", integer(0, 1024), 0, THREADS),),
+            options=_threads(0),
         ),
     },
     tiers=TIERS,
@@ -51,13 +110,6 @@ ENGINE = EngineSpec(
     seldom=Maintenance("checkpoint", DuckDB.checkpoint),
     modules=("duckdb",),
     requires=("duckdb>=1.2",),
-    options=(
-        Setting(
-            "memory_limit_mib",
-            integer(0),
-            0,
-            "buffer memory, in MiB; 0 for DuckDB's default (80 % of memory)",
-        ),
-    ),
+    options=(Setting("memory_limit_mib", integer(0), 0, "buffer memory, in MiB; 0 for DuckDB's default, 80 %"),),
     clients="threads",
 )

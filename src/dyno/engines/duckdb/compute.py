@@ -1,46 +1,41 @@
-"""DuckDB through the port `compute`: a table in memory, a column of it for each array."""
+"""DuckDB through the port `compute`: a table in memory, with a column for each array."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.engines.compute.library import Functions
-from dyno.engines.duckdb.opener import DuckDB
-from dyno.suites.compute.port import columns
+from dyno.engines.compute.library import LibraryPort
+from dyno.engines.duckdb import DuckDB
+from dyno.suites.compute.port import Arrays, Operation, columns
 
 
-class Compute(Functions):
-    """See `dyno.suites.compute.port.Compute`."""
-
+class Compute(LibraryPort):
     def __init__(self, engine: DuckDB) -> None:
         self._cursor = engine.db.cursor()
-        self._operations: Mapping[str, Callable[[Any], Any]] = {
-            "avg": self._one("SELECT avg(x) FROM numbers"),
-            "max": self._one("SELECT max(x) FROM numbers"),
-            "sin": self._sines,
-            "sum": self._one("SELECT sum(x) FROM numbers"),
-            "sum2d": lambda statement: self._cursor.execute(statement).fetchall()[0],
-            "corr": self._one("SELECT corr(x, y) FROM numbers"),
+        execute = self._cursor.execute
+
+        def value(statement: str) -> Operation:
+            return lambda _: execute(statement).fetchall()[0][0]
+
+        self.operations = {
+            "avg": value("SELECT avg(x) FROM numbers"),
+            "max": value("SELECT max(x) FROM numbers"),
+            "sin": lambda _: execute("SELECT sin(x) AS sines FROM numbers").fetchnumpy()["sines"],
+            "sum": value("SELECT sum(x) FROM numbers"),
+            "sum2d": lambda statement: execute(statement).fetchall()[0],
+            "corr": value("SELECT corr(x, y) FROM numbers"),
         }
 
-    def _one(self, statement: str) -> Callable[[Any], Any]:
-        execute = self._cursor.execute
-        return lambda _: execute(statement).fetchall()[0][0]
-
-    def _sines(self, _: Any) -> Any:
-        return self._cursor.execute("SELECT sin(x) AS sines FROM numbers").fetchnumpy()["sines"]
-
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        """Returns the statement that sums all columns up."""
+    def load(self, arrays: Arrays) -> Any:
+        """Returns the statement that adds up every column."""
         import pyarrow as pa
 
-        made = columns(arrays)
-        self._cursor.register("handed", pa.table(made))
-        with finally_(lambda: self._cursor.unregister("handed")):
-            self._cursor.execute("CREATE OR REPLACE TABLE numbers AS SELECT * FROM handed").fetchall()
-        return f"SELECT {', '.join(f'sum({name})' for name in made)} FROM numbers"
+        by_name = columns(arrays)
+        self._cursor.register("arrow", pa.table(by_name))
+        with finally_(lambda: self._cursor.unregister("arrow")):
+            self._cursor.execute("CREATE OR REPLACE TABLE numbers AS SELECT * FROM arrow").fetchall()
+        return f"SELECT {', '.join(f'sum({name})' for name in by_name)} FROM numbers"
 
     def threads(self) -> int | None:
         return int(self._cursor.execute("SELECT current_setting('threads')").fetchall()[0][0])

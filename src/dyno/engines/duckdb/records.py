@@ -1,7 +1,7 @@
 """DuckDB through the port `records`.
 
-DuckDB looks a row up by an index of one column only, never by one of several: its documentation says so. So the key,
-which is two, is kept as one string beside them, and is the table's only key.
+DuckDB finds rows by an index of one column only, as its documentation says. So a third column has both parts of the
+key as one string, and is the table's primary key.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
-from dyno.engines.duckdb.opener import DuckDB
+from dyno.engines.duckdb import DuckDB
 from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import FIELDS, record
 from dyno.suites.records.table import batches, replace_in_transaction, table_port
 
-# Rows that are handed over together: many are far faster than a statement for each.
+# Rows per statement: far faster than a statement for each.
 BATCH = 20_000
 VERBS = {"insert": "INSERT", "upsert": "INSERT OR REPLACE"}
-"""What a statement says for what an appender does."""
+"""SQL for the actions of an appender."""
 
 RECORDS = f"SELECT {FIELDS} FROM records"
 # The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
@@ -31,7 +31,7 @@ DELETE_MANY = f"DELETE FROM records USING {WANTED} WHERE key = wanted"
 
 
 class TableReader(Reader):
-    """Reads on one cursor, in whatever transaction it is in, by statements that are parsed once."""
+    """Reads on one cursor, inside or outside of a transaction, by statements that are parsed once."""
 
     def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
         self._cursor, self._many = cursor, many
@@ -79,10 +79,12 @@ class Table:
             cursor.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
         self.reader = TableReader(cursor, self.get_many)
         values = ", ".join("?" * (len(names) + 1))
-        self._one = {way: parsed(cursor, f"{verb} INTO records VALUES ({values})") for way, verb in VERBS.items()}
+        self._one = {
+            action: parsed(cursor, f"{verb} INTO records VALUES ({values})") for action, verb in VERBS.items()
+        }
         self._lists = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names) + 1))}"
         self._delete = parsed(cursor, "DELETE FROM records WHERE key = ?")
-        # DuckDB's own way to load, which its Python client has from 2.0 on.
+        # DuckDB's bulk loader, in its Python client since 2.0.
         self._appender = getattr(cursor, "appender", None)
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -90,22 +92,17 @@ class Table:
 
     def _row(self, record: Record) -> tuple[str, ...]:
         name, location = record["name"], record["location"]
-        return (
-            identity(name, location),
-            name,
-            location,
-            record["stub"],
-            *(value(record) for _, value in self._indexes),
-        )
+        indexed = (value(record) for _, value in self._indexes)
+        return (identity(name, location), name, location, record["stub"], *indexed)
 
-    def _write(self, way: str, records: list[Record]) -> None:
+    def _write(self, action: str, records: list[Record]) -> None:
         rows = list(map(self._row, records))
         if len(rows) == 1:
-            self._cursor.execute(self._one[way], rows[0])
+            self._cursor.execute(self._one[action], rows[0])
         elif self._appender is None:
-            self._cursor.execute(f"{VERBS[way]} {self._lists}", list(map(list, zip(*rows, strict=True))))
+            self._cursor.execute(f"{VERBS[action]} {self._lists}", list(map(list, zip(*rows, strict=True))))
         else:
-            appender = self._appender("records", action=way)
+            appender = self._appender("records", action=action)
             appender.append_rows(rows)
             appender.flush()
 
@@ -137,10 +134,9 @@ class Table:
 
 
 def parsed(cursor: Any, statement: str) -> Any:
-    """The statement, not to be parsed again. DuckDB plans it each time, as it does one that is prepared by PREPARE,
-    which would take its values as text."""
-    (found,) = cursor.extract_statements(statement)
-    return found
+    """A parsed statement. DuckDB plans it at each execution, like one of PREPARE, which takes its values as text."""
+    (result,) = cursor.extract_statements(statement)
+    return result
 
 
 def _wanted(keys: list[Key]) -> list[list[str]]:

@@ -1,8 +1,8 @@
-"""DuckDB through the port `series`: batches are handed over as tables of Arrow's, of which numbers are not copied.
+"""DuckDB through the port `series`: batches are passed as Arrow tables, whose numbers are not copied.
 
-There is no index: samples come nearly in the order of their times, so that DuckDB knows for each group of rows which
-times there are, and its makers advise against one for what is loaded in bulk. A sample that comes again takes the
-place of its former self by a deletion, which looks at the groups of the batch's times only.
+There is no index, as DuckDB's documentation advises for bulk loads: samples are nearly in the order of their times,
+so the minimum and maximum of each row group suffice. A repeated sample replaces the old one by a deletion, which
+reads only the row groups of the batch's times.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dyno.contracts.cleanup import finally_, transaction
-from dyno.engines.duckdb.opener import DuckDB
+from dyno.engines.duckdb import DuckDB
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.sql import SqlSeries
 
 TYPES = sql.Types(name="VARCHAR", id="INTEGER", ts="BIGINT", val="DOUBLE", small="SMALLINT")
 BATCH = "batch"
-"""What the statements call the table that is handed over."""
+"""Name of the Arrow table in statements."""
 INSERT = f"INSERT INTO {sql.TABLE} SELECT {', '.join(FIELDS)} FROM {BATCH}"
 DELETE = (
     f"DELETE FROM {sql.TABLE} AS s USING {BATCH} AS b "
@@ -27,8 +27,6 @@ DELETE = (
 
 
 class Series(SqlSeries):
-    """See `dyno.suites.series.port.Series`."""
-
     begins, last = "ts // {bucket} * {bucket}", sql.LATEST_BY_GROUPS
 
     def __init__(self, engine: DuckDB, names: Sequence[str]) -> None:
@@ -47,7 +45,7 @@ class Series(SqlSeries):
 
         self._cursor.register(BATCH, pyarrow.table(self.stored(batch)._asdict()))
         with finally_(lambda: self._cursor.unregister(BATCH)), transaction(self._execute):
-            # Until its count was fetched it is not over.
+            # A statement ends only when its result is fetched.
             self._execute(DELETE.format(first=batch.ts.min(), last=batch.ts.max())).fetchall()
             self._execute(INSERT).fetchall()
 

@@ -1,24 +1,23 @@
-"""Parquet through the port `arrays`: a file of rows for each transaction."""
+"""Parquet through the port `arrays`: a file of rows per transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.engines.parquet.opener import GAP, SUFFIX, Parquet
-from dyno.suites.arrays import columns
+from dyno.engines.parquet import GAP, SUFFIX, Parquet
+from dyno.suites.arrays import columns, port
 from dyno.suites.arrays.port import BY_NAME, Change, Chunk
 
 
-class Arrays:
-    """See `dyno.suites.arrays.port.Arrays`."""
-
+class Arrays(port.Arrays):
     def __init__(self, engine: Parquet) -> None:
         self._engine = engine
         self._parts, self._ends = list[Path](), [0]
-        """The files, and the number of rows up to the end of each, and before the first."""
+        """The files; and the position of the first row of each, with the end of the last."""
         for path in engine.parts():
             self._add(path)
 
@@ -30,7 +29,8 @@ class Arrays:
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
         from pyarrow.parquet import ParquetWriter
 
-        options, path, writer = self._engine.options, self._next(), None
+        options, writer = self._engine.options, None
+        path = self._engine.home / f"{len(self._parts):08d}{SUFFIX}.new"
 
         def write(chunk: Chunk) -> None:
             nonlocal writer
@@ -50,12 +50,8 @@ class Arrays:
             writer.close()
             self._add(self._engine.commit(path))
 
-    def _next(self) -> Path:
-        """Where the next file is written, under a name that is not yet its own."""
-        return self._engine.home / f"{len(self._parts):08d}{SUFFIX}.new"
-
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """All rows, a group at a time."""
+        """All rows, a row group at a time."""
         for path in self._parts:
             part = self._engine.open(path)
             for group in range(part.num_row_groups):
@@ -68,20 +64,20 @@ class Arrays:
         return sum(parts) if BY_NAME[column].exact else float(sum(parts))
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        return [
-            columns.moments(lambda name=name: (b.column(0).to_numpy() for b in self._batches((name,))))  # type: ignore[misc]
-            for name in names
-        ]
+        def pieces(name: str) -> Iterator[Any]:
+            return (batch.column(0).to_numpy() for batch in self._batches((name,)))
+
+        return [columns.moments(partial(pieces, name)) for name in names]
 
     def slice(self, rows: range) -> Chunk:
         import pyarrow
 
-        found = []
+        tables = []
         for path, start, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
             if start < rows.stop and rows.start < stop:
                 part = self._engine.open(path)
-                found.append(_sliced(part, max(rows.start - start, 0), min(rows.stop, stop) - start))
-        return columns.of_table(pyarrow.concat_tables(found))
+                tables.append(_slice(part, max(rows.start - start, 0), min(rows.stop, stop) - start))
+        return columns.of_table(pyarrow.concat_tables(tables))
 
     def frame(self, names: Sequence[str]) -> Any:
         import pyarrow
@@ -92,12 +88,9 @@ class Arrays:
     def update(self, change: Change) -> None:
         raise NotImplementedError(GAP.reason)
 
-    def close(self) -> None:
-        pass
 
-
-def _sliced(part: Any, start: int, stop: int) -> Any:
-    """These rows of a file, of which only the groups are read that have some."""
+def _slice(part: Any, start: int, stop: int) -> Any:
+    """Rows of a file, by reading only the row groups that contain them."""
     groups, first, end = list[int](), 0, 0
     for group in range(part.num_row_groups):
         begin, end = end, end + part.metadata.row_group(group).num_rows

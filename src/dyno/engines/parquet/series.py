@@ -1,6 +1,7 @@
-"""Parquet through the port `series`: a file for each batch, sorted by variable and time; so many of them are merged
-into one, as what keeps a lake of such files does. A file is never changed: of a sample that is in several the last
-counts.
+"""Parquet through the port `series`: a file per batch, sorted by variable and time.
+
+When there are many files, they are merged into one, as data lakes do. Files are immutable: of a sample in several
+files the last one counts.
 """
 
 from __future__ import annotations
@@ -12,31 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from dyno.engines.arraystores.flushing import replace
-from dyno.engines.parquet.opener import DIRECTORY, SUFFIX, Parquet
-from dyno.suites.series import samples
+from dyno.engines.parquet import DIRECTORY, SUFFIX, Parquet
+from dyno.suites.series import port, samples
 from dyno.suites.series.port import FIELDS, Array, Buckets, SampleBatch, Samples
 
 PIECE = 1_000_000
-"""Samples of all, about, that are read together."""
+"""Approximate number of samples in a piece of `all`."""
 MERGED = "m"
-"""In the name of a file that others were merged into. Its number follows theirs: where they are still there, they are
-the older ones."""
+"""Mark in the name of a merged file. Its number follows those of its sources, which may still exist after a crash."""
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
-
+class Series(port.Series):
     def __init__(self, engine: Parquet, names: Sequence[str]) -> None:
         self._engine = engine
-        there = engine.home / DIRECTORY
-        known: list[str] = json.loads(there.read_text()) if there.exists() else []
+        directory = engine.home / DIRECTORY
+        known: list[str] = json.loads(directory.read_text()) if directory.exists() else []
         new = [name for name in names if name not in set(known)]
         if new:
-            replace(there, json.dumps([*known, *new]), engine.flushed)
+            replace(directory, json.dumps([*known, *new]), engine.flushed)
         self._numbers = samples.VariableIds(names, list(enumerate([*known, *new])))
         self._paths = engine.parts()
         self._next = max((int(path.name[:8]) for path in self._paths), default=-1) + 1
-        self._made: Any = None
+        self._dataset: Any = None
 
     def insert(self, batch: SampleBatch) -> None:
         import numpy as np
@@ -44,7 +42,7 @@ class Series:
         stored = batch._replace(pv=self._numbers.to_store(batch.pv))
         order = np.lexsort((stored.ts, stored.pv))
         self._paths.append(self._write([values[order] for values in stored], ""))
-        self._made = None
+        self._dataset = None
         small = [path for path in self._paths if MERGED not in path.stem]
         if len(small) >= int(self._engine.options["merged"]):
             self._merge(small)
@@ -64,24 +62,19 @@ class Series:
         return self._engine.commit(path)
 
     def _merge(self, small: Sequence[Path]) -> None:
-        found = _dataset(small).to_table()
+        merged = _arrays(_open_all(small).to_table())
         self._paths = [path for path in self._paths if path not in set(small)]
-        self._paths.append(
-            self._write(samples.latest_versions([column.to_numpy() for column in found.columns]), MERGED)
-        )
-        self._made = None
+        self._paths.append(self._write(merged, MERGED))
+        self._dataset = None
         for path in small:
             path.unlink()
 
-    def settle(self) -> None:
-        pass
-
     @property
     def _all(self) -> Any:
-        """The files as one: which groups of which have something is told by what each says of itself."""
-        if self._made is None:
-            self._made = _dataset(self._paths)
-        return self._made
+        """All files as one dataset. The statistics of their row groups tell which ones to read."""
+        if self._dataset is None:
+            self._dataset = _open_all(self._paths)
+        return self._dataset
 
     def seen(self, pv: int, ts: int) -> bool:
         from pyarrow.compute import field
@@ -89,8 +82,7 @@ class Series:
         return int(self._all.count_rows(filter=(field("pv") == self._numbers.one(pv)) & (field("ts") == ts))) > 0
 
     def _samples(self, condition: Any) -> Samples:
-        found = self._all.to_table(filter=condition)
-        return samples.samples(samples.latest_versions([column.to_numpy() for column in found.columns])[1:])
+        return samples.samples(_arrays(self._all.to_table(filter=condition))[1:])
 
     def one(self, pv: int) -> Samples:
         from pyarrow.compute import field
@@ -104,19 +96,18 @@ class Series:
         return self._samples((field("pv") == self._numbers.one(pv)) & (ts >= start) & (ts < end))
 
     def all(self) -> Iterator[SampleBatch]:
-        """By variables: a sample may be in several files."""
+        """Pieces by variable, since a sample may be in several files."""
         import numpy as np
         from pyarrow.compute import field
 
         pieces = int(self._all.count_rows()) // PIECE + 1
         bounds = np.linspace(0, self._numbers.count, pieces + 1).astype(int).tolist()
         for first, end in pairwise(bounds):
-            found = self._all.to_table(filter=(field("pv") >= first) & (field("pv") < end))
-            pv, *rest = samples.latest_versions([column.to_numpy() for column in found.columns])
+            pv, *rest = _arrays(self._all.to_table(filter=(field("pv") >= first) & (field("pv") < end)))
             yield samples.batch([self._numbers.from_store(pv), *rest])
 
     def latest(self) -> SampleBatch:
-        """Of each piece of a file, which is sorted, the last sample of each variable; and of these again."""
+        """The last sample of each variable in each piece of a sorted file, and of these the last ones."""
         import numpy as np
 
         lasts: list[list[Array]] = [[np.empty(0, kind) for kind in ("i4", "i8", "f8", "i2", "i2")]]
@@ -132,13 +123,18 @@ class Series:
         return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
-        self._made = None
+        self._dataset = None
 
 
-def _dataset(paths: Sequence[Path]) -> Any:
+def _arrays(table: Any) -> Sequence[Array]:
+    """Columns of a table, with only the last one of repeated samples."""
+    return samples.latest_versions([column.to_numpy() for column in table.columns])
+
+
+def _open_all(paths: Sequence[Path]) -> Any:
     import pyarrow
     from pyarrow import dataset
 
-    kinds = (pyarrow.int32(), pyarrow.int64(), pyarrow.float64(), pyarrow.int16(), pyarrow.int16())
-    schema = pyarrow.schema(list(zip(FIELDS, kinds, strict=True)))
+    types = (pyarrow.int32(), pyarrow.int64(), pyarrow.float64(), pyarrow.int16(), pyarrow.int16())
+    schema = pyarrow.schema(list(zip(FIELDS, types, strict=True)))
     return dataset.dataset([str(path) for path in paths], schema=schema, format="parquet")

@@ -2,14 +2,151 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Tier
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.sqlite.compute import Compute, gaps
-from dyno.engines.sqlite.opener import TIERS, SQLite, page_size, pragmas, refuse
 from dyno.servers import set_option
 from dyno.suites.compute.port import DOUBLES
 from dyno.suites.records.port import COLUMNS
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # With a rollback journal in memory, a process that dies inside a commit may leave a torn file.
+    Tier.VOLATILE: {"journal_mode": "memory", "synchronous": "off"},
+    Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
+    # In WAL mode NORMAL flushes only at checkpoints; FULL flushes the log at every commit.
+    Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
+}
+PAGE_SIZES = tuple(1 << power for power in range(9, 17))
+SYNCHRONOUS = ("off", "normal", "full", "extra")
+
+
+def page_size(text: str) -> Value:
+    """Parser of a page size. SQLite silently ignores a wrong one."""
+    number = int(text) if text.isdigit() else 0
+    if number not in PAGE_SIZES:
+        raise ValueError(f"wants one of {', '.join(map(str, PAGE_SIZES))}")
+    return number
+
+
+OURS = ("journal_mode", "page_size", "cache_size", "mmap_size", "locking_mode", "writable_schema", "key", "rekey")
+"""Pragmas that the tier, an option or Dyno itself decides, or that are secrets."""
+ACTIONS = (
+    *("foreign_key_check", "incremental_vacuum", "integrity_check", "optimize", "quick_check", "shrink_memory"),
+    "wal_checkpoint",
+)
+"""Pragmas that do work when they are read, and are no settings."""
+PRAGMA = re.compile(r"[A-Za-z_]{1,64}=[A-Za-z0-9_.-]{1,64}")
+
+
+def pragmas(text: str) -> Value:
+    """Parser of the option `set`. Only plain names and values may become part of a statement."""
+    parsed = set_option.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
+    for name, value in set_option.pairs(text).items():
+        if not PRAGMA.fullmatch(f"{name}={value}"):
+            raise ValueError("wants PRAGMA=VALUE, of letters and digits")
+    return parsed
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    # A journal in memory dies with the process, and half a commit can't be rolled back.
+    if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
+        return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
+    wanted = durability(tier, str(options["journal_mode"]))["synchronous"]
+    chosen = set_option.given(options).get("synchronous", str(wanted)).lower()
+    level = SYNCHRONOUS.index(chosen) if chosen in SYNCHRONOUS else int(chosen) if chosen in "0123" else None
+    if level is None:
+        return f"set.synchronous={chosen}: wants one of {', '.join(SYNCHRONOUS)}"
+    if level < SYNCHRONOUS.index(str(wanted)):
+        return f"set.synchronous={chosen} can't give tier {tier.value}, which wants {wanted}"
+    return None
+
+
+def durability(tier: Tier | None, journal: str) -> Mapping[str, Value]:
+    """The settings that give the tier with a journal mode; '' for the tier's own mode."""
+    if tier is None:
+        return TIERS[Tier.VOLATILE]
+    if not journal or journal == TIERS[tier]["journal_mode"]:
+        return TIERS[tier]
+    # Only EXTRA flushes the deletion of a rollback journal, which is the commit.
+    synchronous = "extra" if tier is Tier.POWER else TIERS[tier]["synchronous"]
+    return {"journal_mode": journal, "synchronous": synchronous}
+
+
+class SQLite(Engine):
+    """One database file; each client has its own connection. Without a tier, through a port that stores nothing, each
+    connection has its own database in memory."""
+
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        self._path, self._options = home / "records.sqlite", options
+        self._database = ":memory:" if tier is None else str(self._path)
+        self._durability = durability(tier, str(options["journal_mode"]))
+        self._connection = self.connect()
+
+    def connect(self) -> sqlite3.Connection:
+        # Autocommit: the ports say BEGIN.
+        connection = sqlite3.connect(self._database, isolation_level=None, timeout=60, cached_statements=64)
+        connection.execute(f"PRAGMA page_size={self._options['page_size']}")
+        connection.execute(f"PRAGMA journal_mode={self._durability['journal_mode']}")
+        connection.execute(f"PRAGMA synchronous={self._durability['synchronous']}")
+        connection.execute(f"PRAGMA cache_size=-{int(self._options['cache_mib']) * 1024}")
+        connection.execute(f"PRAGMA mmap_size={int(self._options['mmap_mib']) * (1 << 20)}")
+        for name, value in set_option.given(self._options).items():
+            connection.execute(f"PRAGMA {name}={value}")
+            # SQLite silently ignores an unknown pragma.
+            if connection.execute(f"PRAGMA {name}").fetchone() is None:
+                raise Refused(f"set.{name}: this SQLite has no pragma of this name that can be read back")
+        return connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def checkpoint(self) -> None:
+        """Checkpoints the write-ahead log, as SQLite does by itself after 1,000 pages."""
+        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def intact(self) -> str | None:
+        (message,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        return None if message == "ok" else str(message)
+
+    def version(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        def read(name: str) -> Any:
+            # For a database in memory, PRAGMA mmap_size returns no row.
+            return (self._connection.execute(f"PRAGMA {name}").fetchone() or (None,))[0]
+
+        names = ("journal_mode", "page_size", "wal_autocheckpoint", "mmap_size", *set_option.to_read(self._options))
+        settings = {name: read(name) for name in names if name != "synchronous"}
+        return {"synchronous": SYNCHRONOUS[read("synchronous")], "cache_kib": -read("cache_size"), **settings}
+
+    def files(self) -> Iterable[Path]:
+        return self._path.parent.glob(self._path.name + "*")
+
+    def caveats(self) -> Iterable[Caveat]:
+        return (set_option.CAVEAT,) if self._options[set_option.SET] else ()
+
+
+NO_CORRELATION = Gap("corr", "unsupported", "SQLite has no aggregate for a correlation")
+NO_SINE = Gap("sin", "unsupported", "this SQLite was built without its math functions")
+
+
+def gaps() -> tuple[Gap, ...]:
+    """Gaps of the port `compute` with this machine's SQLite."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("SELECT sin(1)")
+        except sqlite3.OperationalError:
+            return NO_CORRELATION, NO_SINE
+    return (NO_CORRELATION,)
+
 
 ENGINE = EngineSpec(
     name="sqlite",
@@ -21,7 +158,9 @@ ENGINE = EngineSpec(
             "dyno.engines.sqlite.arrays:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
         ),
         "series": PortSpec("dyno.engines.sqlite.series:Series", clients="one"),
-        "compute": PortSpec(Compute, clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)),
+        "compute": PortSpec(
+            "dyno.engines.sqlite.compute:Compute", clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)
+        ),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

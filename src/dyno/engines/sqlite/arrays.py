@@ -1,4 +1,4 @@
-"""SQLite through the port `arrays`: a table clustered on the number of the row; times are seconds since 1970."""
+"""SQLite through the port `arrays`: a table clustered on the row's number; times are seconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
-from dyno.engines.sqlite.opener import SQLite
+from dyno.engines.sqlite import SQLite
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import Change, Chunk
 
 TYPES = {
-    # An alias of the row's own number, by which the table is kept.
+    # An alias of the rowid, which the table is clustered on.
     "id": "INTEGER NOT NULL",
     "double": "REAL NOT NULL",
     "flag": "INTEGER NOT NULL",
@@ -22,13 +22,11 @@ TYPES = {
 }
 
 
-class Arrays:
-    """See `dyno.suites.arrays.port.Arrays`."""
-
+class Arrays(sql.SqlArrays):
     def __init__(self, engine: SQLite) -> None:
         self._connection = connection = engine.connect()
         self._execute = connection.execute
-        # SQLite has such an alias for INTEGER PRIMARY KEY only, spelt so.
+        # Only a column declared exactly as INTEGER PRIMARY KEY is an alias of the rowid.
         self._execute(sql.create(TYPES).replace("NOT NULL PRIMARY KEY", "PRIMARY KEY", 1))
         self._insert, self._slice = sql.insert("?"), sql.slice_of("?")
 
@@ -38,14 +36,14 @@ class Arrays:
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             yield lambda chunk: many(columns.tuples(chunk))
 
-    def sum(self, column: str) -> Any:
-        return self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0]
+    def row(self, statement: str) -> Any:
+        return self._execute(statement).fetchone()
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        """SQLite has no deviation: squares are taken from the mean, which a first query tells."""
-        means = self._execute(f"SELECT {', '.join(f'AVG({name})' for name in names)} FROM {sql.TABLE}").fetchone()
-        off = ", ".join(f"AVG(({name} - ?{n}) * ({name} - ?{n}))" for n, name in enumerate(names, 1))
-        squares = self._execute(f"SELECT {off} FROM {sql.TABLE}", means).fetchone()
+        """SQLite has no standard deviation: a second query averages squared differences from the means."""
+        means = self.row(f"SELECT {', '.join(f'AVG({name})' for name in names)} FROM {sql.TABLE}")
+        variances = ", ".join(f"AVG(({name} - ?{n}) * ({name} - ?{n}))" for n, name in enumerate(names, 1))
+        squares = self._execute(f"SELECT {variances} FROM {sql.TABLE}", means).fetchone()
         return [(mean, square**0.5) for mean, square in zip(means, squares, strict=True)]
 
     def slice(self, rows: range) -> Chunk:

@@ -1,74 +1,43 @@
-"""SQLite through the port `compute`: a table in memory, a column of it for each array."""
+"""SQLite through the port `compute`: a table in memory, with a column for each array."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import closing
 from typing import Any
 
-from dyno.contracts.engine import Gap
-from dyno.engines.compute.library import one_of
-from dyno.engines.sqlite.opener import SQLite
-from dyno.suites.compute.port import columns
-
-NO_CORRELATION = Gap("corr", "unsupported", "SQLite has no aggregate for a correlation")
-NO_SINE = Gap("sin", "unsupported", "this SQLite was built without its math functions")
+from dyno.engines.compute.library import LibraryPort
+from dyno.engines.sqlite import NO_SINE, SQLite, gaps
+from dyno.suites.compute.port import Arrays, Operation, columns
 
 
-def gaps() -> tuple[Gap, ...]:
-    """Of the SQLite that Python has here."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        try:
-            connection.execute("SELECT sin(1)")
-        except sqlite3.OperationalError:
-            return NO_CORRELATION, NO_SINE
-    return (NO_CORRELATION,)
-
-
-class Compute:
-    """See `dyno.suites.compute.port.Compute`."""
-
+class Compute(LibraryPort):
     def __init__(self, engine: SQLite) -> None:
         self._connection = engine.connect()
-        self._operations: dict[str, Callable[[Any], Any]] = {
-            "avg": self._one("SELECT avg(x) FROM numbers"),
-            "max": self._one("SELECT max(x) FROM numbers"),
-            "sum": self._one("SELECT sum(x) FROM numbers"),
-            "sum2d": self._sums,
+        execute = self._connection.execute
+
+        def value(statement: str) -> Operation:
+            return lambda _: execute(statement).fetchone()[0]
+
+        self.operations = {
+            "avg": value("SELECT avg(x) FROM numbers"),
+            "max": value("SELECT max(x) FROM numbers"),
+            "sum": value("SELECT sum(x) FROM numbers"),
+            "sum2d": lambda statement: execute(statement).fetchone(),
         }
         if NO_SINE not in gaps():
-            self._operations["sin"] = self._sines
+            self.operations["sin"] = lambda _: execute("SELECT sin(x) FROM numbers").fetchall()
 
-    def _one(self, statement: str) -> Callable[[Any], Any]:
-        execute = self._connection.execute
-        return lambda _: execute(statement).fetchone()[0]
-
-    def _sums(self, statement: str) -> Any:
-        return self._connection.execute(statement).fetchone()
-
-    def _sines(self, _: Any) -> Any:
-        return self._connection.execute("SELECT sin(x) FROM numbers").fetchall()
-
-    def load(self, arrays: Mapping[str, Any]) -> Any:
-        """Returns the statement that sums all columns up."""
-        made = columns(arrays)
+    def load(self, arrays: Arrays) -> Any:
+        """Returns the statement that adds up every column."""
+        by_name = columns(arrays)
         execute = self._connection.execute
         execute("DROP TABLE IF EXISTS numbers")
-        execute(f"CREATE TABLE numbers (id INTEGER PRIMARY KEY, {', '.join(f'{name} REAL' for name in made)})")
-        insert = f"INSERT INTO numbers ({', '.join(made)}) VALUES ({', '.join('?' * len(made))})"
+        execute(f"CREATE TABLE numbers (id INTEGER PRIMARY KEY, {', '.join(f'{name} REAL' for name in by_name)})")
+        insert = f"INSERT INTO numbers ({', '.join(by_name)}) VALUES ({', '.join('?' * len(by_name))})"
         execute("BEGIN")
-        # One number after the other: as lists they would take four times as much memory at once.
-        self._connection.executemany(insert, zip(*(map(float, array) for array in made.values()), strict=True))
+        # Numbers one by one: lists of them would take four times as much memory at once.
+        self._connection.executemany(insert, zip(*(map(float, array) for array in by_name.values()), strict=True))
         execute("COMMIT")
-        return f"SELECT {', '.join(f'sum({name})' for name in made)} FROM numbers"
-
-    def operation(self, name: str) -> Callable[[Any], Any]:
-        operation: Callable[[Any], Any] = one_of(name, self._operations, "this SQLite does not have it")
-        return operation
-
-    def threads(self) -> int | None:
-        return 1
+        return f"SELECT {', '.join(f'sum({name})' for name in by_name)} FROM numbers"
 
     def close(self) -> None:
         self._connection.close()

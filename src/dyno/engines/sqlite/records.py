@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from dyno.contracts.cleanup import transaction
-from dyno.engines.sqlite.opener import SQLite
+from dyno.engines.sqlite import SQLite
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import SqlReader, Statements
 
@@ -14,8 +14,7 @@ STATEMENTS = Statements()
 
 
 class Records:
-    """The `records` port: a table clustered on the key; the indexed values are columns, as SQLite has no
-    function that reverses a string."""
+    """A table clustered on the key. The indexed values are columns, since SQLite can't reverse a string."""
 
     def __init__(self, engine: SQLite, indexed: bool) -> None:
         self._connection = connection = engine.connect()
@@ -33,8 +32,8 @@ class Records:
     def _statements(self) -> tuple[str, str]:
         names = ["name", "location", "stub", *(INDEXES if self._indexed else ())]
         insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        changed = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
-        return insert, f"{insert} ON CONFLICT (name, location) DO UPDATE SET {changed}"
+        values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+        return insert, f"{insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
 
     def _row(self, record: Record) -> tuple[str, ...]:
         name, location = record["name"], record["location"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
-from dyno.engines.sqlite.opener import SQLite
+from dyno.engines.sqlite import SQLite
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.sql import SqlSeries
@@ -15,8 +15,6 @@ TYPES = sql.Types(name="TEXT", id="INTEGER", ts="INTEGER", val="REAL", small="IN
 
 
 class Series(SqlSeries):
-    """See `dyno.suites.series.port.Series`."""
-
     def __init__(self, engine: SQLite, names: Sequence[str]) -> None:
         self._connection = connection = engine.connect()
         self._execute = connection.execute

@@ -1,5 +1,4 @@
-"""Arrays: how fast is an array that is larger than one wants to load written, and reduced, cold and hot, and what
-does it take on disk?
+"""Arrays: how fast are arrays larger than memory written and reduced, cold and hot, and how large are they on disk?
 
 After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 2015.
 """
@@ -12,7 +11,6 @@ from dyno.suites.arrays.params import PARAMS, PHASES, PRESETS
 
 def history(job: Job) -> History:
     """See `dyno.contracts.suite.Proof`."""
-    # Imported here, as the workload is.
     from dyno.suites.arrays.history import ArraysHistory
 
     return ArraysHistory(job)
@@ -30,7 +28,7 @@ class ArraysSuite:
     phases = PHASES
     layout = None
     charts = ()
-    # Every update is a transaction of its own, and what is added at the end goes another way than what is changed.
+    # Two phases, since engines append rows in another way than they update them.
     proof = Proof(
         "append",
         count="appends",
@@ -40,7 +38,7 @@ class ArraysSuite:
     )
 
     def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations and needs no dataset.
+        # Imported here: the parent reads declarations without NumPy.
         from dyno.suites.arrays.workload import ArraysWorkload
 
         return ArraysWorkload(job)

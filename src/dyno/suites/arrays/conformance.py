@@ -1,8 +1,7 @@
-"""The conformance suite of the port `arrays`: a table is held against rows that are known to be right.
+"""The conformance suite of the port `arrays`: a table is compared with known rows.
 
-Each check is a function of `opened`, which opens a fresh store or an earlier one by name, and of the tier. The tests
-run all of them on every engine; a worker runs those in `BRIEF` before it measures. Nothing may be put here that
-depends on an engine.
+A check takes `opened`, which opens a store by name, and the tier. The tests run all checks on every engine; a worker
+runs those in `BRIEF` before it measures.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from dyno.suites.arrays.work import Table
 Opened = Callable[[str], AbstractContextManager[Arrays]]
 Check = Callable[[Opened, Tier | None], None]
 ODD = 2**53 + 1
-"""The least whole number that is no double."""
+"""The smallest whole number that a double can't hold."""
 
 
 class Rows:
-    """What a store must hold, and the way there."""
+    """Writes rows to a store and knows what it must hold."""
 
     def __init__(self, seed: int = 7) -> None:
         self.dataset = Dataset(seed)
         self.table = Table(self.dataset, 5)
 
     def write(self, port: Arrays, *counts: int) -> None:
-        """One transaction, of a chunk of each count."""
+        """Writes a chunk of each count, in one transaction."""
         with port.writing(sum(counts)) as write:
             for count in counts:
                 chunk = self.chunk(count)
                 write(chunk)
-                self.table.taken(chunk)
+                self.table.append(chunk)
 
     def chunk(self, count: int) -> Chunk:
         """The next rows."""
@@ -47,10 +46,10 @@ class Rows:
     def update(self, port: Arrays, number: int) -> None:
         version = self.table.next(number)
         port.update(Change(self.table.part(number).start, self.table.values(number, version)))
-        self.table.changed(number, version)
+        self.table.update(number, version)
 
     def check(self, port: Arrays) -> None:
-        """All there is: each row, beginning and end, and the sums."""
+        """Checks all rows, some slices, and the sums."""
         whole = range(self.table.rows)
         for rows in (whole, whole[:1], whole[-1:], whole[3:-2], whole[len(whole) // 2 :]):
             self.table.check(rows, port.slice(rows))
@@ -59,7 +58,7 @@ class Rows:
 
 
 def slices(opened: Opened, tier: Tier | None) -> None:
-    """Rows are as they were written, whatever chunks they came in, and wherever a slice begins."""
+    """Slices return the rows that were written, whatever the chunks and wherever a slice begins."""
     for counts in ((12,), (1, 1, 10), (7, 5)):
         rows = Rows()
         with opened(f"slices-{len(counts)}") as port:
@@ -68,22 +67,22 @@ def slices(opened: Opened, tier: Tier | None) -> None:
 
 
 def sums(opened: Opened, tier: Tier | None) -> None:
-    """Whole numbers are added up as such, also where no double has them; floats with all their bits."""
+    """Sums of whole numbers are exact, also beyond the precision of a double; sums of floats use all their bits."""
     rows = Rows()
     with opened("sums") as port:
         chunk = {**rows.chunk(9), "order_id": np.arange(ODD, ODD + 9, dtype=np.uint64)}
         with port.writing(9) as write:
             write(chunk)
-        rows.table.taken(chunk)
+        rows.table.append(chunk)
         for name in NUMERIC:
             rows.table.reference.check_sum(name, port.sum(name))
-        found = port.slice(range(9))["order_id"]
-        if not same(found, chunk["order_id"]):
-            raise Wrong(f"order_id: {array_difference(found, chunk['order_id'])}")
+        got = port.slice(range(9))["order_id"]
+        if not same(got, chunk["order_id"]):
+            raise Wrong(f"order_id: {array_difference(got, chunk['order_id'])}")
 
 
 def stats(opened: Opened, tier: Tier | None) -> None:
-    """Mean and deviation, of the whole and not of a sample."""
+    """Means, and standard deviations of the population rather than of a sample."""
     rows = Rows()
     with opened("stats") as port:
         rows.write(port, 11)
@@ -92,7 +91,7 @@ def stats(opened: Opened, tier: Tier | None) -> None:
 
 
 def frames(opened: Opened, tier: Tier | None) -> None:
-    """A DataFrame has the columns that were asked for, and every row of them."""
+    """A DataFrame has the requested columns and every row."""
     rows = Rows()
     with opened("frames") as port:
         rows.write(port, 8, 5)
@@ -101,15 +100,15 @@ def frames(opened: Opened, tier: Tier | None) -> None:
             if type(frame).__name__ != "DataFrame" or list(frame.columns) != list(names):
                 raise Wrong(f"a frame of {', '.join(names)} is a {type(frame).__name__} of {list(frame.columns)}")
             chunk = rows.dataset.chunk(range(13), names=names)
-            # Signed or not is the frame's own affair, and so is the order of its rows.
-            right = sorted(zip(*(values.tolist() for values in chunk.values()), strict=True))
+            # Its rows may be in any order, and its whole numbers signed or unsigned.
+            expected = sorted(zip(*(values.tolist() for values in chunk.values()), strict=True))
             got = sorted(zip(*(frame[name].to_numpy().tolist() for name in names), strict=True))
-            if not same(got, right):
-                raise Wrong(f"rows of a frame: {difference(got, right)}")
+            if not same(got, expected):
+                raise Wrong(f"rows of a frame: {difference(got, expected)}")
 
 
 def appends(opened: Opened, tier: Tier | None) -> None:
-    """A second transaction adds after the first, also where less is written than was announced."""
+    """A second transaction appends after the first, also if fewer rows are written than were announced."""
     rows = Rows()
     with opened("appends") as port:
         rows.write(port, 10)
@@ -118,18 +117,18 @@ def appends(opened: Opened, tier: Tier | None) -> None:
         with port.writing(100) as write:
             chunk = rows.chunk(2)
             write(chunk)
-        rows.table.taken(chunk)
+        rows.table.append(chunk)
         rows.check(port)
         rows.write(port, 6)
         rows.check(port)
 
 
 def updates(opened: Opened, tier: Tier | None) -> None:
-    """An update changes what it names and nothing else, and again where it was changed before."""
+    """An update changes the given rows and nothing else, also when repeated."""
     rows = Rows()
     with opened("updates") as port:
         rows.write(port, 18)
-        # The last of them is shorter.
+        # The last slice is shorter.
         for number in (1, 3, 1, 0):
             rows.update(port, number)
             rows.check(port)
@@ -138,7 +137,7 @@ def updates(opened: Opened, tier: Tier | None) -> None:
 
 
 def atomicity(opened: Opened, tier: Tier | None) -> None:
-    """A transaction that fails leaves nothing of itself."""
+    """A failed transaction leaves nothing behind."""
 
     class Planned(Exception):
         pass
@@ -158,7 +157,7 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
 
 
 def persistence(opened: Opened, tier: Tier | None) -> None:
-    """Unless the tier is volatile, a store that is closed and opened again holds what it held, and takes more."""
+    """A store that is closed and opened again has all its rows and takes more, unless the tier is volatile."""
     if tier is Tier.VOLATILE:
         return
     rows = Rows()
@@ -175,4 +174,4 @@ CHECKS: dict[str, Check] = {
     check.__name__: check for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
-"""Those that take next to no time. What is imported for any phase is imported by them, before a clock starts."""
+"""The fast checks. They also import every library that a phase needs, before the clock starts."""

@@ -1,6 +1,4 @@
-"""The table `stock`: rows that follow from their place and the seed alone, made chunk by chunk wherever they are
-asked for. Never the whole is in memory.
-"""
+"""The table `stock`: each row follows from its position and the seed, so chunks are generated on demand anywhere."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from numpy.typing import NDArray
 
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, COLUMNS, KEY, NAMES, Chunk
 
-# How many there are of what a number stands for. Small enough that 2 ** 32 rows add up to less than 2 ** 63.
-_MOST = {
+# Number of distinct values. Small enough that 2 ** 32 rows add up to less than 2 ** 63.
+_DISTINCT = {
     "order_id": 1_000_000,
     "explanation_uid": 2**31,
     "node_uid": 100_000,
@@ -31,7 +29,7 @@ _MOST = {
 }
 RANGES = {"quantity": (1.0, 1_000.0), "total_price": (1.0, 100_000.0)}
 _EPOCH, _SECONDS = np.datetime64("2005-01-01T00:00:00", "s"), 86_400 * 3_971
-"""The first moment, and how many follow: up to the day of the published test."""
+"""First moment, and seconds up to the day of the published test."""
 _WORDS = {
     "portal_type": (
         *(b"Sale Order Line", b"Invoice Line", b"Inventory Line", b"Accounting Line", b"Container Line"),
@@ -45,25 +43,24 @@ _WORDS = {
     "sub_variation_text": (b"", b"", b"", b"lot", b"set", b"pair", b"kit"),
 }
 ROW_BYTES = sum(np.dtype(column.dtype).itemsize for column in COLUMNS)
-"""As an array, 175: 250 MB of the published number of rows, which is what the published arrays took."""
-_OF_A_BLOCK = 4
-"""Numbers of 64 bits that a counter of Philox gives."""
+"""Bytes of a row in arrays, 175: 250 MB for the published number of rows, the size of the published arrays."""
+_BLOCK = 4
+"""64-bit numbers per counter value of Philox."""
 
 
 class Dataset:
-    """The rows of a seed, without an end."""
+    """The endless rows of a seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._words = {name: np.array(words, BY_NAME[name].dtype) for name, words in _WORDS.items()}
 
     def chunk(self, rows: range, version: int = 0, names: Sequence[str] = NAMES) -> Chunk:
-        """These rows, which follow each other; of a version over 0 other values than those before, but for the
-        key."""
+        """Consecutive rows. Each version has other values, except for the key."""
         return {name: self._column(name, rows, version) for name in names}
 
     def chunks(self, rows: range, most: int = CHUNK_ROWS) -> Iterator[tuple[range, Chunk]]:
-        """Piece by piece."""
+        """Rows in chunks of at most `most`."""
         for start in range(rows.start, rows.stop, most):
             part = range(start, min(start + most, rows.stop))
             yield part, self.chunk(part)
@@ -72,25 +69,24 @@ class Dataset:
         column = BY_NAME[name]
         if name == KEY:
             return np.arange(rows.start + 1, rows.stop + 1, dtype=column.dtype)
-        drawn = self._drawn(NAMES.index(name), rows, version)
+        drawn = self._draw(NAMES.index(name), rows, version)
         if name in RANGES:
             low, high = RANGES[name]
-            # 53 bits, all that a double has: less would pass through one of 32 bits unharmed.
+            # All 53 bits of a double: fewer would survive an engine that stores 32-bit floats.
             return low + (drawn >> np.uint64(11)) * (2.0**-53 * (high - low))
         if name in self._words:
             words = self._words[name]
             return words[(drawn % np.uint64(len(words))).astype(np.intp)]
         if column.sql == "time":
             return _EPOCH + (drawn % np.uint64(_SECONDS)).astype("m8[s]")
-        # From 1 up, as numbers of what there is are; a flag is 0 or 1.
+        # Identifiers count from 1; a flag is 0 or 1.
         first = np.uint64(column.sql == "id")
-        return (drawn % np.uint64(_MOST[name]) + first).astype(column.dtype)
+        return (drawn % np.uint64(_DISTINCT[name]) + first).astype(column.dtype)
 
-    def _drawn(self, number: int, rows: range, version: int) -> NDArray[np.uint64]:
-        """A random number for each row: Philox (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011)
-        counts, and so begins anywhere."""
-        first = rows.start // _OF_A_BLOCK
+    def _draw(self, number: int, rows: range, version: int) -> NDArray[np.uint64]:
+        """A random number for each row, by Philox (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011):
+        a counter-based generator, which can start anywhere."""
+        first, skipped = divmod(rows.start, _BLOCK)
         bits = np.random.Philox(key=[self._seed, number], counter=[first, version, 0, 0])
-        skipped = rows.start - first * _OF_A_BLOCK
-        found: NDArray[np.uint64] = bits.random_raw(skipped + len(rows))[skipped:]
-        return found
+        numbers: NDArray[np.uint64] = bits.random_raw(skipped + len(rows))[skipped:]
+        return numbers

@@ -1,9 +1,9 @@
-"""What a crash is judged by, of the port `arrays`: transactions that add rows, and those that change some."""
+"""History that crashes are judged by, for the port `arrays`: transactions that append rows or update some."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from hashlib import blake2b
 from itertools import count
 from typing import Any
@@ -16,34 +16,32 @@ from dyno.contracts.suite import Job
 from dyno.suites.arrays.dataset import RANGES, Dataset
 from dyno.suites.arrays.port import KEY, Arrays, Change, Chunk
 
-ADDED, CHANGED = 40, 10
-CHANGES = 3
-"""Every third transaction changes rows, where an engine can."""
-CHANGED_COLUMNS = tuple(RANGES)
+APPENDED_ROWS, UPDATED_ROWS = 40, 10
+UPDATE_EVERY = 3
+"""Every third transaction updates rows, if the engine can."""
+UPDATED_COLUMNS = tuple(RANGES)
 
 
 class ArraysHistory:
-    """See `dyno.contracts.suite.History`. Of each column there is the digest of all its rows."""
+    """See `dyno.contracts.suite.History`. A state is a digest of each column."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)
         gaps = {gap.check for gap in job.spec.gaps}
-        self._changing = not job.spec.in_place and "updates" not in gaps
+        self._updating = not job.spec.in_place and "updates" not in gaps
         self._states: list[Mapping[str, Any]] = [{}]
         self._columns = {name: values.copy() for name, values in self._dataset.chunk(range(0)).items()}
 
-    @contextmanager
-    def open(self, engine: Engine) -> Iterator[Arrays]:
-        with closing(self._job.port(engine)) as port:
-            yield port
+    def open(self, engine: Engine) -> AbstractContextManager[Arrays]:
+        return closing(self._job.port(engine))
 
     def commit(self, port: Arrays, number: int) -> None:
         part = self._part(number)
-        if self._changes(number):
+        if self._updates(number):
             port.update(Change(part.start, self._values(number, part)))
             return
-        with port.writing(len(part)) as take:
-            take(self._values(number, part))
+        with port.writing(len(part)) as write:
+            write(self._values(number, part))
 
     def state(self, commits: int) -> Mapping[str, Any]:
         while len(self._states) <= commits:
@@ -59,27 +57,23 @@ class ArraysHistory:
         total = int(port.sum(KEY))
         rows = next(rows for rows in count() if rows * (rows + 1) // 2 >= total)
         if rows * (rows + 1) // 2 != total:
-            raise Wrong(f"the numbers of all rows are {total} together, which are not those from 1 up")
+            raise Wrong(f"{KEY} adds up to {total}, which is no sum of 1, 2, 3 and so on")
         return _digests(port.slice(range(rows))) if rows else {}
 
-    def _changes(self, number: int) -> bool:
-        return self._changing and number % CHANGES == CHANGES - 1
-
-    def _rows(self, before: int) -> int:
-        """That there are after so many transactions."""
-        return ADDED * (before - (before // CHANGES if self._changing else 0))
+    def _updates(self, number: int) -> bool:
+        return self._updating and number % UPDATE_EVERY == UPDATE_EVERY - 1
 
     def _part(self, number: int) -> range:
-        """The rows that are changed, or that are added."""
-        there = self._rows(number)
-        if not self._changes(number):
-            return range(there, there + ADDED)
-        start = number * 7919 % (there - CHANGED)
-        return range(start, start + CHANGED)
+        """The rows that a transaction updates or appends."""
+        rows = APPENDED_ROWS * (number - (number // UPDATE_EVERY if self._updating else 0))
+        if not self._updates(number):
+            return range(rows, rows + APPENDED_ROWS)
+        start = number * 7919 % (rows - UPDATED_ROWS)
+        return range(start, start + UPDATED_ROWS)
 
     def _values(self, number: int, part: range) -> Chunk:
-        if self._changes(number):
-            return self._dataset.chunk(part, number, CHANGED_COLUMNS)
+        if self._updates(number):
+            return self._dataset.chunk(part, number, UPDATED_COLUMNS)
         return self._dataset.chunk(part)
 
 

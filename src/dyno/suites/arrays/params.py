@@ -16,7 +16,7 @@ PARAMS = (
         "column",
         choice(*NUMERIC),
         "quantity",
-        "the column that is summed up",
+        "column to sum up",
         phases=("read-sum-cold", "read-sum-pandas-cold", *_HOT),
     ),
     Setting(
@@ -26,14 +26,14 @@ PARAMS = (
         "sums of a hot phase, and of read-column-stats",
         phases=(*_HOT, "read-column-stats"),
     ),
-    Setting("slices", integer(1, 1_000_000), 200, "slices that are read", phases=("read-slice",)),
+    Setting("slices", integer(1, 1_000_000), 200, "slices to read", phases=("read-slice",)),
     Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice", phases=("read-slice", "update-slice")),
     Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows", phases=("append",)),
     Setting(
         "updates",
         integer(1, 1_000_000),
         50,
-        "slices that are updated, each in a transaction",
+        "slices to update, a transaction each",
         phases=("update-slice",),
     ),
 )
@@ -41,13 +41,13 @@ PARAMS = (
 PRESETS = {
     "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120),
     "standard": Preset({"rows": PUBLISHED_ROWS}, samples=5, budget=120, timeout=1_800),
-    # 30 GiB: one and a half times what a trial has that is confined to 20.
+    # 30 GiB: one and a half times the memory of a trial that is confined to 20.
     "full": Preset({"rows": 184_000_000, "repeats": 2}, samples=3, budget=3_600, timeout=36_000),
 }
 
 APPENDED = 100
-"""One row is appended for so many that there are."""
-_SUM = "the sum: exactly of whole numbers, to 1e-12 of itself of floats"
+"""Rows of the table per row that the phase `append` adds."""
+_SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
 _STORE = "the sums of all numeric columns"
 
 PHASES = (
@@ -56,19 +56,19 @@ PHASES = (
     Phase("read-sum-hot", "sum a column up", "sum", False, "hot", _SUM, metric="bandwidth"),
     Phase(
         "read-sum-pandas-cold",
-        "the same by a DataFrame of the column, once, from the device",
+        "sum a column up through a DataFrame, once, from the device",
         *("sum", False, "cold", _SUM),
         metric="bandwidth",
     ),
     Phase(
         "read-sum-pandas-hot",
-        "the same by a DataFrame of the column",
+        "sum a column up through a DataFrame",
         *("sum", False, "hot", _SUM),
         metric="bandwidth",
     ),
     Phase(
         "read-slice",
-        "read all columns of rows that follow each other, at random places",
+        "read all columns of consecutive rows, at random positions",
         "slice",
         False,
         "hot",
@@ -81,13 +81,13 @@ PHASES = (
         "op",
         False,
         "hot",
-        "each mean to 1e-12 of itself, each deviation to 1e-9",
+        "each mean to a relative 1e-12, each deviation to 1e-9",
         metric="bandwidth",
     ),
     Phase("append", "add 1 % more rows at the end, in transactions", "row", True, checked=_STORE, metric="bandwidth"),
     Phase(
         "update-slice",
-        "give two columns other values in rows that follow each other",
+        "replace two columns of consecutive rows",
         "slice",
         True,
         checked=f"{_STORE}, and every value of a sample of the slices",

@@ -1,4 +1,4 @@
-"""The port `arrays`: what an engine implements to take part, and the columns of the table that it keeps.
+"""The port `arrays`: the protocol that engines of the arrays suite implement, and the columns of its table.
 
 Nothing here imports NumPy: engines' files are read by the parent, too.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 PORT = "arrays"
 Chunk = Mapping[str, Any]
-"""Rows that follow each other: a NumPy array of each column, of the column's type, by the column's name."""
+"""Consecutive rows: a NumPy array of the column's type for each column, by name."""
 
 
 class Column(NamedTuple):
@@ -19,9 +19,9 @@ class Column(NamedTuple):
 
     name: str
     dtype: str
-    """Of its array, in NumPy's words: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""
+    """NumPy's type of its array: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""
     sql: str
-    """What it is in SQL: 'id', 'double', 'flag', 'time' or 'text'. Engines have names of their own for these."""
+    """Kind of its SQL type: 'id', 'double', 'flag', 'time' or 'text'. Engines have their own names for these."""
 
     @property
     def numeric(self) -> bool:
@@ -30,12 +30,12 @@ class Column(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether a sum is right to the last digit, or else wrong."""
+        """Whether a sum must be right to the last digit."""
         return self.sql != "double"
 
     @property
     def width(self) -> int:
-        """Bytes of a text, at most."""
+        """Largest length of a text, in bytes."""
         return int(self.dtype.removeprefix("S"))
 
 
@@ -56,20 +56,20 @@ COLUMNS = (
     Column("variation_text", "S8", "text"),
     Column("sub_variation_text", "S4", "text"),
 )
-"""Those of the published table `stock`, in its order. It has no NULL: arrays have none."""
+"""The columns of the published table `stock`, in its order. There are no NULLs, since arrays have none."""
 NAMES = tuple(column.name for column in COLUMNS)
 BY_NAME = {column.name: column for column in COLUMNS}
 NUMERIC = tuple(column.name for column in COLUMNS if column.numeric)
 KEY = "uid"
-"""The number of the row, from 1 up, without a gap: by it an engine that has no places finds rows."""
+"""The number of the row, from 1 up without gaps: the key for engines that can't find rows by position."""
 CHUNK_ROWS = 65_536
-"""Rows that are handed over at once: some 11 MB."""
+"""Largest number of rows of a chunk, about 11 MB."""
 MODULES, REQUIRES = ("pandas", "pyarrow"), ("pandas>=2.0", "pyarrow>=15")
-"""What an engine wants through this port that is handed tables of Arrow's; one that is not wants the first only."""
+"""Needed by an engine that takes chunks as Arrow tables; others need only pandas."""
 
 
 class Change(NamedTuple):
-    """New values of some columns, in rows that follow each other."""
+    """New values of some columns in consecutive rows."""
 
     start: int
     values: Chunk
@@ -80,32 +80,32 @@ class Change(NamedTuple):
 
 
 class Arrays(Protocol):
-    """Engines implement it as a class called with `(engine,)`. A row's place is `uid - 1`.
-
-    What an engine returns of a column is an array of the column's own type. Nobody else is at the table.
+    """Engines implement it as a class called with `(engine,)`. The position of a row is `uid - 1`. Nobody else uses
+    the table. Subclasses inherit `close`.
     """
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], object]]:
-        """A transaction that adds rows at the end, so many at most: yields what takes one chunk after the other.
+        """A transaction that appends at most that many rows; yields a function that takes chunks.
 
-        What was taken is there, with the tier's durability, once it is left; nothing is where the block raised,
+        At the end of the block the rows are there with the tier's durability. If the block raises, none of them are,
         unless the engine has no transactions.
         """
 
     def sum(self, column: str) -> Any:
-        """Of all rows, by the engine's own means where it has any, and else chunk by chunk: never all in memory that
-        is not there already. A whole number of a column of whole numbers, exactly."""
+        """The sum of all rows: exact and a whole number for whole numbers. By the engine's own means, or chunk by
+        chunk, so that the column is never loaded whole."""
 
     def stats(self, columns: Sequence[str]) -> Sequence[tuple[float, float]]:
-        """Of each column its mean and the standard deviation of the whole (not of a sample)."""
+        """Mean and population standard deviation of each column."""
 
     def slice(self, rows: range) -> Chunk:
-        """All columns of rows that follow each other, in order."""
+        """All columns of consecutive rows, in order, as arrays of the columns' types."""
 
     def frame(self, columns: Sequence[str]) -> Any:
-        """All rows of these columns as a DataFrame of pandas's, in whatever order is the shortest way."""
+        """All rows of these columns as a pandas DataFrame, in the order that is fastest for the engine."""
 
     def update(self, change: Change) -> object:
-        """A transaction of its own. Rows that are there."""
+        """Replaces values of existing rows, as one transaction."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None

@@ -1,19 +1,19 @@
-"""The table in SQL: the statements that engines share, with their own names of types. No engine may be named here."""
+"""The table in SQL: statements and reads that SQL engines share. They have their own names of types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Change
+from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Arrays, Change
 
 TABLE = "stock"
 Types = Mapping[str, str]
-"""What an engine calls the kinds of `port.Column.sql`; that of text may say {width}."""
+"""An engine's type for each kind of `port.Column.sql`; the one of text may contain {width}."""
 
 
 def create(types: Types, suffix: str = "", key: bool = True) -> str:
-    """The table; clustered on, or with an index of, the number of the row, where there is to be a key."""
+    """Creates the table; with `key`, the row's number is its primary key."""
     columns = ", ".join(
         f"{column.name} {types[column.sql].format(width=column.width if column.sql == 'text' else 0)}"
         f"{' PRIMARY KEY' if key and column.name == KEY else ''}"
@@ -27,30 +27,48 @@ def insert(mark: str) -> str:
 
 
 def update(names: Sequence[str], mark: str) -> str:
-    """Of one row: the values of the columns, and then its number."""
+    """Updates one row; parameters: the values of the columns, then the row's number."""
     return f"UPDATE {TABLE} SET {', '.join(f'{name} = {mark}' for name in names)} WHERE {KEY} = {mark}"
 
 
 def slice_of(mark: str, names: Sequence[str] = NAMES) -> str:
-    """Rows from one number to another, which both belong to it."""
+    """Rows from one number to another, inclusive."""
     return f"SELECT {', '.join(names)} FROM {TABLE} WHERE {KEY} BETWEEN {mark} AND {mark} ORDER BY {KEY}"
 
 
 def frame_of(names: Sequence[str]) -> str:
-    """All rows, in whatever order they come."""
+    """All rows, in any order."""
     return f"SELECT {', '.join(names)} FROM {TABLE}"
 
 
 def numbers(rows: range) -> tuple[int, int]:
-    """Of the first and the last."""
+    """Numbers of the first and the last row."""
     return rows.start + 1, rows.stop
 
 
 def keys(change: Change) -> list[int]:
-    """The numbers of the rows that are changed."""
+    """Numbers of the changed rows."""
     return list(range(change.start + 1, change.stop + 1))
 
 
 def whole(column: str, answer: Any) -> int | float:
-    """A sum as Python has it, of what a server calls a decimal, or a double."""
+    """A sum as int or float, whatever the client library returns."""
     return int(answer) if BY_NAME[column].exact else float(answer)
+
+
+class SqlArrays(Arrays):
+    """Sums and statistics of the port by SQL. Engines subclass it with `row`, and with their own functions."""
+
+    mean, deviation = "AVG({})", "STDDEV_POP({})"
+
+    def row(self, statement: str) -> Sequence[Any]:
+        """The only row of a statement's result."""
+        raise NotImplementedError
+
+    def sum(self, column: str) -> Any:
+        return whole(column, self.row(f"SELECT SUM({column}) FROM {TABLE}")[0])
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        columns = ", ".join(f"{self.mean.format(name)}, {self.deviation.format(name)}" for name in names)
+        values = list(map(float, self.row(f"SELECT {columns} FROM {TABLE}")))
+        return list(zip(values[::2], values[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""The operations of each phase, built before the clock starts, and how their answers are checked."""
+"""The operations of each phase, built before the clock starts, and the checks of their answers."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ Slices = Iterator[Slice]
 UPDATED = tuple(RANGES)
 """The columns that an update changes."""
 SLICE_OPERATIONS = 256
-"""Of reads and of updates: their inputs and answers wait in memory."""
+"""Largest number of reads or updates whose inputs and answers are in memory at once."""
 CHECKED_UPDATES = 200
-"""Slices that are read again after the updates, at most."""
+"""Largest number of slices that are read again after the updates."""
 
 
 def bytes_of(names: Sequence[str]) -> int:
-    """Of a row of these columns, as arrays."""
+    """Bytes of a row of these columns, as arrays."""
     return sum(np.dtype(BY_NAME[name].dtype).itemsize for name in names)
 
 
 @dataclass
 class Table:
-    """What the store must hold: how many rows there are, and which slices have other values than at first."""
+    """Expected content of the store: the number of rows, and the slices that were updated."""
 
     dataset: Dataset
     slice_rows: int
     judged: bool = True
-    """Whether answers are looked at: not a floor's, for which nothing needs to be added up."""
+    """False for a null engine, whose answers are not checked."""
     reference: Reference = field(default_factory=Reference)
     updated: dict[int, tuple[int, range]] = field(default_factory=dict)
-    """Of slices that were updated, by number: the version of which values, and which rows they were then."""
+    """Version and rows of each updated slice, by its number."""
 
     @property
     def rows(self) -> int:
         return self.reference.rows
 
-    def taken(self, chunk: Chunk) -> None:
-        """Rows that were added at the end."""
+    def append(self, chunk: Chunk) -> None:
+        """Adds rows at the end."""
         if self.judged:
             self.reference.add(chunk)
         self.reference.count(len(chunk[NAMES[0]]))
 
     def part(self, number: int) -> range:
-        """The rows of a slice that is updated."""
+        """The rows of a slice."""
         return range(number * self.slice_rows, min((number + 1) * self.slice_rows, self.rows))
 
     def values(self, number: int, version: int) -> Chunk:
-        """What a slice has in the columns that are updated."""
+        """The updated columns of a slice, in a version."""
         return self.dataset.chunk(self.part(number), version, UPDATED)
 
     def next(self, number: int) -> int:
-        """The version that a slice gets when it is updated."""
+        """The version of a slice's next update."""
         return self.updated[number][0] + 1 if number in self.updated else 1
 
-    def changed(self, number: int, version: int) -> None:
+    def update(self, number: int, version: int) -> None:
         part = self.part(number)
         if self.judged:
             now = self.chunk(part)
@@ -78,33 +78,34 @@ class Table:
         self.updated[number] = version, part
 
     def chunk(self, rows: range) -> Chunk:
-        """Rows as they are now."""
-        found = dict(self.dataset.chunk(rows))
+        """The current rows."""
+        chunk = dict(self.dataset.chunk(rows))
         for number in range(rows.start // self.slice_rows, (rows.stop - 1) // self.slice_rows + 1):
             version, part = self.updated.get(number, (0, range(0)))
             if version:
                 both = range(max(part.start, rows.start), min(part.stop, rows.stop))
                 for name, values in self.dataset.chunk(part, version, UPDATED).items():
-                    found[name][both.start - rows.start : both.stop - rows.start] = values[
+                    chunk[name][both.start - rows.start : both.stop - rows.start] = values[
                         both.start - part.start : both.stop - part.start
                     ]
-        return found
+        return chunk
 
     def check(self, rows: range, answer: Any) -> int:
-        """Raises Wrong. Returns how many columns were compared."""
+        """Compares a slice; returns the number of columns compared. Raises Wrong."""
         if type(answer) is not dict:
             raise Wrong(f"rows {rows.start} to {rows.stop}: got {type(answer).__name__}, expected a dict of columns")
         if set(answer) != set(NAMES):
             raise Wrong(f"rows {rows.start} to {rows.stop}: got columns {', '.join(map(str, answer))}")
-        for name, right in self.chunk(rows).items():
-            if not same(answer[name], right):
-                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {array_difference(answer[name], right)}")
+        for name, expected in self.chunk(rows).items():
+            if not same(answer[name], expected):
+                difference = array_difference(answer[name], expected)
+                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {difference}")
         return len(NAMES)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What all phases of a trial share."""
+    """Parameters that all phases of a trial share."""
 
     table: Table
     column: str
@@ -113,88 +114,84 @@ class Work:
     updates: int
     seed: int
 
-    @property
-    def judged(self) -> bool:
-        return self.table.judged
-
 
 class ClientWork:
-    """The slices of one phase. There is one client."""
+    """The slices of one phase, for the only client."""
 
     def __init__(self, work: Work, phase: str, port: Arrays, round: int) -> None:
         self._work, self._phase, self._port, self._round = work, phase, port, round
         self._table = work.table
 
-    def adding(self, rows: range, transactions: int = 1) -> Slices:
-        """Rows at the end, in so many transactions of about as many each. Not in a further round: the store would
-        never be full."""
+    def appends(self, rows: range, transactions: int = 1) -> Slices:
+        """Appends rows in a number of transactions of about the same size. Further rounds append nothing, since the
+        table would grow without end."""
         if self._round or not rows:
             return
         count = min(transactions, len(rows))
         ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
         for start, stop in pairwise(ends):
-            yield from self._added(range(start, stop))
+            held: AbstractContextManager[Any] = self._port.writing(stop - start)
+            for part, chunk in self._table.dataset.chunks(range(start, stop)):
+                yield Operations(
+                    calls=lambda write: (write,),
+                    arguments=[chunk],
+                    check=partial(self._appended, part, chunk),
+                    weights=[len(part)],
+                    held=held,
+                    sizes=self._sizes([len(part) * ROW_BYTES]),
+                )
 
-    def _added(self, rows: range) -> Slices:
-        """In one transaction."""
-        held: AbstractContextManager[Any] = self._port.writing(len(rows))
-        for part, chunk in self._table.dataset.chunks(rows):
-            yield Operations(
-                calls=lambda write: (write,),
-                arguments=[chunk],
-                check=partial(self._taken, part, chunk),
-                weights=[len(part)],
-                held=held,
-                sizes=self._sizes([len(part) * ROW_BYTES]),
-            )
-
-    def _taken(self, rows: range, chunk: Chunk, answers: Sequence[Any]) -> int:
+    def _appended(self, rows: range, chunk: Chunk, answers: Sequence[Any]) -> int:
         for answer in answers:
             if type(answer) is Failure:
-                # What comes after it would stand at other places.
-                raise Wrong(f"rows {rows.start} to {rows.stop} were not taken: {answer.error}")
-            self._table.taken(chunk)
+                # All later rows would be at other positions.
+                raise Wrong(f"rows {rows.start} to {rows.stop} were not written: {answer.error}")
+            self._table.append(chunk)
         return 0
 
-    def sums(self, cold: bool) -> Slices:
-        """Cold is the first one only."""
-        return self._sums(self._port.sum, cold)
+    def sums(self, cold: bool, by_frame: bool = False) -> Slices:
+        """Sums of the column by the engine, or by a DataFrame. Only the first one is cold."""
+        work, frame = self._work, self._port.frame
 
-    def frame_sums(self, cold: bool) -> Slices:
-        frame = self._port.frame
-
-        def summed(column: str) -> Any:
+        def sum_frame(column: str) -> Any:
             return frame((column,))[column].sum()
 
-        return self._sums(summed, cold)
-
-    def _sums(self, call: Callable[[str], Any], cold: bool) -> Slices:
-        work = self._work
-        check = self._each(lambda answer: work.table.reference.check_sum(work.column, answer))
+        call, column = sum_frame if by_frame else self._port.sum, work.column
         count = (0 if self._round else 1) if cold else work.repeats
-        return self._whole(call, work.column, (work.column,), count, check)
+        return self._reduce(call, column, (column,), count, partial(work.table.reference.check_sum, column))
 
     def stats(self) -> Slices:
-        reference = self._table.reference
-        check = self._each(lambda answer: reference.check_stats(STATS, answer))
-        return self._whole(self._port.stats, STATS, STATS, self._work.repeats, check)
+        check = partial(self._table.reference.check_stats, STATS)
+        return self._reduce(self._port.stats, STATS, STATS, self._work.repeats, check)
 
-    def _whole(
-        self, call: Callable[[Any], Any], argument: Any, names: Sequence[str], count: int, check: Callable[..., int]
+    def _reduce(
+        self,
+        call: Callable[[Any], Any],
+        argument: Any,
+        names: Sequence[str],
+        count: int,
+        check: Callable[[Any], int],
     ) -> Slices:
-        """So many operations over all rows."""
-        rows = self._rows()
+        """Operations over all rows of some columns."""
+
+        def check_all(answers: Sequence[Any]) -> int:
+            if not self._table.judged:
+                return 0
+            return sum(check(answer) for answer in answers if type(answer) is not Failure)
+
+        rows = self._table.rows
         for _ in range(count):
             yield Operations(
                 calls=lambda _: (call,),
                 arguments=[argument],
-                check=check,
+                check=check_all,
                 sizes=self._sizes([rows * bytes_of(names)]),
             )
 
     def reads(self) -> Slices:
-        rows, length = self._rows(), min(self._table.slice_rows, self._rows())
-        # Neither the engine nor the trial: the inputs are the same for all of them.
+        rows = self._table.rows
+        length = min(self._table.slice_rows, rows)
+        # Seeded without the engine and the trial, so that all of them get the same inputs.
         rng = np.random.default_rng([self._work.seed, crc32(self._phase.encode()), self._round])
         starts = rng.integers(0, rows - length, self._work.slices, endpoint=True).tolist()
         for at in range(0, len(starts), SLICE_OPERATIONS):
@@ -202,12 +199,12 @@ class ClientWork:
             yield Operations(
                 calls=lambda _: (self._port.slice,),
                 arguments=parts,
-                check=partial(self._sliced, parts),
+                check=partial(self._check_slices, parts),
                 sizes=self._sizes([length * ROW_BYTES] * len(parts)),
             )
 
-    def _sliced(self, parts: Sequence[range], answers: Sequence[Any]) -> int:
-        if not self._work.judged:
+    def _check_slices(self, parts: Sequence[range], answers: Sequence[Any]) -> int:
+        if not self._table.judged:
             return 0
         return sum(
             self._table.check(part, answer)
@@ -215,46 +212,34 @@ class ClientWork:
             if type(answer) is not Failure
         )
 
-    def updating(self) -> Slices:
-        """Slices next to each other, in random order; each again only when all were updated."""
-        count = -(-self._rows() // self._table.slice_rows)
+    def updates(self) -> Slices:
+        """Updates adjacent slices in random order; a second time only when all were updated."""
+        count = -(-self._table.rows // self._table.slice_rows)
         order = Permutation(count, [self._work.seed, 5])
         first = self._round * self._work.updates
         for at in range(first, first + self._work.updates, SLICE_OPERATIONS):
-            places = range(at, min(at + SLICE_OPERATIONS, first + self._work.updates))
-            # Two of one slice would have to know of each other.
-            asked = {int(order[place % count : place % count + 1][0]): 0 for place in places}
-            for number in asked:
-                asked[number] = self._table.next(number)
+            positions = range(at, min(at + SLICE_OPERATIONS, first + self._work.updates))
+            # No slice twice in one batch: versions are known only after the check.
+            numbers = dict.fromkeys(int(order[each % count : each % count + 1][0]) for each in positions)
+            versions = [(number, self._table.next(number)) for number in numbers]
             changes = [
                 Change(self._table.part(number).start, self._table.values(number, version))
-                for number, version in asked.items()
+                for number, version in versions
             ]
             yield Operations(
                 calls=lambda _: (self._port.update,),
                 arguments=changes,
-                check=partial(self._updated, list(asked.items())),
+                check=partial(self._updated, versions),
                 sizes=self._sizes([(change.stop - change.start) * bytes_of(UPDATED) for change in changes]),
             )
 
-    def _updated(self, asked: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
-        for (number, version), answer in zip(asked, answers, strict=False):
+    def _updated(self, versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
+        for (number, version), answer in zip(versions, answers, strict=False):
             if type(answer) is Failure:
                 raise Wrong(f"slice {number} was not updated: {answer.error}")
-            self._table.changed(number, version)
+            self._table.update(number, version)
         return 0
 
     def _sizes(self, sizes: list[int]) -> list[int] | None:
-        """What operations move; a floor moves nothing."""
-        return sizes if self._work.judged else None
-
-    def _rows(self) -> int:
-        return self._table.rows
-
-    def _each(self, check: Callable[[Any], int]) -> Callable[[Sequence[Any]], int]:
-        def checked(answers: Sequence[Any]) -> int:
-            if not self._work.judged:
-                return 0
-            return sum(check(answer) for answer in answers if type(answer) is not Failure)
-
-        return checked
+        """Bytes that operations move; a null engine moves none."""
+        return sizes if self._table.judged else None

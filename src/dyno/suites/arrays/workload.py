@@ -1,14 +1,12 @@
-"""One trial of the arrays suite: its store, what each phase needs before the clock starts, what is told of it."""
+"""One trial of the arrays suite: its store, the preparation and the operations of each phase, and its facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 
-from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Job
 from dyno.contracts.suite import Work as Slice
@@ -16,7 +14,7 @@ from dyno.suites._shared.store import OnStore
 from dyno.suites.arrays import conformance
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.params import APPENDED
-from dyno.suites.arrays.port import NUMERIC, Arrays
+from dyno.suites.arrays.port import NUMERIC
 from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Table, Work, bytes_of
 
 
@@ -44,14 +42,6 @@ class ArraysWorkload(OnStore):
     def checks(self) -> Mapping[str, conformance.Check]:
         return conformance.BRIEF
 
-    def port(self, engine: Engine, *how: Any) -> Any:
-        return self._job.port(engine)
-
-    @contextmanager
-    def connect(self) -> Iterator[Arrays]:
-        with closing(self.port(self.engine())) as port:
-            yield port
-
     def prepare(self, phase: Phase) -> None:
         gap = next((gap for gap in self._job.spec.gaps if gap.check == "updates"), None)
         if phase.name == "update-slice" and gap is not None:
@@ -64,7 +54,7 @@ class ArraysWorkload(OnStore):
         self.keep_up()
 
     def _missing(self) -> range:
-        """Rows that the phase write, ended by its budget or left out, did not bring in."""
+        """Rows that the phase write did not add, if it was left out or reached its budget."""
         return range(self._table.rows, self._rows)
 
     def _load_missing(self) -> None:
@@ -74,32 +64,32 @@ class ArraysWorkload(OnStore):
         with self.connect() as port, port.writing(len(self._missing())) as write:
             for _, chunk in self._table.dataset.chunks(self._missing()):
                 write(chunk)
-                self._table.taken(chunk)
+                self._table.append(chunk)
         self._written = True
 
     def _count_missing(self) -> None:
-        """Of a store that was loaded by another trial, or of one that keeps nothing."""
+        """Adds the rows of a store that another trial has loaded, or that a null engine doesn't keep."""
         if self._job.spec.floor:
             self._table.reference.count(len(self._missing()))
         for _, chunk in self._table.dataset.chunks(self._missing()):
-            self._table.taken(chunk)
+            self._table.append(chunk)
 
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Slice]:
-        share, cold = ClientWork(self._work, phase.name, port, round), phase.temperature == "cold"
+        work, cold = ClientWork(self._work, phase.name, port, round), phase.temperature == "cold"
         slices: dict[str, Callable[[], Iterator[Slice]]] = {
-            "write": lambda: share.adding(range(self._table.rows, self._rows)),
-            "read-sum-cold": lambda: share.sums(cold),
-            "read-sum-hot": lambda: share.sums(cold),
-            "read-sum-pandas-cold": lambda: share.frame_sums(cold),
-            "read-sum-pandas-hot": lambda: share.frame_sums(cold),
-            "read-slice": share.reads,
-            "read-column-stats": share.stats,
-            "append": lambda: share.adding(
+            "write": lambda: work.appends(range(self._table.rows, self._rows)),
+            "read-sum-cold": lambda: work.sums(cold),
+            "read-sum-hot": lambda: work.sums(cold),
+            "read-sum-pandas-cold": lambda: work.sums(cold, by_frame=True),
+            "read-sum-pandas-hot": lambda: work.sums(cold, by_frame=True),
+            "read-slice": work.reads,
+            "read-column-stats": work.stats,
+            "append": lambda: work.appends(
                 range(self._table.rows, self._table.rows + -(-self._rows // APPENDED)), self._appends
             ),
-            "update-slice": share.updating,
+            "update-slice": work.updates,
         }
         return slices[phase.name]()
 
@@ -110,7 +100,7 @@ class ArraysWorkload(OnStore):
         return items * (updated if phase.name == "update-slice" else ROW_BYTES)
 
     def verify(self, phase: Phase) -> int:
-        """After a phase that writes: the sum of every numeric column, and every value of some slices."""
+        """Checks the sum of every numeric column, and every value of some slices."""
         if self._job.spec.floor or not phase.writes:
             return 0
         self._written = True
@@ -125,14 +115,14 @@ class ArraysWorkload(OnStore):
         return compared
 
     def _sample(self, phase: str) -> list[range]:
-        """Of the first rows, of the last and of some between; of those that were updated, with their neighbours."""
+        """Slices to check: the first, the last and some between; or those updated last, with their neighbours."""
         table, length = self._table, self._table.slice_rows
         if phase == "update-slice":
-            some = [table.part(number) for number in list(table.updated)[-CHECKED_UPDATES:]]
-            return [range(max(part.start - 1, 0), min(part.stop + 1, table.rows)) for part in some]
+            updated = [table.part(number) for number in list(table.updated)[-CHECKED_UPDATES:]]
+            return [range(max(part.start - 1, 0), min(part.stop + 1, table.rows)) for part in updated]
         starts = np.linspace(0, max(table.rows - length, 0), 5).astype(int).tolist()
         return [range(start, min(start + length, table.rows)) for start in starts]
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """How large the table is as arrays: what its size on disk is to be held against."""
+        """The size of the table as arrays, to compare its size on disk with."""
         return {} if self._job.spec.floor else {"array_bytes": self._table.rows * ROW_BYTES}

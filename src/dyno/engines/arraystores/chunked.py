@@ -1,0 +1,90 @@
+"""The port `arrays` on columns that a library keeps in chunks and slices like arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+from dyno.contracts.cleanup import undo_on_error
+from dyno.suites.arrays import columns
+from dyno.suites.arrays.port import NAMES, Arrays, Change, Chunk
+
+
+class Appender:
+    """Writes chunks one after the other. `rows` is the position of the next."""
+
+    def __init__(self, rows: int, store: Callable[[int, Chunk], object]) -> None:
+        self.rows, self._store = rows, store
+
+    def __call__(self, chunk: Chunk) -> None:
+        self._store(self.rows, chunk)
+        self.rows += len(next(iter(chunk.values())))
+
+
+class ChunkedStore(Protocol):
+    """An engine with a resizable array for each column."""
+
+    arrays: dict[str, Any]
+
+    @property
+    def rows(self) -> int: ...
+
+    def resize(self, rows: int) -> None: ...
+
+    def commit(self, rows: int) -> None:
+        """Stores the number of rows, which ends a transaction."""
+
+
+class ChunkedArrays(Arrays):
+    """Never loads a whole column, except for a DataFrame."""
+
+    step = columns.STEP
+    """Rows to read at once: whole chunks."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine: Any = engine
+        self.rows: int = engine.rows
+
+    def column(self, name: str) -> Any:
+        """An object that returns values when it is sliced; times are whole numbers."""
+        return self._engine.arrays[name]
+
+    def _store(self, start: int, chunk: Chunk) -> None:
+        for name, values in chunk.items():
+            self._engine.arrays[name][start : start + len(values)] = columns.stored(name, values)
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        engine: ChunkedStore = self._engine
+        write, announced = Appender(self.rows, self._store), self.rows + rows
+        with undo_on_error(lambda: engine.resize(self.rows)):
+            engine.resize(announced)
+            yield write
+            if write.rows < announced:
+                engine.resize(write.rows)
+            engine.commit(write.rows)
+        self.rows = write.rows
+
+    def update(self, change: Change) -> None:
+        self._store(change.start, change.values)
+
+    def _pieces(self, name: str) -> Iterator[Any]:
+        column = self.column(name)
+        return (column[at : min(at + self.step, self.rows)] for at in range(0, self.rows, self.step))
+
+    def sum(self, name: str) -> int | float:
+        return columns.total(name, self._pieces(name))
+
+    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        return [columns.moments(partial(self._pieces, name)) for name in names]
+
+    def slice(self, rows: range) -> Chunk:
+        return {name: columns.restored(name, self.column(name)[rows.start : rows.stop]) for name in NAMES}
+
+    def frame(self, names: Sequence[str]) -> Any:
+        from pandas import DataFrame
+
+        values = {name: columns.restored(name, self.column(name)[: self.rows]) for name in names}
+        return DataFrame(values, copy=False)
