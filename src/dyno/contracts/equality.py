@@ -1,7 +1,7 @@
-"""Whether an answer of an engine is the right one: by exact types and values, and never by what it says of itself.
+"""Compares answers of engines with expected values, by exact types and values.
 
-No method of an answer is called before its type is known to be one of Python's or NumPy's own: an engine's class, a
-subclass of a dict or of a string too, may claim to equal anything. Nothing may be put here that depends on a suite.
+No method of an answer is called before its type is known to be one of Python's or NumPy's own: an engine's class,
+even a subclass of dict or str, may claim to equal anything.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from dyno.native import loaded
 
 _native = loaded()
 
-# Two of one of these types are the same where they are equal. Not so floats: 0.0 equals -0.0, no NaN equals itself.
+# Types whose equality means identity of values. Not floats: 0.0 equals -0.0, and NaN differs from itself.
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 _NOTHING = object()
 
 
 def same(got: Any, right: Any) -> bool:
-    """Whether `got` is `right`: None, bool, int, float, str or bytes; tuples, lists and dicts of these; NumPy arrays.
+    """Whether two values are the same: None, bool, int, float, str or bytes; tuples, lists and dicts of these; NumPy
+    arrays.
 
-    Of exactly these types, all the way down: 1, True and 1.0 are three values. A dict's order does not matter, and no
-    key of it is a float or a tuple. Arrays are the same by data type, shape and bytes. Nothing else ever is the same.
+    Types must be exactly these, at every level: 1, True and 1.0 are three values. The order of a dict does not
+    matter; its keys may not be floats or tuples. Arrays are compared by type, shape and bytes. Other values are never
+    the same.
     """
     kind = type(got)
-    # By identity: a type may have an equality of its own, too.
+    # By identity: a metaclass may override equality, too.
     if kind is not type(right):
         return False
     if kind in _PLAIN:
@@ -44,18 +46,18 @@ def positions_by_type(answers: Sequence[Any], kind: type) -> list[int]:
 
 
 def is_list(got: Any, count: int) -> bool:
-    """Whether it is a list of so many, whatever is in it."""
+    """Whether it is a list of this length, whatever its items."""
     return type(got) is list and len(got) == count
 
 
 def difference(got: Any, right: Any) -> str:
-    """Two that are not the same, in one line."""
+    """Describes two different values in one line."""
     alike = _text(got) == _text(right)
     return f"got {shorten(got)}, expected {shorten(right)}{', of other types' if alike else ''}"
 
 
 def array_difference(got: Any, right: NDArray[Any]) -> str:
-    """How an answer is not the array that is right, in one line."""
+    """Describes how an answer differs from an expected array, in one line."""
     if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
         shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
         return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
@@ -73,7 +75,7 @@ def _text(value: Any) -> str:
     try:
         return " ".join(repr(value).split())
     except Exception:
-        # An engine's class may have none.
+        # The class may have a broken repr.
         return object.__repr__(value)
 
 
@@ -100,11 +102,11 @@ def _dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
         if type(value) is not str:
             plain = False
     if plain:
-        # As records are: by Python's own comparison, which is many times as fast.
+        # The common case of records: Python's own comparison is many times faster.
         return bool(got == right)
     for key, value in got.items():
         wanted = right.get(key, _NOTHING)
-        # Most values are strings; a call for each would take longer than comparing them.
+        # Without a call for strings, which most values are: it would take longer than the comparison.
         if value != wanted if type(value) is str is type(wanted) else not same(value, wanted):
             return False
     return True
@@ -116,13 +118,13 @@ def _keyed(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
 
 
 def _key(key: Any) -> Any:
-    """With its type, as 1 and True are one key; of what may be no key, one that is like no other."""
+    """The key with its type, since 1 and True are equal; a unique key for other types."""
     kind = type(key)
     return (kind, key) if any(kind is plain for plain in _PLAIN) else object()
 
 
 def _arrays(got: NDArray[Any], right: NDArray[Any]) -> bool:
-    # The bytes of objects are where they lie.
+    # The bytes of objects are addresses.
     if got.dtype != right.dtype or got.shape != right.shape or right.dtype.hasobject:
         return False
     return not right.nbytes or np.array_equal(_bytes(got), _bytes(right))
@@ -142,10 +144,10 @@ _BY_TYPE: Mapping[type, Callable[[Any, Any], bool]] = {
 
 
 def _natively(answers: Sequence[Any], kind: type) -> list[int]:
-    found: list[int] = _native.positions(answers if type(answers) is list else list(answers), kind)
-    return found
+    result: list[int] = _native.positions(answers if type(answers) is list else list(answers), kind)
+    return result
 
 
-# Every answer of a trial is looked at. In Python that takes 30 ns each, as long as the whole measuring loop.
-# A native module built before it had this function is still used for the loop.
+# Called for every answer of a trial. In Python it takes 30 ns per answer, as long as the whole measuring loop.
+# An older build of the native module may lack it.
 positions = _natively if hasattr(_native, "positions") else positions_by_type

@@ -1,5 +1,4 @@
-"""The words of the design as frozen types: those with which engines and suites say what they are. Nothing here knows
-an engine, a suite, a file or a screen."""
+"""The vocabulary of the design as frozen types, for the declarations of engines and suites."""
 
 from __future__ import annotations
 
@@ -13,23 +12,23 @@ from dyno.contracts.value_types import Value as Value
 
 
 class UsageError(Exception):
-    """The user asked for what can't be: one line that says what was wrong and what would be right."""
+    """A mistake of the user: one line that says what is wrong and what would be right."""
 
 
 class Refused(Exception):
-    """An engine will not do what was asked of it (a tier, an option, a number of clients)."""
+    """An engine can't provide what was requested: a tier, an option, a number of clients."""
 
 
 class Absent(Exception):
-    """A phase that makes no sense for an engine as it was asked for (a cold one of what keeps no files)."""
+    """A phase that makes no sense for an engine as requested, such as a cold phase without files."""
 
 
 class Wrong(Exception):
-    """An engine gave an answer that is not what the dataset says it must be. It voids the phase."""
+    """An engine gave a wrong answer. It voids the phase."""
 
 
 class Tier(str, enum.Enum):
-    """Durability: the least that an acknowledged write survives."""
+    """Durability of acknowledged writes."""
 
     VOLATILE = "volatile"
     PROCESS = "process"
@@ -41,7 +40,7 @@ class Tier(str, enum.Enum):
 
 
 TIERS: tuple[Tier | None, ...] = (None, *Tier)
-"""In the order in which they are shown; None of what stores nothing."""
+"""In display order; None for rows that store nothing."""
 
 
 def weakest(tiers: Iterable[Tier]) -> Tier:
@@ -61,14 +60,14 @@ _TIER_MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """A fairness remark that is data: it travels with the sample and prints beside its number."""
+    """A remark about fairness, saved with the sample and printed beside its number."""
 
     code: str
     text: str
 
 
 STAND_IN_PREFIX = "not-"
-"""Prefix of the caveat `not-ENGINE`, of a row whose server is another product than its engine's name says."""
+"""Prefix of the caveat `not-ENGINE`, for a row whose server is another product than its engine's name says."""
 
 
 @dataclass(frozen=True)
@@ -78,61 +77,62 @@ class Phase:
     name: str
     title: str
     unit: str
-    """What is counted, singular: 'key', 'op'."""
+    """The item that is counted, in the singular: 'key', 'op'."""
     writes: bool
     temperature: str = "none"
-    """'hot': a whole untimed round comes first. 'cold': the engine is closed and its files leave the page cache."""
+    """'hot': an untimed round comes first. 'cold': the engine is closed and its files are evicted first."""
     checked: str = ""
     """How its answers are checked, for `dyno list` and the docs."""
     kinds: Mapping[str, bool] = field(default_factory=dict)
-    """The kinds of its operations, where it mixes some, and whether each writes."""
+    """Kinds of operations in a mixed phase, and whether each writes."""
     parts: tuple[str, ...] = ()
-    """What parts a latency has, where an operation tells them apart."""
+    """Names of the parts of a latency."""
     reported: bool = False
-    """An outside tool does and measures the work; what it reports is never ranked with what Dyno timed itself."""
+    """An outside tool does and measures the work. Its figures are never ranked with Dyno's own."""
     metric: str = "throughput"
-    """What its rows are compared by: see `stats.metric`."""
+    """The metric that rows are compared by: see `stats.metric`."""
     alias: str = ""
-    """A name that needs no explaining, under which it may be asked for too, and by which the overview calls it."""
+    """A self-explanatory second name, also used by the overview."""
     by_default: bool = True
     """Measured without being named."""
 
     one_call: str = ""
-    """With which value of a parameter it is one call, which no rate can be asked of: 'txn=all'; 'always'."""
+    """When the phase is a single call, which can't have a rate: 'always', or a parameter's value as 'txn=all'."""
 
     def unpaced(self, params: Mapping[str, Value]) -> bool:
-        """Whether no rate can be asked of it with these parameters."""
+        """Whether the phase can't have a rate with these parameters."""
         name, equals, value = self.one_call.partition("=")
         return self.reported or (str(params.get(name)) == value if equals else bool(name))
 
-    def told(self) -> dict[str, Any]:
-        """What a run file says of it."""
+    def to_json(self) -> dict[str, Any]:
+        """The phase as saved in a run file."""
         return {name: value for name, value in asdict(self).items() if name not in ("by_default", "one_call")}
 
 
 class Preset(NamedTuple):
-    """Values for a named size: parameters, samples, and the time budget of a phase in seconds."""
+    """Values for a named size of a run. `budget` is the time of a phase, and `timeout` that of a trial, in
+    seconds."""
 
     params: Mapping[str, Value | tuple[Value, ...]]
-    """A tuple has several values, as if each had been asked for."""
+    """A tuple is a list of values to measure."""
     samples: int
     budget: float
     timeout: float
     phases: tuple[str, ...] = ()
-    """Those that are measured where none is asked for; none: all."""
+    """Phases to measure unless some are named; all if empty."""
     until: str | None = None
-    """How narrow intervals are to be, as '10%', where neither samples nor times are asked for. There are as many
-    blocks as `samples` says at least; None: exactly so many."""
+    """Width of intervals to reach, such as '10%', unless the user sets samples or times: `samples` is then the
+    minimum number of blocks. None: exactly `samples` blocks."""
     within: float | None = None
-    """The seconds after which no further block is begun."""
+    """Seconds after which no further block begins."""
 
 
 SETTINGS = "set"
-"""The option that has settings of the engine's own: see `servers.given`."""
+"""The option for an engine's own settings: see `servers.set_option`."""
 
 
 class Trial(NamedTuple):
-    """One execution of a cell: its place in the run, and nothing of its result."""
+    """One execution of a cell, by its position in the run."""
 
     cell: int
     block: int

@@ -1,4 +1,4 @@
-"""How long a phase is measured, how fast it is to go, and by which loop. Nothing here reads a clock."""
+"""Duration, rate and loop of a phase."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ ARRIVALS = (UNIFORM, POISSON)
 LOOPS = ("auto", "native", "python")
 FOREVER_NS = 1 << 62
 PATIENCE = 10
-"""How many times as long as was asked for a duration or a warm-up may take in all, pauses included: an operation that
-takes next to no time is built and judged for far longer than it lasts."""
+"""Largest factor by which a duration or a warm-up may take longer than requested, pauses included: building and
+checking a very short operation takes far longer than the operation."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a phase is measured, how fast it is to go, and by which loop."""
+    """Duration, rate and loop of a phase."""
 
     budget_ns: int = FOREVER_NS
-    """The longest, where the operations have not ended before."""
+    """Longest time; the operations may end before."""
     duration_ns: int | None = None
-    """So long, in as many rounds as it takes, in place of the budget; less where that took ten times as long."""
+    """Fixed duration: repeat rounds until it elapses (overrides the budget), or until PATIENCE times that with
+    pauses."""
     warmup_ns: int = 0
-    """Rounds for so long beforehand, which are not recorded."""
+    """Duration of unrecorded rounds beforehand."""
     rate: float | None = None
-    """Operations a second that are due, of all clients together; None: each when the one before has ended."""
+    """Operations due per second, all clients together; None for a closed loop."""
     arrivals: str = UNIFORM
     loop: str = "auto"
     seed: int = 1
     check_ns: int = FOREVER_NS
-    """The longest that checks of a phase's answers may take: then the phase ends, with what is done and checked."""
+    """Longest time for checking the phase's answers. The phase ends then, with the operations checked so far."""
 
     @property
     def limit_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""The contract between a suite and the worker that runs it. No suite, engine or clock may be put here."""
+"""The contract between a suite and the worker that runs it."""
 
 from __future__ import annotations
 
@@ -15,50 +15,49 @@ from dyno.contracts.settings import Setting
 
 
 class InFlight(Protocol):
-    """What has many operations under way at once in one process, by an event loop of its client library's."""
+    """Runs many operations at once in one process, by the event loop of a client library."""
 
     def begin(self, place: int, argument: Any) -> None:
-        """Sets an operation going at a place that is free, and does not wait for it."""
+        """Starts an operation in a free place, without waiting for it."""
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
-        """The places whose operations have ended since it was asked, each with its answer; an exception is that of an
-        operation that raised. Waits for the first to end, but no longer than `wait_ns`."""
+        """Places whose operations have ended since the last call, each with its answer, or the exception that it
+        raised. Waits up to `wait_ns` for the first one."""
 
 
 @dataclass
 class Operations:
     """A slice of a phase's work, built before the clock starts: one call and one argument per operation.
 
-    `calls` is given what `around` yields (None without it), and returns the callables of the operations, which are
-    taken in turn and again from the first: one will do for all. `check` gets one answer per operation done, a
-    `Failure` where it raised; it returns how many answers it compared, and raises `Wrong`.
+    `calls` takes what `around` yields (None without it) and returns the operations' callables, which are used in
+    rotation: one is enough. `check` takes one answer per completed operation, or a `Failure`; it returns the number
+    of answers compared, and raises `Wrong`.
     """
 
     calls: Callable[[Any], Sequence[Callable[[Any], Any]]]
     arguments: Sequence[Any]
     check: Callable[[Sequence[Any]], int]
     weights: Sequence[int] | None = None
-    """What the throughput counts for each operation (the keys of an insert); None for one each."""
+    """Items of each operation, which the throughput counts (the keys of an insert); None for one each."""
     kinds: Sequence[str] | None = None
-    """What kind each operation is, where a slice mixes kinds: their latencies are kept apart as well."""
+    """Kind of each operation in a mixed slice: each kind also has its own latencies."""
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """A transaction that holds the slice: entered and left inside the timed region, in nobody's latency."""
+    """A transaction around the slice: entered and left inside the timed region, but in no operation's latency."""
     held: AbstractContextManager[Any] | None = None
-    """A transaction that holds several slices, which all name the same object: entered in the timed region of the
-    first of them and left in that of the last, in nobody's latency. What it yields goes to `calls` in place of what
-    `around` yields; a slice has one or the other."""
+    """A transaction around several slices, which share the object: entered in the timed region of the first and left
+    in that of the last, but in no operation's latency. `calls` takes what it yields. Excludes `around`."""
     sizes: Sequence[int] | Callable[[Sequence[Any]], Sequence[int]] | None = None
-    """How many bytes each operation moves; or, where only the answers tell, a callable of these."""
+    """Bytes that each operation moves, or a function of the answers that returns them."""
     parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
-    """The named parts of each operation's latency in ns, as its answers tell them."""
+    """Function of the answers: named parts of the operations' latencies in ns."""
     many: InFlight | None = None
-    """What does them in place of `calls`, up to `places` at once, also those of several slices that name the same."""
+    """Runs the operations instead of `calls`, up to `places` at once. Slices may share it."""
     places: int = 1
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Stands in the answers for an operation that raised."""
+    """The answer of an operation that raised."""
 
     error: str
 
@@ -69,9 +68,9 @@ class Failure:
 
 @dataclass
 class Bulk:
-    """A phase that is one timed call over N items. `feed` yields slices; the clock stops while it builds one.
+    """A phase of one timed call over N items. `feed` yields slices; the clock stops while it builds one.
 
-    `call` gets one flat iterable. `check` gets its answer and the number of records that it took.
+    `call` takes a flat iterable. `check` takes its answer and the number of records that it consumed.
     """
 
     call: Callable[[Iterable[Any]], Any]
@@ -79,18 +78,18 @@ class Bulk:
     items_per_record: int
     check: Callable[[Any, int], int]
     moved: Callable[[Any, int], int] | None = None
-    """How many bytes the call moved, of its answer and the number of records."""
+    """Bytes that the call moved; takes the same arguments."""
     counted: Callable[[Any, int], int] | None = None
-    """What the throughput counts, of its answer and the number of records, where it is not the records: what a call
-    that reads has found, say, with a feed that stops the clock while that is looked at."""
+    """Items for the throughput, if not the records; takes the same arguments. For a call that reads, whose feed stops
+    the clock while the answer is checked."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an outside tool says that it did, and how long it took. Times in ns."""
+    """The report of an outside tool. Times in ns."""
 
     tool: str
-    """With its version: 'sysbench 1.0.20'."""
+    """Name and version: 'sysbench 1.0.20'."""
     operations: int
     items: int
     elapsed_ns: int
@@ -98,22 +97,22 @@ class Report:
     first_error: str | None = None
     bytes: int | None = None
     latencies: Sequence[tuple[int, int]] = ()
-    """Its histogram: each value in ns, and how often."""
+    """Its histogram: values in ns with their counts."""
     by_kind: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     by_part: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     series: Sequence[Mapping[str, int]] = ()
     """As `Sample.series`."""
     cpu_ns: tuple[int, int] | None = None
-    """User and system CPU time, where the tool tells. None: of the processes that the call started and waited for."""
+    """User and system CPU time, if the tool reports it. None: measured on the processes that the call started."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
 
 @dataclass
 class Reported:
-    """A phase, whole, that an outside tool does and measures.
+    """A phase that an outside tool runs and measures.
 
-    `call` is given the time budget in ns and runs the tool. `check` looks at what it reported; it returns how many
-    answers it compared, and raises `Wrong`.
+    `call` takes the time budget in ns and runs the tool. `check` returns the number of answers compared in its
+    report, and raises `Wrong`.
     """
 
     call: Callable[[int], Report]
@@ -124,17 +123,16 @@ Work = Operations | Bulk | Reported
 
 
 class Workload(Protocol):
-    """The dataset and the phases of one trial, in the worker's process. A class that inherits from it has the usual
-    answer of each method that has one."""
+    """The dataset and the phases of one trial, in the worker's process. Inherit from it for the defaults."""
 
     def conformance(self) -> None:
-        """A brief model-based check of the engine in a directory of its own. Raises `Wrong`."""
+        """Checks the engine briefly against a model, in a directory of its own. Raises `Wrong`."""
 
     def prepare(self, phase: Phase) -> None:
-        """Everything that the phase needs, untimed: a store that is empty, or loaded."""
+        """Prepares everything that the phase needs, untimed: an empty store, or a loaded one."""
 
     def opens(self, phase: Phase) -> bool:
-        """Whether the engine is opened in the phase's own time, and so not asked what it is until that is over."""
+        """Whether the phase measures the opening of the engine, which must not be opened before."""
         return False
 
     def connect(self) -> AbstractContextManager[Any]:
@@ -146,42 +144,42 @@ class Workload(Protocol):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         """The client's share of the phase, slice by slice.
 
-        Round 0 is the phase. Further rounds, each with inputs of its own, are asked for until a duration is over,
-        and beforehand to warm up; a phase that can't be done again yields nothing for them. A slice may be asked for
-        before those ahead of it in its round have been done, and the iterator may end before they are; of a phase
-        that does not write, also before those of the rounds ahead. What slices share is `held`, and not open in here.
+        Round 0 is the phase. Further rounds, each with its own inputs, are for warm-ups and durations; a phase that
+        can't be repeated yields nothing for them. Slices may be requested before earlier ones of the round are done,
+        and the iterator may end before that; in a phase that only reads, also before those of earlier rounds. So a
+        transaction around several slices must be `held`, and not be opened here.
         """
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """What an application gave to be stored, in bytes, in so many items of a phase; None where unknown."""
+        """Bytes that an application would have stored with that many items of a phase; None if unknown."""
         return None
 
     def verify(self, phase: Phase) -> int:
-        """Looks at the store after a phase that writes; returns how many answers it compared. Raises `Wrong`."""
+        """Checks the store after a phase that writes; returns the number of answers compared. Raises `Wrong`."""
         return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """What is to be told of the store after a phase, beside its times; nothing as a rule."""
+        """Facts of a phase for the run file. By default there are none."""
         return {}
 
     def trial_facts(self) -> Mapping[str, Fact]:
-        """What is to be told of the trial as a whole, once its phases are over; nothing as a rule."""
+        """Facts of the whole trial, after its phases. By default there are none."""
         return {}
 
     def files(self) -> Iterable[Path]:
-        """Files of the suite's own, which no engine names, and which a cold phase reads: they leave the page cache
-        with the engine's, and are in no engine's size. None as a rule."""
+        """The suite's own files that a cold phase reads: they are evicted with the engine's, and don't count as its
+        size. By default there are none."""
         return ()
 
     def place(self) -> Path | None:
-        """A file or a directory on the device whose traffic is the phase's; None for that of the work directory."""
+        """A file or directory on the device whose traffic is the phase's. None for that of the work directory."""
         return None
 
     def engine(self) -> Engine:
-        """The opened engine: for its version, settings, files and caveats."""
+        """The opened engine."""
 
     def caveats(self) -> Iterable[Caveat]:
-        """The suite's own remarks on what this engine was asked."""
+        """The suite's own remarks about this engine's row."""
         return ()
 
     def close(self) -> None: ...
@@ -189,100 +187,99 @@ class Workload(Protocol):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a suite's own table: what of a cell stands in it."""
+    """A column of a suite's own table."""
 
     title: str
     of: str
-    """'param', 'fact', 'rate' (what a phase counts, a second), 'operations' (its operations a second) or 'bandwidth'
-    (its bytes a second)."""
+    """'param', 'fact', 'rate' (a phase's items per second), 'operations' (its operations per second) or 'bandwidth'
+    (its bytes per second)."""
     name: str
-    """Of the parameter, of the fact or of the phase."""
+    """Name of the parameter, fact or phase."""
     kind: str = "text"
-    """How a figure is written: 'text', 'count', 'bytes', 'ratio', 'rate', 'ns' or 'bandwidth'."""
+    """Format of a figure: 'text', 'count', 'bytes', 'ratio', 'rate', 'ns' or 'bandwidth'."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A table of a suite's own: a line for each cell, with figures of several phases, where its readers look for a
-    parameter rather than for an engine. It travels in the run file."""
+    """A suite's own table: a line for each cell, with figures of several phases, for readers who compare parameters
+    rather than engines. Saved in the run file."""
 
     columns: tuple[Column, ...]
     legend: tuple[str, ...] = ()
-    """What its columns mean, in a line each."""
+    """Explanations of the columns, a line each."""
     title: str = ""
-    """What stands above it."""
     beside: bool = False
-    """Whether it stands under the tables by phase, and not in their place."""
+    """True: below the tables by phase. False: instead of them."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What of a cell stands along an axis of a chart."""
+    """An axis of a chart."""
 
     of: str
     """'param', 'fact' or 'metric' (`stats.metric`: throughput, bandwidth, a latency)."""
     name: str
     title: str = ""
-    """With its unit; what is known of a metric by itself need not be said."""
+    """Title with unit; a metric has a default."""
     kind: str = "count"
-    """How a figure is written: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
+    """Format of a figure: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
     scale: str = "linear"
     """'linear' or 'log'."""
     marks: tuple[str, ...] = ()
-    """Facts, numbers, that are marked on it by a line across, each by its name: the size of a cache, say."""
+    """Names of numeric facts to mark by a line across the chart, such as the size of a cache."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A chart of a suite's own: one figure of its cells against another, a line for each engine. It travels in the
-    run file."""
+    """A suite's own chart: one figure of its cells against another, with a line for each engine. Saved in the run
+    file."""
 
     name: str
     title: str
     reading: str
-    """What it shows and how to read it, in a sentence or two."""
+    """What the chart shows and how to read it, in a sentence or two."""
     x: Axis
     y: Axis
     line: str = ""
-    """A parameter, of which each value has a line of its own."""
+    """Parameter with a line for each of its values."""
     point: str = ""
-    """A parameter, which orders the points of a line and stands beside each."""
+    """Parameter that orders the points of a line and labels them."""
     phases: tuple[str, ...] = ()
-    """Those that it is drawn for; none: all."""
+    """Phases that it is drawn for; all if empty."""
 
 
 class History(Protocol):
-    """Transactions without an end, which follow from a seed, through one port: what is found in a store after a crash
-    is held against them. A transaction is whole or not there."""
+    """An endless sequence of seeded transactions through one port. After a crash the store is compared with it: each
+    transaction must be there completely or not at all."""
 
     def open(self, engine: Engine) -> AbstractContextManager[Any]:
-        """A port on an opened engine, with what the first transaction needs: also where a crash has left some of
-        that, or all."""
+        """A port on an opened engine, with everything that the first transaction needs, some of which may be there
+        after a crash."""
 
     def commit(self, port: Any, number: int) -> None:
-        """Transaction `number`, from 0 up; all before it are there. Acknowledged when it returns."""
+        """Commits transaction `number`, from 0 up, after all before it. Acknowledged when it returns."""
 
     def state(self, commits: int) -> Mapping[str, Any]:
-        """What there is after so many transactions, by name: of no two numbers the same."""
+        """Expected values by name after that many transactions. No two states are equal."""
 
     def found(self, port: Any) -> Mapping[str, Any]:
-        """What the store holds, in the same words. Raises `Wrong` where two ways of reading it do not agree."""
+        """The state of the store. Raises `Wrong` if two ways of reading it disagree."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A phase of which every operation is one commit, or every transaction that holds slices is, when the parameters
-    are these: what shows that a tier holds."""
+    """A phase that proves a tier: with these parameters, each operation is a commit, or each transaction around
+    slices is."""
 
     phase: str
     count: str
-    """The parameter that says how many commits there are."""
+    """Parameter with the number of commits."""
     params: Mapping[str, Value] = field(default_factory=dict)
     history: Callable[[Job], History] | None = None
-    """What a crash is judged by: see `dyno crash`. None where nothing is."""
+    """For `dyno crash`; None if crashes can't be judged."""
     also: Proof | None = None
-    """Another phase, which commits in a way of its own. Whichever an engine does not have (Absent) is left out. The
-    parameters are those of all of them together."""
+    """A phase that commits in another way, skipped for engines without it (Absent). The parameters of all phases are
+    used together."""
 
     def chain(self) -> Iterator[Proof]:
         yield self
@@ -313,20 +310,20 @@ class Suite(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told: one trial, with everything resolved, and the server that was started for it."""
+    """One trial for a worker, with everything resolved, and the server that was started for it."""
 
     spec: EngineSpec
-    """As it is through the port that the suite measures it by."""
+    """The engine through the port that the suite uses."""
     home: Path
     tier: Tier | None
-    """None where nothing is stored."""
+    """None if nothing is stored."""
     options: Mapping[str, Value]
     params: Mapping[str, Value]
     seed: int
     clients: int
     server: Server | None = None
     sealed: Path | None = None
-    """Where the trials of the cell keep loaded stores, by name, to begin with a copy; None: nowhere."""
+    """Directory of sealed copies of loaded stores, by name, for all trials of the cell; None for no copies."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         """The port on an opened engine."""
@@ -334,12 +331,12 @@ class Job:
         return port.open(engine, *arguments)
 
     def open(self, home: Path) -> Engine:
-        """The engine with its store in `home`, a directory that exists."""
+        """Opens the engine with its store in `home`, an existing directory."""
         served = () if self.server is None else (self.server,)
         return self.spec.opener(home, self.tier, self.options, *served)
 
     def remove(self, home: Path) -> None:
-        """The store in `home`, which is closed, and what a server has of it."""
+        """Removes the closed store in `home`, and its data on a server."""
         if self.spec.remove is not None and home.exists():
             self.spec.remove(home, self.options, self.server)
         shutil.rmtree(home, ignore_errors=True)

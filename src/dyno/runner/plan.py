@@ -161,7 +161,7 @@ def make(asked: RunRequest) -> Plan:
         ),
         **options,
         declared={
-            "phases": [phase.told() for phase in suite.phases if phase.name in phases],
+            "phases": [phase.to_json() for phase in suite.phases if phase.name in phases],
             "layout": None if suite.layout is None else asdict(suite.layout),
             "charts": [asdict(chart) for chart in suite.charts],
         },

@@ -15,8 +15,7 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Refused, Value, Wrong
 from dyno.contracts.suite import Job
-from dyno.suites.http.asked import digest_of, every
-from dyno.suites.http.conformance import CHECKS
+from dyno.suites.http.conformance import CHECKS, digest_of, request_all
 from dyno.suites.http.port import RequestOptions, Requests
 
 SUITE = registry.suite("http")
@@ -84,7 +83,7 @@ def test_on_connections_that_are_kept_none_is_made_anew(home: Path) -> None:
     with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
         (target,) = asked.publish([b"body"])
         with closing(asked.asking(4, False)) as asking:
-            answers = every(asking, 4, [target.url] * 100)
+            answers = request_all(asking, 4, [target.url] * 100)
         assert 1 <= sum(answer.connects for answer in answers) <= 4
         assert asking.codes == {200: 100}
 
@@ -94,7 +93,7 @@ def test_many_are_under_way_at_once(home: Path) -> None:
     with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
         (target,) = asked.publish([b"body"])
         with closing(asked.asking(3_000, False)) as asking:
-            answers = every(asking, 3_000, [target.url] * 3_000)
+            answers = request_all(asking, 3_000, [target.url] * 3_000)
     assert [digest_of(target, answer) for answer in answers] == [target.digest] * 3_000
 
 
@@ -134,7 +133,7 @@ def test_what_fails_is_an_error_and_no_response(home: Path, server: Scripted, pa
     with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as asked:
         (target,) = asked.publish([])
         with closing(asked.asking(2, True)) as asking:
-            answers = every(asking, 2, [target.url] * 3)
+            answers = request_all(asking, 2, [target.url] * 3)
     assert all(isinstance(answer, Exception) and said in str(answer) for answer in answers)
     wrong, why = (Wrong, "a request failed") if path == "cut" else (Refused, said)
     with pytest.raises(wrong, match=why):

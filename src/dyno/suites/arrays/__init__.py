@@ -5,7 +5,7 @@ After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 
 
 from __future__ import annotations
 
-from dyno.contracts.suite import History, Job, Proof, Workload
+from dyno.contracts.suite import History, Job, Proof, Suite, Workload
 from dyno.suites.arrays.params import PARAMS, PHASES, PRESETS
 
 
@@ -16,18 +16,15 @@ def history(job: Job) -> History:
     return ArraysHistory(job)
 
 
-class ArraysSuite:
+class ArraysSuite(Suite):
     """The declaration; the work is in `workload`."""
 
     name = "arrays"
     title = "a table of numbers and short texts, out of core: written, reduced and sliced, cold and hot"
     ports = ("arrays",)
-    engines = ()
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-    layout = None
-    charts = ()
     # Two phases, since engines append rows in another way than they update them.
     proof = Proof(
         "append",

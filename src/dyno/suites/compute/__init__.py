@@ -5,21 +5,19 @@ After Cloud Mercato, Benchmark floating point computations with Python.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Axis, Curve, Job, Workload
+from dyno.contracts.suite import Axis, Curve, Job, Suite, Workload
 from dyno.suites.compute.params import PARAMS, PHASES, PRESETS
 
 
-class ComputeSuite:
+class ComputeSuite(Suite):
     """The declaration; the work is in `workload`."""
 
     name = "compute"
     title = "an average, a maximum, sines, sums and a correlation of N floats, from the interpreter to the cluster"
     ports = ("compute",)
-    engines = ()
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-    layout = None
     charts = (
         Curve(
             name="memory-share",
@@ -31,8 +29,6 @@ class ComputeSuite:
             y=Axis("fact", "memory_share", "share of the memory bandwidth", "ratio", "log"),
         ),
     )
-    # Nothing is stored.
-    proof = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent reads declarations without NumPy.

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Column, Job, Layout, Workload
+from dyno.contracts.suite import Column, Job, Layout, Suite, Workload
 
 # Threads, up to twice the CPUs of this machine: see `dyno.contracts.settings.by_cpus`.
 SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
@@ -37,13 +37,12 @@ LAYOUT = Layout(
 )
 
 
-class CpuSuite:
+class CpuSuite(Suite):
     """The declaration; the work is in `workload`."""
 
     name = "cpu"
     title = "the processor: a search for primes, by the number of threads"
     ports = ("primes",)
-    engines = ()
     params = (Setting("max_prime", integer(3, 10_000_000), 64_000, "an event searches all primes below it"),)
     presets = MappingProxyType(
         {
@@ -63,8 +62,6 @@ class CpuSuite:
         ),
     )
     layout = LAYOUT
-    charts = ()
-    proof = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent needs only the declaration.

@@ -1,51 +1,113 @@
-"""The conformance suite of the port `requests`. Nothing may be put here that depends on an engine."""
+"""The conformance suite of the port `requests`, and checks of single responses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
+from typing import Any
 
-from dyno.contracts.equality import same
-from dyno.contracts.model import Tier, Wrong
-from dyno.http.multi import DIGEST
-from dyno.suites.http.asked import every, judge
-from dyno.suites.http.port import Requests
+from dyno.contracts.equality import same, shorten
+from dyno.contracts.model import Refused, Tier, Wrong
+from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
+from dyno.suites.http.port import Requester, Requests, Target
+from dyno.text.passwords import mask_password
 
 Opened = Callable[[str], AbstractContextManager[Requests]]
 Check = Callable[[Opened, Tier | None], None]
 BODIES = (b"", b"x", bytes(range(256)) * 40, bytes(300_000))
+PATIENCE_NS = 120_000_000_000
+REMEDIES = {
+    5: "check the name of the proxy",
+    6: "check the name of the host",
+    7: "check the host and the port, and whether the server is running",
+    28: "raise the parameter patience, or check the host and the port",
+    35: "check whether the port speaks TLS",
+    60: "set SSL_CERT_FILE to a file with its certificate, or accept any certificate with the option insecure=yes",
+}
+"""Remedies for requests without a connection, by libcurl's error number."""
 
 
-def _asked(port: Requests, fresh: bool) -> None:
-    targets = port.publish(BODIES)
-    urls = [target.url for target in targets] * 3
-    with closing(port.asking(2, fresh)) as asking:
-        answers = every(asking, 2, urls)
-    for target, answer in zip([*targets] * 3, answers, strict=True):
-        judge(target, answer)
+# -- single responses ---------------------------------------------------------------------------------------
+
+
+def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
+    """Requests all URLs, with up to `places` in flight. Returns the answers in their order. Raises Wrong if one is
+    missing."""
+    free, answers, in_flight, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
+    while at < len(urls) or in_flight:
+        while free and at < len(urls):
+            in_flight[free[-1]] = at
+            requester.begin(free.pop(), urls[at])
+            at += 1
+        ended = requester.ended(PATIENCE_NS)
+        if not ended:
+            raise Wrong(f"{len(in_flight)} requests were not answered")
+        for place, answer in ended:
+            answers[in_flight.pop(place)] = answer
+            free.append(place)
+    return answers
+
+
+def check_connection(target: Target, answer: Any) -> None:
+    """Raises Refused, with the remedy, if the request had no connection to the server."""
+    if type(answer) is RequestFailed and answer.number in REMEDIES:
+        raise Refused(f"{mask_password(target.url)}: {answer}: {REMEDIES[answer.number]}")
+
+
+def digest_of(target: Target, answer: Any) -> bytes:
+    """Digest of the body of a response. Raises Refused if the request had no connection or was answered with an error
+    status, and Wrong if it failed in another way."""
+    check_connection(target, answer)
+    if type(answer) is StatusError:
+        raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
+    if type(answer) is not Response:
+        raise Wrong(f"{mask_password(target.url)}: a request failed: {shorten(answer)}")
+    return answer.digest or DIGEST(answer.body or b"").digest()
+
+
+def check_body(target: Target, answer: Any) -> int:
+    """Returns the number of bodies compared. Raises Wrong if one differs, and like `digest_of` if a request
+    failed."""
+    digest = digest_of(target, answer)
+    if target.size is not None and not same(answer.size, target.size):
+        raise Wrong(f"{mask_password(target.url)}: the body has {answer.size} bytes, expected {target.size}")
+    if target.digest is not None and not same(digest, target.digest):
+        raise Wrong(f"{mask_password(target.url)}: the body is another one than expected")
+    return int(target.digest is not None)
+
+
+# -- the suite ----------------------------------------------------------------------------------------------
+
+
+def _check_bodies(port: Requests, fresh: bool) -> None:
+    targets = [*port.publish(BODIES)] * 3
+    with closing(port.asking(2, fresh)) as requester:
+        answers = request_all(requester, 2, [target.url for target in targets])
+    for target, answer in zip(targets, answers, strict=True):
+        check_body(target, answer)
         if answer.connects != 1 and fresh:
-            raise Wrong(f"{target.url}: {answer.connects} connections for a request that was to have its own")
+            raise Wrong(f"{target.url}: {answer.connects} connections for a request, expected 1")
 
 
 def kept(opened: Opened, tier: Tier | None) -> None:
-    """What was published comes back, on connections that are kept."""
+    """Published bodies come back, on connections that are kept."""
     with opened("kept") as port:
-        _asked(port, fresh=False)
+        _check_bodies(port, fresh=False)
 
 
 def fresh(opened: Opened, tier: Tier | None) -> None:
-    """The same, each on a connection of its own."""
+    """Published bodies come back, each on a new connection."""
     with opened("fresh") as port:
-        _asked(port, fresh=True)
+        _check_bodies(port, fresh=True)
 
 
 def known(opened: Opened, tier: Tier | None) -> None:
-    """What a target says of its body is true of what was published."""
+    """A target has the size and digest of the published body, or neither."""
     with opened("known") as port:
         for body, target in zip(BODIES, port.publish(BODIES), strict=False):
-            told = (target.size, target.digest)
-            if not same(told, (len(body), DIGEST(body).digest())) and not same(told, (None, None)):
-                raise Wrong(f"{target.url}: it is said to be what it is not")
+            got = (target.size, target.digest)
+            if not same(got, (len(body), DIGEST(body).digest())) and not same(got, (None, None)):
+                raise Wrong(f"{target.url}: the target has another size or digest than the published body")
 
 
 CHECKS: dict[str, Check] = {"known": known, "kept": kept, "fresh": fresh}

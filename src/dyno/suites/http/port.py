@@ -1,4 +1,4 @@
-"""The port `requests`. No engine and no measuring may be put here."""
+"""The port `requests`: HTTP requests, of which many may be in flight."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dyno.contracts.suite import InFlight
 
 
 class RequestOptions(NamedTuple):
-    """How it is asked."""
+    """Options of all requests of a trial."""
 
     version: str = "1.1"
-    """Of HTTP: '1.1' or '2'."""
+    """Version of HTTP: '1.1' or '2'."""
     max_time: float = 60.0
-    """Seconds that a request may take."""
+    """Timeout of a request, in seconds."""
     large: bool = False
-    """Whether bodies are too large to be kept until the clock stands still."""
+    """True if bodies are too large to be kept until they are checked; they are hashed as they arrive."""
 
 
 class Target(NamedTuple):
-    """What is asked for, and what the response must be; None for what is not known beforehand."""
+    """An address, and the size and digest of its body; None if unknown."""
 
     url: str
     size: int | None
@@ -28,22 +28,25 @@ class Target(NamedTuple):
 
 
 class Requester(InFlight, Protocol):
-    """Requests under way at once. An argument is the address of a target, the very same object."""
+    """Requests in flight. The argument of an operation is the URL of a target: the same object, not a copy."""
 
     @property
     def codes(self) -> Mapping[int, int]:
-        """How often each status was answered."""
+        """Number of responses by status."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None
 
 
 class Requests(Protocol):
-    """Engines implement it as a class called with `(engine, how)`."""
+    """Engines implement it as a class called with `(engine, options)`."""
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
-        """Has the server give these, and says where; or, where a server has what it has, what to ask of it."""
+        """Publishes the bodies on a server of Dyno's own and returns their targets. A user's server has its own
+        targets."""
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        """Requests of which so many are under way at once; each on a connection of its own where they are `fresh`."""
+        """Up to `places` requests in flight; `fresh`: each on a new connection."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None

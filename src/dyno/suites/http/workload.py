@@ -1,4 +1,4 @@
-"""One trial of the suite http: requests to files that a server of Dyno's own has, or to addresses of a user's."""
+"""One trial of the suite http: requests to files on a server of Dyno's own, or to a user's addresses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from dyno.contracts.engine import Engine
@@ -14,15 +15,18 @@ from dyno.contracts.suite import Failure, Operations, Work
 from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
-from dyno.suites.http import dataset
-from dyno.suites.http.asked import connected, digest_of, every, judge
-from dyno.suites.http.conformance import CHECKS, Check
-from dyno.suites.http.params import FRESH, KEPT
+from dyno.suites.http import FRESH, KEPT
+from dyno.suites.http.conformance import CHECKS, Check, check_body, check_connection, digest_of, request_all
 from dyno.suites.http.port import Requester, RequestOptions, Requests, Target
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05
 """Largest share of requests on a new connection in the phase kept. Apache closes a connection after 100 requests."""
+
+
+def bodies(seed: int, files: int, size: int) -> list[bytes]:
+    """Seeded bodies of that size, all different."""
+    return [random.Random(f"{seed}:{at}").randbytes(size) for at in range(files)]
 
 
 class HttpWorkload(OnStore):
@@ -36,7 +40,6 @@ class HttpWorkload(OnStore):
         self._bodies: list[bytes] = []
         self._targets: Sequence[Target] = ()
         self._secure = False
-        self._asking: Requester | None = None
         self._fresh = False
         self._codes, self._connections, self._responses = Counter[int](), 0, 0
 
@@ -44,19 +47,19 @@ class HttpWorkload(OnStore):
         return CHECKS
 
     def conformance(self) -> None:
-        # What changes has no digest to be held to.
+        # Bodies that change can't be compared.
         if self._job.params["bodies"] == "same":
             super().conformance()
 
-    def port(self, engine: Engine, *how: Any) -> Requests:
+    def port(self, engine: Engine, *arguments: Any) -> Requests:
         params = self._job.params
-        asked = RequestOptions(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
-        port: Requests = self._job.port(engine, asked)
+        options = RequestOptions(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
+        port: Requests = self._job.port(engine, options)
         return port
 
     def prepare(self, phase: Phase) -> None:
         if self._store is None:
-            self._bodies = [] if self._job.spec.floor else dataset.bodies(self._job.seed, self._files, self._body)
+            self._bodies = [] if self._job.spec.floor else bodies(self._job.seed, self._files, self._body)
         self.begin()
         self._fresh = phase.name == FRESH
         self._codes, self._connections, self._responses = Counter(), 0, 0
@@ -67,27 +70,27 @@ class HttpWorkload(OnStore):
             self._targets = port.publish(self._bodies)
             self._secure = any(target.url.startswith("https:") for target in self._targets)
             if not self._job.spec.floor:
-                self._look(port)
-            with closing(port.asking(self._places, self._fresh)) as asking:
+                self._probe(port)
+            with closing(port.asking(self._places, self._fresh)) as requester:
                 if not self._fresh and not self._job.spec.floor:
-                    # As many connections as there will be are there when the clock starts.
+                    # Opens all connections before the clock starts.
                     urls = [self._targets[at % len(self._targets)].url for at in range(self._places)]
-                    every(asking, self._places, urls)
-                self._asking, before = asking, Counter(asking.codes)
-                yield asking
-                self._codes = Counter(asking.codes) - before
+                    request_all(requester, self._places, urls)
+                before = Counter(requester.codes)
+                yield requester
+                self._codes = Counter(requester.codes) - before
 
-    def _look(self, port: Requests) -> None:
+    def _probe(self, port: Requests) -> None:
         """Requests each of a user's URLs once: its later responses must have the same body. Raises Refused if a
         server can't be reached."""
         unknown = [target for target in self._targets if target.digest is None]
         if not unknown:
             return
-        with closing(port.asking(1, True)) as asking:
-            answers = every(asking, 1, [target.url for target in unknown])
+        with closing(port.asking(1, True)) as requester:
+            answers = request_all(requester, 1, [target.url for target in unknown])
         known = dict[str, Target]()
         for target, answer in zip(unknown, answers, strict=True):
-            connected(target, answer)
+            check_connection(target, answer)
             if self._job.params["bodies"] == "same":
                 digest = digest_of(target, answer)
                 known[target.url] = target._replace(size=answer.size, digest=digest)
@@ -96,29 +99,29 @@ class HttpWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         for start in range(0, self._requests, SLICE):
             count = min(SLICE, self._requests - start)
-            # Seeded by job, round and slice alone: every engine is asked for the same in the same order.
+            # Seeded by job, round and slice alone, so that every engine gets the same requests in the same order.
             rng = random.Random(f"{self._job.seed}:{round}:{start}")
-            targets = rng.choices(self._targets, k=count)
+            targets, floor = rng.choices(self._targets, k=count), self._job.spec.floor
             yield Operations(
                 calls=lambda _: (),
                 arguments=[target.url for target in targets],
-                check=_Right(targets, not self._job.spec.floor),
-                sizes=None if self._job.spec.floor else _sizes,
-                parts=None if self._job.spec.floor else self._parts,
+                check=(lambda answers: 0) if floor else partial(_check_bodies, targets),
+                sizes=None if floor else lambda answers: [answer.size for answer in answers],
+                parts=None if floor else self._parts,
                 many=port,
                 places=self._places,
             )
 
     def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
-        """In ns; of what was on a connection that was there before, it has fewer."""
-        found: dict[str, list[int]] = {name: [] for name in STAGES}
+        """Stages of the requests in ns. Requests on a kept connection have fewer stages."""
+        parts: dict[str, list[int]] = {name: [] for name in STAGES}
         self._responses += len(answers)
         for answer in answers:
             self._connections += answer.connects
             for name, us in stages(Moments(*answer.moments), self._secure, answer.connects > 0).items():
                 if us is not None:
-                    found[name].append(us * 1_000)
-        return {name: spans for name, spans in found.items() if spans}
+                    parts[name].append(us * 1_000)
+        return {name: spans for name, spans in parts.items() if spans}
 
     def verify(self, phase: Phase) -> int:
         new, all = self._connections, self._responses
@@ -134,18 +137,6 @@ class HttpWorkload(OnStore):
         return {} if self._job.spec.floor else {"connections": self._connections, **codes}
 
 
-def _sizes(answers: Sequence[Any]) -> Sequence[int]:
-    return [answer.size for answer in answers]
-
-
-class _Right:
-    """Each response has the body that it must have."""
-
-    def __init__(self, targets: Sequence[Target], judged: bool) -> None:
-        self._targets, self._judged = targets, judged
-
-    def __call__(self, answers: Sequence[Any]) -> int:
-        if not self._judged:
-            return 0
-        pairs = zip(self._targets, answers, strict=False)
-        return sum(judge(target, answer) for target, answer in pairs if type(answer) is not Failure)
+def _check_bodies(targets: Sequence[Target], answers: Sequence[Any]) -> int:
+    pairs = zip(targets, answers, strict=False)
+    return sum(check_body(target, answer) for target, answer in pairs if type(answer) is not Failure)

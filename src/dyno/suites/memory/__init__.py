@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Column, Curve, Job, Layout, Workload
+from dyno.contracts.suite import Axis, Column, Curve, Job, Layout, Suite, Workload
 from dyno.suites.memory.port import BLOCKS, CACHES, CHASE, TRIAD
 
 CHECKED = "consistency of the report's figures"
@@ -58,13 +58,12 @@ def _power(text: str) -> Value:
     return size
 
 
-class MemorySuite:
+class MemorySuite(Suite):
     """The declaration; the work is in `workload`."""
 
     name = "memory"
     title = "the memory and its caches: bandwidth and latency, by working set and threads"
     ports = ("memory-access",)
-    engines = ()
     params = (Setting("size_kib", _power, 65_536, "working set of each thread, in KiB: a power of two"),)
     presets = MappingProxyType(
         {
@@ -90,7 +89,6 @@ class MemorySuite:
     )
     layout = LAYOUT
     charts = (STEPS,)
-    proof = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent needs only the declaration.

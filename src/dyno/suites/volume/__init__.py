@@ -5,11 +5,11 @@ After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Job, Workload
+from dyno.contracts.suite import Job, Suite, Workload
 from dyno.suites.volume.params import LAYOUT, LOADED, PARAMS, PHASES, PRESETS
 
 
-class VolumeSuite:
+class VolumeSuite(Suite):
     """The declaration; the work is in `workload`."""
 
     name = "volume"
@@ -21,7 +21,6 @@ class VolumeSuite:
     phases = PHASES
     layout = LAYOUT
     charts = (LOADED,)
-    proof = None
 
     def workload(self, job: Job) -> Workload:
         # Imported here: the parent needs only the declaration.
