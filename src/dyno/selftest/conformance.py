@@ -72,7 +72,7 @@ class Unit:
     def checks_of_two(self) -> dict[str, Callable[..., None]]:
         """Checks of two clients of one store."""
         module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
-        return {**getattr(module, "OF_TWO", {})}
+        return {**getattr(module, "TWO_CLIENT_CHECKS", {})}
 
 
 def units(spec: EngineSpec) -> list[Unit]:
