@@ -35,17 +35,12 @@ class OnStore(Workload):
         """The port on an opened engine."""
         return self._job.port(engine)
 
-    def connect(self) -> AbstractContextManager[Any]:
-        return closing(self.port(self.engine()))
-
     def port_arguments(self) -> tuple[Any, ...]:
         """Further arguments of `port` for the clients of a phase."""
         return ()
 
-    @contextmanager
-    def connect(self) -> Iterator[Any]:
-        with closing(self.port(self.engine(), *self.port_arguments())) as port:
-            yield port
+    def connect(self) -> AbstractContextManager[Any]:
+        return closing(self.port(self.engine(), *self.port_arguments()))
 
     def conformance(self) -> None:
         if self._job.spec.floor:
