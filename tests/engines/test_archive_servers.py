@@ -1,7 +1,7 @@
-"""The servers of time series, each started by itself: they let in who knows the password, keep what they acknowledged
-as their tier says, and leave nothing; and one that is a user's own is left as it was found.
+"""Tests the time series servers, each started by itself: they require the password, keep acknowledged data as their
+tier promises, and leave nothing behind; a user's own server is left unchanged.
 
-They are reached by a port, which others need not do: what all servers have in common is tested with PostgreSQL.
+They listen on a port, which other servers need not do. What all servers have in common is tested with PostgreSQL.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dyno.suites.series.samples import Digest
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
 SOAKED = ("cassandra", "hbase")
-"""Of Java's those take long to start that are several processes, or keep much."""
+"""Java servers of several processes, or with much data, take long to start."""
 DATASET = SyntheticDataset(Facility(7, 20, 60), 1, ArrivalPattern(100, 500, 500, 0))
 SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
@@ -50,20 +50,20 @@ def need(engine: str) -> None:
 
 @pytest.fixture(scope="module", params=[*ENGINES, pytest.param("hbase", marks=pytest.mark.soak)])
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
-    """A store with samples in it, on a server that several tests share: they neither stop it nor change the store."""
+    """A store with samples on a server that several tests share: they neither stop it nor change the store."""
     need(request.param)
     asked = of(tmp_path_factory.mktemp("running"), request.param)
     with served(asked):
         fill(asked)
-        # So that what reads it reads it all.
+        # So that reads return all samples.
         assert held(asked) == WHOLE
         yield asked
 
 
 def of(place: Path, engine: str, name: str = "store") -> Job:
-    """A store, with its server."""
+    """A store and its server."""
     spec = registry.engine(engine)
-    # One that promises nothing by default has another tier to be held to.
+    # A server that promises nothing by default is tested at another tier.
     tier = Tier.POWER if engine == "cassandra" else spec.default_tier
     assert tier is not None
     return job(place / name, engine, tier)
@@ -71,7 +71,7 @@ def of(place: Path, engine: str, name: str = "store") -> Job:
 
 @contextmanager
 def archive(asked: Job) -> Iterator[Any]:
-    """The port on the job's store, whose server runs."""
+    """The port on the job's store, while its server runs."""
     with (
         closing(asked.open(asked.home)) as engine,
         closing(asked.spec.ports["series"].open(engine, DATASET.names)) as port,
@@ -80,7 +80,7 @@ def archive(asked: Job) -> Iterator[Any]:
 
 
 def fill(asked: Job) -> None:
-    """All samples go in."""
+    """Inserts all samples."""
     with archive(asked) as port:
         for arrival in DATASET.arrivals():
             port.insert(arrival.batch)
@@ -107,7 +107,7 @@ def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
 
 
 def url(running: Job, password: str | None = None) -> str:
-    """Its server as a user's own."""
+    """The URL of its server as a user's own."""
     server: Any = running.server
     at: Address = server.address
     engine = running.spec.name
@@ -123,7 +123,7 @@ def url(running: Job, password: str | None = None) -> str:
         *(pytest.param(name, marks=pytest.mark.soak) for name in SOAKED),
     ],
 )
-def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_crash(engine: str, place: Path) -> None:
+def test_acknowledged_samples_survive_a_stop_and_a_crash(engine: str, place: Path) -> None:
     need(engine)
     asked = of(place, engine)
     with served(asked) as server:
@@ -133,7 +133,7 @@ def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_crash(engine: s
         server.start()
         again = replace(asked, home=place / "other")
         again.home.mkdir()
-        # What it has now it had when it was stopped; of what it is given from here on a crash leaves what it logged.
+        # What it has now, it had when it was stopped. Of later writes, a crash leaves those that were logged.
         fill(again)
         server.kill()
         server.start()
@@ -148,7 +148,7 @@ def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_crash(engine: s
             assert client.connect_ex(address) != 0, "something listens still"
 
 
-def test_it_is_reached_from_this_machine_alone_and_writes_into_its_directory_alone(running: Job) -> None:
+def test_the_server_listens_locally_and_writes_only_below_its_directory(running: Job) -> None:
     server: Any = running.server
     home = running.home.with_name("store-server")
     pids = list(server.pids())
@@ -161,7 +161,7 @@ def test_it_is_reached_from_this_machine_alone_and_writes_into_its_directory_alo
     assert files and [file.path for file in files if not file.path.startswith(str(home))] == []
 
 
-def test_who_does_not_know_the_password_is_not_let_in(running: Job) -> None:
+def test_a_wrong_password_is_refused(running: Job) -> None:
     if running.spec.name == "hbase":
         pytest.skip("HBase knows its users by Kerberos alone")
     wrong = "s3cret-and-wrong"
@@ -191,11 +191,11 @@ def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) 
     assert stores(engine, server) == left
 
 
-def test_a_trial_that_is_killed_leaves_nothing_on_it(running: Job, shell: Shell) -> None:
+def test_a_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell) -> None:
     engine, server = running.spec.name, running.server
     left = stores(engine, server)
     row = f"{engine}:url={url(running)}{'+replication=1' if engine == 'cassandra' else ''}"
-    # More than is over before it is looked for.
+    # More than can be written before the trial is killed.
     words = ("-p", "variables=200", "-p", "per_half_hour=2000", "--phases", "insert", "--samples", 1, "--retries", 0)
     with shell.started("run", "series", "-e", row, *words, "-o", shell.file) as run:
         assert wait_for(lambda: stores(engine, server) - left)
@@ -208,7 +208,7 @@ def test_a_trial_that_is_killed_leaves_nothing_on_it(running: Job, shell: Shell)
 
 
 def stores(engine: str, server: Any) -> set[str]:
-    """The names that there are on it of stores with samples."""
+    """Names of the stores on the server that hold samples."""
     if engine == "hbase":
         with closing(hbase.connected(server.address)) as connection:
             found = [name.decode() for name in connection.tables()]

@@ -1,6 +1,5 @@
-"""Every engine of the port `series` against the port's checks, at each tier that it gives and with options that
-change how it stores; and the checks against archives that are wrong, which is what they are for.
-"""
+"""Tests every engine of the port `series` by the port's checks, at each tier and with options that change how it
+stores; and the checks themselves, against broken archives."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ OPTIONS: Options = {
 
 
 SLOW = ("cassandra", "hbase")
-"""Servers that take long to start: at the highest of their tiers alone, which are one setting apart."""
+"""Servers that take long to start are tested at their highest tier only; the tiers differ in one setting."""
 SOAKED = ("hbase",)
-"""Those that are too large to be fetched for each run of the tests."""
+"""Engines too large to download for each run of the tests."""
 STORES = [
     pytest.param(store, marks=pytest.mark.soak if store.spec.name in SOAKED else ())
     for store in stores(SPECS, OPTIONS)
@@ -52,7 +51,7 @@ def test_gaps_name_checks_and_reasons() -> None:
 
 
 class Honest:
-    """A correct archive, which is what the broken ones are made of: a dict by name and time."""
+    """A correct archive over a dict by name and time; the broken ones derive from it."""
 
     def __init__(self, kept: dict[tuple[str, int], tuple[Any, ...]], names: Sequence[str]) -> None:
         self.kept, self.names = kept, names
@@ -106,7 +105,7 @@ class KeepsMicroseconds(Honest):
 
 class KeepsHalfOfTheBits(Honest):
     def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:
-        # Of a size that has half of the bits.
+        # A float32 has half of the bits, and overflows for greater values.
         super().put(key, (float(np.float32(rest[0])) if abs(rest[0]) < 1e30 else rest[0], *rest[1:]))
 
 
@@ -204,7 +203,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_an_honest_archive_passes(check: str) -> None:
+def test_a_correct_archive_passes(check: str) -> None:
     held(Honest, check)
     assert check in {broken for _, broken in BROKEN}
 

@@ -1,6 +1,5 @@
-"""Guards the batches on every engine of the port `ordered-kv`: each passes the suite's checks, and each packer does
-on one engine. And guards the checks: each fails on a store that is broken in its way.
-"""
+"""Tests batches on every engine of the port `ordered-kv`, and every packer on one engine, by the suite's checks; and
+the checks themselves: each fails on a store that is broken in its way."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, packer: str, c
 
 
 class Store:
-    """A correct store over a dict, which is what the broken ones are made of."""
+    """A correct store over a dict; the broken ones derive from it."""
 
     kept: dict[Path, dict[bytes, bytes]]
 
@@ -94,14 +93,14 @@ class Forgets(Store):
 
 
 class SeeksBeyond(Keys):
-    """Passes over an entry of just the key that it seeks."""
+    """A seek skips an entry with exactly the given key."""
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter([(found, self.entries[found]) for found in sorted(self.entries) if found > key])
 
 
 class SeeksBefore(Keys):
-    """Begins with the entry before, where there is one."""
+    """A seek starts with the entry before, if one exists."""
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         keys = sorted(self.entries)
@@ -143,7 +142,7 @@ def test_the_check_passes_a_correct_store_and_fails_a_broken_one(
         CHECKS[check](opened(broken, Tier.PROCESS, tmp_path / "broken"), Tier.PROCESS)
 
 
-def test_every_check_is_broken_above_and_brief_names_it_and_leaves_gaps_out(tmp_path: Path) -> None:
+def test_every_check_has_a_broken_store_and_brief_skips_gaps(tmp_path: Path) -> None:
     assert set(CHECKS) == {"lookups", "order", "atomicity", "persistence"}
     with pytest.raises(Wrong, match="conformance, atomicity: all after a failed transaction"):
         brief(CHECKS, opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "a"), Tier.PROCESS)

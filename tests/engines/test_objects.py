@@ -1,6 +1,5 @@
-"""Every storage of the port `objects` against the port's checks: at each tier, on each database that RelStorage can
-be on, with and without history; and the checks against databases that are wrong, which is what they are for.
-"""
+"""Tests every storage of the port `objects` by the port's checks: at each tier, on each database that RelStorage
+supports, with and without history; and the checks themselves, against broken databases."""
 
 from __future__ import annotations
 
@@ -33,20 +32,20 @@ BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 
 class Storage(Store):
-    """As a storage that is on a server with others."""
+    """A storage on a server shared with others."""
 
     def job(self, home: Path, server: Server | None) -> Job:
         home.mkdir(parents=True, exist_ok=True)
         return Job(self.spec, home, self.tier, self.spec.resolve(self.given), {}, seed=1, clients=2, server=server)
 
     def server(self, home: Path) -> Server | None:
-        """The one that it is on, not started."""
+        """Its server, not started."""
         serve = self.spec.server
         return serve(home, self.tier, self.spec.resolve(self.given), 2) if serve else None
 
     @property
     def served_by(self) -> str:
-        """Stores of the same are on one server."""
+        """Stores with the same key are on one server."""
         return f"{self.spec.name}-{self.tier.value}-{self.given.get('backend', '')}"
 
 
@@ -69,7 +68,7 @@ Serving = Callable[[Storage], tuple[Path, Server | None]]
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Serving]:
-    """A directory for the stores of a test, and the server that they are on, which runs as long as these tests."""
+    """A directory for the stores of a test, and their server, which runs until the module's tests are over."""
     with ExitStack() as open_:
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
         place.chmod(0o755)
@@ -79,7 +78,7 @@ def serving() -> Iterator[Serving]:
 
         def served(store: Storage) -> tuple[Path, Server | None]:
             if store.served_by not in started:
-                # Short: a socket's path may not be long.
+                # A short path, because a socket's path has a length limit.
                 server = store.server(place / f"s{len(started)}")
                 if server is not None:
                     open_.enter_context(closing(server)).start()
@@ -96,7 +95,7 @@ def transactions(engine: Any, job: Job, container: str = "mapping") -> Iterator[
 
 
 @pytest.mark.parametrize("store", list(storages()), ids=str)
-def test_every_storage_passes(store: Storage, serving: Serving) -> None:
+def test_every_storage_passes_the_checks(store: Storage, serving: Serving) -> None:
     store.need()
     for container in ("mapping", "btree"):
         place, server = serving(store)
@@ -112,9 +111,9 @@ def test_every_storage_passes(store: Storage, serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("store", list(storages()), ids=str)
-def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store: Storage, serving: Serving) -> None:
+def test_concurrent_changes_conflict_and_none_is_lost(store: Storage, serving: Serving) -> None:
     store.need()
-    # As threads share a database, and as processes do, which have a storage of their own each.
+    # Threads share a database; processes have a storage each.
     ways = {"threads"} | {store.spec.clients}
     for way in sorted(ways):
         place, server = serving(store)
@@ -130,8 +129,8 @@ def test_clients_that_change_the_same_objects_conflict_and_nothing_is_lost(store
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_many_objects_are_changed_in_one_transaction(backend: str, serving: Serving) -> None:
-    """PostgreSQL has a lock for each, of which by default there are 6,400 for all that commit."""
+def test_one_transaction_can_change_many_objects(backend: str, serving: Serving) -> None:
+    """PostgreSQL takes a lock per object; by default it has 6,400 for all transactions that commit."""
     store = Storage(SPECS["relstorage"], Tier.POWER, {"backend": backend})
     store.need()
     place, server = serving(store)
@@ -144,7 +143,7 @@ def test_many_objects_are_changed_in_one_transaction(backend: str, serving: Serv
 
 
 @pytest.mark.parametrize("store", list(storages()), ids=str)
-def test_a_storage_says_what_it_is(store: Storage, serving: Serving) -> None:
+def test_a_storage_reports_its_version_settings_and_files(store: Storage, serving: Serving) -> None:
     store.need()
     place, server = serving(store)
     job = store.job(place, server)
@@ -159,7 +158,7 @@ def test_a_storage_says_what_it_is(store: Storage, serving: Serving) -> None:
             port.write(task(contents(50)))
         files = list(engine.files())
         assert all(path.is_file() for path in files) and bool(files) != store.spec.in_memory
-    # Also of one that is closed.
+    # Also after it is closed.
     assert {path.name for path in files} & {path.name for path in engine.files()} or store.spec.in_memory
     job.remove(job.home)
     assert not job.home.exists()
@@ -176,7 +175,7 @@ TRACED = (
 
 
 @pytest.mark.parametrize(("engine", "tier"), TRACED, ids=lambda one: str(getattr(one, "value", one)))
-def test_what_is_acknowledged_has_gone_as_far_as_the_tier_says(engine: str, tier: Tier) -> None:
+def test_a_commit_flushes_as_its_tier_promises(engine: str, tier: Tier) -> None:
     require(registry.engine(engine.partition(":")[0]))
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o711)
@@ -186,7 +185,7 @@ def test_what_is_acknowledged_has_gone_as_far_as_the_tier_says(engine: str, tier
     assert (found.verdict, found.why) == (PROVEN, "")
     seen = found.seen
     assert seen is not None and (seen.flushed if tier is Tier.POWER else seen.written) == COMMITS
-    # At tier process it does not flush as well, or the two would not be told apart.
+    # At tier process it must not flush as well, or the tiers could not be distinguished.
     assert tier is Tier.POWER or sum(seen.flushes.values()) < COMMITS / 2
 
 
@@ -194,7 +193,7 @@ def test_what_is_acknowledged_has_gone_as_far_as_the_tier_says(engine: str, tier
 
 
 class Honest:
-    """What `Transactions` does, on dicts."""
+    """A correct implementation of `Transactions` over dicts."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self.kept = kept
@@ -314,7 +313,7 @@ def held(kind: type[Honest], check: str) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_an_honest_database_passes(check: str) -> None:
+def test_a_correct_database_passes(check: str) -> None:
     held(Honest, check)
 
 
@@ -336,7 +335,7 @@ def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
         held(kind, check)
 
 
-def test_numbers_of_objects_are_one_each_over_all_branches() -> None:
+def test_object_numbers_are_unique_over_all_branches() -> None:
     model = Model(3, WRITING, 100)
     firsts = [model.first(branch, key) for branch in model.branches for key in (0, 1, 1_000_000)]
     assert len({*firsts}) == len(firsts) and min(b - a for a in firsts for b in firsts if b > a) >= 100

@@ -1,7 +1,7 @@
-"""Guards the answers of every engine of the records suite: each passes the whole conformance suite at each tier that
-it gives, with each encoder and journal mode, and on long random histories; a gap that works has to be unmarked.
+"""Tests every engine of the records suite by the whole conformance suite, at each tier, with each encoder and journal
+mode, and by long random histories; a declared gap must fail.
 
-And guards the conformance suite itself: every check of it fails on a store that is broken in its way.
+Also tests the conformance suite itself: every check fails on a store that is broken in its way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def everywhere() -> list[Store]:
 
 
 def hold(store: Store, check: str, home: Path) -> None:
-    """Runs one check. A gap must fail; anything else must not."""
+    """Runs one check. A declared gap must fail, everything else must pass."""
     gap = next((gap for gap in store.spec.gaps if gap.check == check), None)
     try:
         CHECKS[check](store.opened(home), store.tier)
@@ -57,19 +57,19 @@ def hold(store: Store, check: str, home: Path) -> None:
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("store", everywhere(), ids=str)
-def test_a_store_passes_the_check(store: Store, check: str, tmp_path: Path) -> None:
+def test_a_store_passes_the_check_of_records(store: Store, check: str, tmp_path: Path) -> None:
     require(store.spec)
     hold(store, check, tmp_path)
 
 
 @pytest.mark.parametrize("spec", engines(), ids=lambda spec: spec.name)
-def test_a_long_random_history_leaves_store_and_model_alike(spec: EngineSpec) -> None:
+def test_store_and_dict_agree_after_a_long_random_history(spec: EngineSpec) -> None:
     require(spec)
     tier = next((tier for tier in (Tier.PROCESS, Tier.VOLATILE) if tier in spec.tiers), Tier.POWER)
     if any(gap.check == "model" for gap in spec.gaps):
         pytest.skip(f"engine {spec.name} has a gap there")
 
-    # `steps` is drawn so that a failure shrinks to the shortest history that shows it.
+    # `steps` is drawn, so that a failure shrinks to the shortest history that shows it.
     @settings(max_examples=6, deadline=None)
     @given(seed=st.integers(2, 2**32), steps=st.integers(100, 500))
     def run(seed: int, steps: int) -> None:
@@ -92,7 +92,7 @@ def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
 
 
 class Table:
-    """A correct `records` port over a dict that is all there is of it: what the broken ones are made of."""
+    """A correct `records` port over a dict; the broken ones derive from it."""
 
     def __init__(self, engine: Any, indexed: bool) -> None:
         self.rows: dict[Key, Record] = engine.rows
@@ -124,7 +124,7 @@ class Table:
         self.replace(records)
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        # All of them are there before the first is stored: a transaction.
+        # Consumes all records before it stores the first: a transaction.
         return [self.store(record) for record in list(records)]
 
     def store(self, record: Record) -> Record | None:
@@ -264,12 +264,12 @@ SUBTLER = [
 
 
 @pytest.mark.parametrize(("check", "port"), SUBTLER)
-def test_the_check_fails_a_subtler_break_too(check: str, port: type[Table], tmp_path: Path) -> None:
+def test_the_check_fails_subtler_breaks(check: str, port: type[Table], tmp_path: Path) -> None:
     with pytest.raises(Wrong):
         hold(table(port), check, tmp_path)
 
 
-def test_a_gap_that_works_fails_until_it_is_unmarked(tmp_path: Path) -> None:
+def test_a_declared_gap_that_works_fails(tmp_path: Path) -> None:
     gap = Gap("order", "todo", "not yet")
     hold(table(KeepsInsertionOrder, gaps=(gap,)), "order", tmp_path / "gap")
     with pytest.raises(pytest.fail.Exception, match="gap order of engine Table works now: unmark it"):
@@ -279,7 +279,7 @@ def test_a_gap_that_works_fails_until_it_is_unmarked(tmp_path: Path) -> None:
 BRIEFLY = {name: CHECKS[name] for name in BRIEF}
 
 
-def test_the_brief_check_names_what_failed_and_leaves_gaps_out(tmp_path: Path) -> None:
+def test_the_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
     store = table(ReplacesBlindly)
     with pytest.raises(Wrong, match="conformance, overwrite: "):
         brief(BRIEFLY, store.opened(tmp_path / "a"), Tier.PROCESS)
@@ -288,7 +288,7 @@ def test_the_brief_check_names_what_failed_and_leaves_gaps_out(tmp_path: Path) -
     brief(BRIEFLY, table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, gaps={"delete"})
 
 
-def test_an_engine_that_is_missing_is_skipped_and_fails_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_skipped_and_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = replace(table().spec, modules=("no_such_module_of_dyno",))
     monkeypatch.setenv("CI", "false")
     with pytest.raises(pytest.skip.Exception):

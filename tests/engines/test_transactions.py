@@ -1,6 +1,5 @@
-"""Guards the servers of the suite oltp: each passes the conformance suite of the port `transactions`. And guards that
-suite: it fails on a report, or on a store, that can't be true.
-"""
+"""Tests the servers of the suite oltp by the conformance suite of the port `transactions`, and that suite itself: it
+fails for an impossible report or store."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ TABLES = SysbenchTables(2, 100, "uniform")
 
 
 def report(test: str, **more: Any) -> Report:
-    """Of ten transactions."""
+    """A report of ten transactions."""
     reads, others = (10 * each for each in STATEMENTS[test])
     writes = others * 2 // 3
     facts = {"reads": reads, "writes": writes, "others": others - writes}
@@ -68,7 +67,7 @@ def report(test: str, **more: Any) -> Report:
 
 
 @pytest.mark.parametrize("test", STATEMENTS)
-def test_a_report_with_its_statements_may_be_true(test: str) -> None:
+def test_a_report_with_the_right_statements_passes(test: str) -> None:
     assert check_statements(test, report(test), 1) > 3
     passed_over = {name: value + 3 for name, value in report(test).facts.items() if isinstance(value, int)}
     assert check_statements(test, report(test, operations=11, errors=1, facts=passed_over), 1) > 3
@@ -77,21 +76,19 @@ def test_a_report_with_its_statements_may_be_true(test: str) -> None:
 @pytest.mark.parametrize("test", STATEMENTS)
 @pytest.mark.parametrize("name", ["reads", "writes", "others"])
 @pytest.mark.parametrize("off", [-1, 1])
-def test_a_statement_too_many_or_too_few_is_wrong(test: str, name: str, off: int) -> None:
+def test_a_report_with_a_wrong_number_of_statements_fails(test: str, name: str, off: int) -> None:
     found = report(test)
     with pytest.raises(Wrong, match=r"made up reports -?\d+ "):
         check_statements(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
 
 
-def test_what_is_not_told_is_wrong() -> None:
+def test_a_report_without_a_number_fails() -> None:
     with pytest.raises(Wrong, match="report reads"):
         check_statements("oltp_read_only", report("oltp_read_only", facts={}), 1)
 
 
 @pytest.mark.parametrize(("items", "errors", "right"), [(10, 0, True), (8, 2, True), (8, 0, False), (8, 3, False)])
-def test_an_aborted_transaction_is_accounted_for_and_a_lost_one_is_wrong(
-    items: int, errors: int, right: bool
-) -> None:
+def test_an_aborted_transaction_passes_and_a_lost_one_fails(items: int, errors: int, right: bool) -> None:
     made = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
     if right:
         check_completed(made)
@@ -101,14 +98,14 @@ def test_an_aborted_transaction_is_accounted_for_and_a_lost_one_is_wrong(
 
 
 @pytest.mark.parametrize("rows", [[100, 99], [100, 101], [100], [100, 100, 100]])
-def test_rows_that_went_or_came_are_wrong(rows: list[int]) -> None:
+def test_a_changed_number_of_rows_fails(rows: list[int]) -> None:
     assert check_rows([100, 100], TABLES) == 2
     with pytest.raises(Wrong, match="rows of each table"):
         check_rows(rows, TABLES)
 
 
 @pytest.mark.parametrize("at", range(5))
-def test_balances_that_differ_are_wrong(at: int) -> None:
+def test_different_balances_fail(at: int) -> None:
     right = [-7, -7, -7, -7, 3]
     assert check_balances(right, 3) == 4
     with pytest.raises(Wrong):

@@ -1,6 +1,5 @@
-"""The objects suite as a user runs it: with threads and with processes, on files and on servers; and what becomes of
-a run whose server dies in the middle.
-"""
+"""Runs the objects suite as a user does: with threads and processes, on files and servers, and with a server that
+dies during a run."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ RUNS = (
 
 
 def need(engine: str) -> str:
-    """The engine's name; the test is skipped where it can't run with these options."""
+    """Returns the engine's name; skips the test if the engine can't run with these options."""
     name, _, option = engine.partition(":")
     spec = registry.engine(name)
     require(spec)
@@ -71,8 +70,8 @@ def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell:
     assert shell.strays() == []
 
 
-def test_a_server_that_dies_is_a_trial_that_failed_and_the_run_goes_on(shell: Shell) -> None:
-    """In the last phase: nothing comes after it that could not do without a server."""
+def test_a_server_that_dies_fails_the_trial_and_the_run_goes_on(shell: Shell) -> None:
+    """In the last phase, because later phases would fail for lack of a server."""
     need("zeo")
     chosen = ("--phases", "write", "-p", "objects=100", "-p", "transactions=100000", "--samples", 2, "--budget", 4)
     with shell.started("run", "objects", "-e", "zeo", *chosen, "-o", shell.file) as process:
@@ -83,7 +82,7 @@ def test_a_server_that_dies_is_a_trial_that_failed_and_the_run_goes_on(shell: Sh
         def written() -> int:
             return max((path.stat().st_size for path in shell.work.rglob("Data.fs")), default=0)
 
-        # The checks before it write less than that, so that it is in the middle of the phase.
+        # The conformance checks write less than that, so it happens in the middle of the phase.
         assert wait_for(lambda: written() > 500_000)
         os.kill(serving()[0], signal.SIGKILL)
         _, err = process.communicate(timeout=100)

@@ -1,4 +1,4 @@
-"""Runs of the suite objectstore, as a shell makes them."""
+"""Runs of the suite objectstore from a shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHASES = [phase.name for phase in registry.suite("objectstore").phases]
 
 
 def run(shell: Shell, engine: str, *words: object, **params: object) -> None:
-    """A trial of each engine."""
+    """One trial of each engine."""
     asked = [f"-p{name}={value}" for name, value in {**used("objectstore", words, SMALL), **params}.items()]
     file = ("-o", shell.file, "--overwrite")
     status, _, err = shell.dyno(
@@ -45,7 +45,7 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
     assert {name: told["served"] for name, told in facts.items()} == asked
     assert all(told["failed"] == told["throttled"] == 0 for told in facts.values())
     assert facts["burst"]["recovery_seconds"] is None
-    # To open, two parts, to join.
+    # One request to open, two parts, one to join.
     assert facts["multipart-put"]["writing_requests"] == 4 * 12
     assert {name: count for name, count in facts["visible"].items() if name.startswith("stale")} == {
         "stale_reads": 0,
@@ -57,7 +57,7 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
     parts = {row["phase"]: set(row["latency_by_part_ns"] or ()) for row in found}
     assert parts["get"] == parts["get-cold"] == {"first-byte", "body"}
     assert parts["burst"] == {f"tenth-{at}" for at in range(1, 11)}
-    # What is read when it is cold is proven to be, as of all other engines.
+    # Cold reads are proven cold, as for all other engines.
     assert {row["phase"]: row["temperature"] for row in found}["get-cold"] == "cold"
     assert shell.left() == [] and shell.strays() == []
 
@@ -85,9 +85,8 @@ Refusal = tuple[int, str] | None
 
 
 class Proxy:
-    """Passes on what it is asked, but for what `refuses` has a status and a code for, when it is given the first line
-    of a request. With `spoils`, objects come with a byte that is another. It is the tests' own; behind it is the real
-    server."""
+    """A test proxy in front of the real server. It answers requests for which `refuses` has a status and a code by
+    the first line of the request, and with `spoils` changes the bodies of objects."""
 
     def __init__(self, to: tuple[str, int], refuses: Callable[[str], Refusal], spoils: bool = False) -> None:
         self._to, self._refuses, self._spoils = to, refuses, spoils
@@ -112,7 +111,7 @@ class Proxy:
             spoilt = threading.Event()
             threading.Thread(target=self._back, args=(server, peer, spoilt), daemon=True).start()
             while piece := peer.recv(1 << 16):
-                # A request's head is small, and begins a piece.
+                # The head of a request is small and starts a block of data.
                 line = piece.partition(b"\r\n")[0]
                 asked = line.decode("latin-1") if line.endswith(b" HTTP/1.1") else ""
                 if refusal := self._refuses(asked):
@@ -120,7 +119,7 @@ class Proxy:
                     body = f"<Error><Code>{code}</Code></Error>"
                     head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
                     peer.sendall((head + body).encode())
-                    # What else is sent is taken, so that nobody's connection is reset.
+                    # Reads what else was sent, so that no connection is reset.
                     peer.shutdown(socket.SHUT_WR)
                     while peer.recv(1 << 16):
                         pass
@@ -131,7 +130,8 @@ class Proxy:
 
     @staticmethod
     def _back(server: socket.socket, peer: socket.socket, spoilt: threading.Event) -> None:
-        """Of a body that is to be spoilt, the last byte of each piece is another; a head stays as it is."""
+        """Passes an answer back. In a body to be spoilt the last byte of each block is changed; a head stays as it
+        is."""
         with contextlib.suppress(OSError):
             while piece := server.recv(1 << 16):
                 if spoilt.is_set() and not piece.endswith(b"\r\n"):
@@ -145,10 +145,11 @@ class Proxy:
 
 
 class Throttle:
-    """Of the requests for objects of a burst the first `most` are passed on; from the next one on, until `over`
-    seconds after the `burst`th, they are told to slow down, and each tenth of those that something is wrong.
+    """Passes on the first `most` requests of a burst. From the next one until `over` seconds after the `burst`th it
+    answers "slow down", and an error to every tenth of these.
 
-    By its own clock: when the first of them came, and when the first came that was passed on again."""
+    By its own clock: when the first request came, and when the first one came that was passed on again.
+    """
 
     began: float | None = None
     back: float | None = None
@@ -188,7 +189,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def mine(shell: Shell, served: Any) -> Any:
-    """A client of the owner's, to whom the server is his own."""
+    """A client of the owner of the server."""
     import boto3
 
     keys = {"AWS_ACCESS_KEY_ID": served.address.user, "AWS_SECRET_ACCESS_KEY": served.address.password}
@@ -197,8 +198,8 @@ def mine(shell: Shell, served: Any) -> Any:
     return session.client("s3", endpoint_url=served.address.url)
 
 
-def test_what_a_burst_was_refused_is_told_apart(shell: Shell, served: Any, mine: Any) -> None:
-    # So long that what threads wait for on a slow machine is little beside it.
+def test_a_burst_counts_throttled_and_failed_requests(shell: Shell, served: Any, mine: Any) -> None:
+    # Long enough that thread switches on a slow machine are negligible.
     throttle = Throttle(most=50, burst=500, over=15.0)
     proxy = Proxy((served.address.host, served.address.port), throttle)
     with contextlib.closing(proxy):
@@ -210,16 +211,16 @@ def test_what_a_burst_was_refused_is_told_apart(shell: Shell, served: Any, mine:
         "throttled": 405,
         "failed": 45,
     }
-    # By two clocks: the client's, and that of who refused.
+    # By two clocks: the client's and the proxy's.
     assert throttle.began is not None and throttle.back is not None
     assert told["recovery_seconds"] == pytest.approx(throttle.back - throttle.began, rel=0.1)
-    # What was served has its latency by position in the burst.
+    # Served requests have their latency by position in the burst.
     assert row["latency_by_part_ns"]["tenth-1"]["p50"] > 0
     assert served.address.password not in shell.file.read_text()
 
 
 class Bucket:
-    """One of the owner's, with an object in it that is his."""
+    """The owner's bucket, with an object in it."""
 
     def __init__(self, mine: Any, name: str) -> None:
         self._mine, self.name = mine, name
@@ -235,7 +236,7 @@ class Bucket:
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_was_ended_leaves_nothing_after_the_next(
+def test_the_next_run_removes_what_a_killed_run_left(
     shell: Shell, served: Any, mine: Any, by: signal.Signals
 ) -> None:
     bucket = Bucket(mine, f"mine-{by.name.lower()}")
@@ -254,7 +255,7 @@ def test_a_run_that_was_ended_leaves_nothing_after_the_next(
 
 
 @pytest.mark.parametrize("by", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "default", "profile other"])
-def test_a_store_is_found_where_the_aws_tools_would_go(shell: Shell, served: Any, mine: Any, by: str) -> None:
+def test_the_endpoint_is_found_like_the_aws_tools_do(shell: Shell, served: Any, mine: Any, by: str) -> None:
     if by.startswith("AWS"):
         shell.given[by] = served.address.url
     else:
@@ -270,7 +271,7 @@ def test_a_store_is_found_where_the_aws_tools_would_go(shell: Shell, served: Any
     assert status == 2 and is_one_line(err) and "needs to be told where" in err
 
 
-def test_a_trial_that_failed_leaves_nothing(shell: Shell, served: Any, mine: Any) -> None:
+def test_a_failed_trial_leaves_no_objects(shell: Shell, served: Any, mine: Any) -> None:
     bucket = Bucket(mine, "mine-failed")
 
     def refuses(asked: str) -> Refusal:
@@ -285,7 +286,7 @@ def test_a_trial_that_failed_leaves_nothing(shell: Shell, served: Any, mine: Any
 
 
 @pytest.mark.parametrize("size", [1_000, 20_000])
-def test_a_body_that_is_another_voids_the_phase(shell: Shell, served: Any, mine: Any, size: int) -> None:
+def test_a_wrong_body_voids_the_phase(shell: Shell, served: Any, mine: Any, size: int) -> None:
     proxy = Proxy((served.address.host, served.address.port), lambda asked: None, spoils=True)
     with contextlib.closing(proxy):
         run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "head,get", size=size)
@@ -303,7 +304,7 @@ def test_a_body_that_is_another_voids_the_phase(shell: Shell, served: Any, mine:
         ({}, "+bucket=nobodys", "there is no such bucket"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line_and_no_key_in_any_output(
+def test_errors_are_one_line_and_no_secret_is_printed(
     shell: Shell, served: Any, mine: Any, changed: dict[str, str], options: str, said: str
 ) -> None:
     shell.given.update(changed)
@@ -333,7 +334,7 @@ sent_bytes = 0.1
 """
 
 
-def test_both_charts_are_there_and_prices_are_told(shell: Shell) -> None:
+def test_both_charts_and_the_prices_are_printed(shell: Shell) -> None:
     (shell.home / "prices.toml").write_text(PRICES)
     run(shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
     found = rows(shell)
@@ -364,7 +365,7 @@ def test_a_bucket_grows(shell: Shell) -> None:
     run(shell, "directory", "--phases", "put,list", objects="20,200", prefixes="1,3", size=5_000)
     found = rows(shell)
     assert len(found) == 2 * 2 * 2 and all(row["valid"] for row in found)
-    # 10 objects are of `size`.
+    # 10 objects have `size` bytes.
     kept = {row["params"]["objects"]: row["facts"]["kept_bytes"] for row in found}
     assert kept == {20: 10 * 5_000 + 10 * 1_000, 200: 10 * 5_000 + 190 * 1_000}
     status, out, _ = shell.dyno("show", shell.file)
@@ -386,7 +387,7 @@ def test_a_bucket_grows(shell: Shell) -> None:
         ("[prices.directory]\nget_requests = 1", "reading_requests"),
     ],
 )
-def test_prices_that_can_not_be_read_are_one_line(priced: Shell, text: str, said: str) -> None:
+def test_unreadable_prices_are_a_one_line_error(priced: Shell, text: str, said: str) -> None:
     (priced.home / "prices.toml").write_text(text)
     status, out, err = priced.dyno("show", priced.file, "--json", "--prices", "prices.toml")
     assert (status, out) == (2, "") and is_one_line(err) and said in err
@@ -394,7 +395,7 @@ def test_prices_that_can_not_be_read_are_one_line(priced: Shell, text: str, said
 
 @pytest.fixture(scope="module")
 def priced(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """With a run file."""
+    """A shell with a run file."""
     home = tmp_path_factory.mktemp("priced")
     shell = Shell(home, home / "work")
     run(shell, "directory", "--phases", "head")

@@ -1,6 +1,5 @@
-"""The suite oltp as a user runs it: both servers, each phase, with what the tools tell; and what is said where a tool
-is not there.
-"""
+"""Runs the suite oltp as a user does: both servers, every phase, the tools' figures, and the errors for missing
+tools."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ TOOLS = {"sysbench", "pgbench"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_phase_is_reported_and_right(engine: str, shell: Shell) -> None:
+def test_every_phase_is_reported_and_checked(engine: str, shell: Shell) -> None:
     require(registry.engine(engine).through("transactions"))
     ended = shell.dyno(
         *("run", "oltp", "-e", engine, "-p", "table_size=2000", "--clients", 2, "--samples", 1),
@@ -45,7 +44,7 @@ def test_every_phase_is_reported_and_right(engine: str, shell: Shell) -> None:
             assert sample["temperature"] in ("cold", "lukewarm") and sample["residency"] is not None
 
 
-def test_transactions_that_the_server_aborts_are_counted_and_no_wrong_answer(shell: Shell) -> None:
+def test_aborted_transactions_are_counted_as_errors(shell: Shell) -> None:
     require(registry.engine("postgresql").through("transactions"))
     ended = shell.dyno(
         *("run", "oltp", "-e", "postgresql:set.default_transaction_isolation=serializable", "-p", "table_size=100"),
@@ -63,8 +62,8 @@ def test_transactions_that_the_server_aborts_are_counted_and_no_wrong_answer(she
     )
 
 
-def test_the_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
-    """Of each phase the last run of its tool: a hot one has an untimed run before."""
+def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
+    """Compares the last run of the tool in each phase. A hot phase has an untimed run before it."""
     require(registry.engine("postgresql").through("transactions"))
     kept = teed(shell, tmp_path / "tools", "sysbench", "pgbench")
     ended = shell.dyno(
@@ -84,7 +83,7 @@ def test_the_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path
 
 
 def without(tmp_path: Path, tool: str) -> str:
-    """A PATH on which everything is but this tool."""
+    """A PATH with everything except this tool."""
     for place in [*os.environ["PATH"].split(os.pathsep), "/usr/sbin"]:
         for path in Path(place).iterdir() if Path(place).is_dir() else ():
             if path.name not in TOOLS and not (tmp_path / path.name).exists():
@@ -107,8 +106,8 @@ def test_where_sysbench_is_not_there_one_line_says_what_installs_it(
     assert ended.err.splitlines()[-1:] == [f"dyno: engine {engine} needs sysbench: dyno install sysbench"]
 
 
-def test_where_pgbench_is_not_there_one_line_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian has it beside the server's programs, which a PATH does not hide."""
+def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian installs it beside the server's programs, so that changing PATH does not hide it."""
     require(registry.engine("postgresql"))
     spec = registry.engine("postgresql").through("transactions")
     assert places(), "where it would be"
@@ -125,7 +124,7 @@ def test_a_servers_own_address_is_refused(shell: Shell) -> None:
     assert ended.status == 3
 
 
-def test_without_a_server_that_is_named_one_line_says_which_there_are(shell: Shell) -> None:
+def test_without_a_named_server_an_error_lists_the_servers(shell: Shell) -> None:
     for engine in ENGINES:
         require(registry.engine(engine).through("transactions"))
     ended = shell.dyno("run", "oltp")

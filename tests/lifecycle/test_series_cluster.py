@@ -1,4 +1,5 @@
-"""Guards clusters of real nodes in the suite series: several of Java's take minutes, so that these are long runs."""
+"""Runs the suite series on clusters of real nodes. Several of them are Java servers and take minutes, so these are
+long runs."""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ def run(shell: Shell, *words: object) -> list[dict[str, Any]]:
     ]
 
 
-def test_three_nodes_have_the_same_samples_as_others(shell: Shell) -> None:
+def test_a_cluster_of_three_has_the_same_digest_as_other_engines(shell: Shell) -> None:
     found = run(shell, "-e", "cassandra:nodes=3,sqlite", "--phases", "insert,extract-all-cold,latest-hot")
     assert len({sample["facts"]["digest"] for sample in found if "digest" in sample["facts"]}) == 1
     assert all(sample["checked"] and not sample["void"] for sample in found if sample["facts"])
 
 
-def test_what_two_of_three_have_acknowledged_survives_the_death_of_one(shell: Shell) -> None:
+def test_samples_acknowledged_by_two_nodes_survive_the_loss_of_one(shell: Shell) -> None:
     (sample,) = run(shell, "-e", "cassandra:nodes=3", "--phases", "insert", "-p", "kill_percent=50")
     assert not sample["void"], sample["void"]
     assert sample["facts"]["lost_samples"] == 0
@@ -52,7 +53,7 @@ def test_what_two_of_three_have_acknowledged_survives_the_death_of_one(shell: Sh
     assert sample["series"], "throughput over time, through the failure"
 
 
-def test_what_only_one_of_three_has_acknowledged_may_be_lost_and_is_counted(shell: Shell) -> None:
+def test_lost_samples_acknowledged_by_one_node_are_counted(shell: Shell) -> None:
     (sample,) = run(shell, "-e", "cassandra:nodes=3+consistency=ONE", "--phases", "insert", "-p", "kill_percent=50")
     assert not sample["void"], sample["void"]
     assert 0 <= sample["facts"]["lost_samples"] <= sample["facts"]["acknowledged_samples"]

@@ -1,6 +1,5 @@
-"""Guards the phase `live` of the suite series: a real IOC is archived as it runs, every event of it, and nothing is
-left behind; and what is missing, late or wrong is seen.
-"""
+"""Tests the phase `live` of the suite series: every event of a real IOC is archived, nothing is left behind, and
+lost, late and wrong events are noticed."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from dyno.suites.series.port import SampleBatch
 FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2")
 
 
-def test_every_event_of_an_ioc_is_archived_and_nothing_is_left(shell: Shell) -> None:
+def test_every_event_of_an_ioc_is_archived_and_no_process_is_left(shell: Shell) -> None:
     if why := live.missing():
         unavailable(why)
     words = ("run", "series", "-e", "sqlite", *FEW, "--phases", "live", "--samples", "1")
@@ -35,27 +34,27 @@ def test_every_event_of_an_ioc_is_archived_and_nothing_is_left(shell: Shell) -> 
     (sample,) = line["samples"]
     facts = sample["facts"]
     assert facts["lost_events"] == 0 and sample["errors"] == 0
-    # 20 variables, five times a second, for two seconds, and a scan more at either end. An IOC that is held up leaves
-    # out scans, and loses none of what it counts.
+    # 20 variables, five times a second, for two seconds, and one more scan at either end. An IOC that is held up
+    # skips scans, but loses no number.
     assert 20 <= sample["items"] <= 12 * 20 and sample["checked"] > sample["items"]
     assert sample["histogram"] and sample["reported_by"].startswith("softioc ")
     assert facts["batches"] > 1 and facts["kept_up"] in ("yes", "no")
     assert shell.strays() == [], "neither the IOC nor what an EPICS client starts beside itself"
 
 
-def test_it_is_measured_where_it_is_named(shell: Shell) -> None:
+def test_live_is_measured_only_when_named(shell: Shell) -> None:
     ended = shell.dyno("run", "series", "-e", "sqlite", "-p", "variables=10", "--samples", "1", "-o", shell.file)
     assert ended.status == 0, ended.err
     assert "live" not in {cell["phase"] for cell in shell.shown()["cells"]}
 
 
-def test_without_its_libraries_it_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_its_libraries_live_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
     with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
         LiveRun(tmp_path, LiveLoad(1, 1, 1, 1))
 
 
-def test_the_records_of_an_ioc_count() -> None:
+def test_records_of_the_ioc_count_their_changes() -> None:
     text = database(live.names(3), 10)
     assert text.count("record(calc,") == 3 and text.count('"A+1"') == 3 and text.count('".1 second"') == 3
 
@@ -64,7 +63,7 @@ def test_the_records_of_an_ioc_count() -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> LiveRun:
-    """As if these had come of each variable, the first before the time and the last after it."""
+    """A run that received these events of each variable: the first before the measured time, the last after it."""
     monkeypatch.setattr(live, "missing", lambda: None)
     found = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
     found._before = {pv: each[0] for pv, each in enumerate(numbers)}
@@ -87,18 +86,18 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
         (([1, 2, 4, 5], [5, 6, 7]), 1),
         (([1, 4, 5], [5, 6, 9]), 4),
         (([1, 4, 99], [5, 6, 7]), 96),
-        # Those that came in another order are not lost.
+        # Events received in another order are not lost.
         (([1, 3, 2, 4], [5, 6, 7]), 0),
     ],
 )
-def test_a_number_that_is_missing_is_an_event_that_was_lost(
+def test_a_missing_number_is_a_lost_event(
     numbers: Any, lost: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     report = run(monkeypatch, tmp_path, *numbers)._reported(SECOND, 9 * SECOND, 0, 5)
     assert report.facts["lost_events"] == report.errors == lost
     assert report.facts["kept_up"] == ("no" if lost else "yes")
     assert report.items == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
-    # More may be lost than came.
+    # More events may be lost than received.
     assert report.operations == report.items + lost
     assert ("kept up with" in str(report.first_error)) is bool(lost)
 
@@ -113,13 +112,13 @@ def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
     assert report.facts["kept_up"] == "no" and report.facts["behind_ns"] == 3 * SECOND
 
 
-def test_a_variable_that_nothing_came_of_voids_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_variable_without_events_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = run(monkeypatch, tmp_path, [1, 2, 3], [1, 2])
     with pytest.raises(Wrong, match="of 2 variables 1 had an event"):
         found.check(found._reported(SECOND, 9 * SECOND, 0, 5))
 
 
-def test_an_event_that_is_not_found_again_voids_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = run(monkeypatch, tmp_path, [1, 2, 3, 4])
     whole = found._kept[0]
 
@@ -141,10 +140,10 @@ def test_an_event_that_is_not_found_again_voids_it(monkeypatch: pytest.MonkeyPat
 # -- one that falls behind ----------------------------------------------------------------------------------
 
 
-def test_one_that_falls_behind_is_refused_with_the_rate_that_it_kept(
+def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each look at the clock is a second later; 30 events in each 3 seconds are 10 a second, of 100 offered."""
+    """Each reading of the clock is a second later; 30 events per 3 seconds are 10 a second, of 100 offered."""
     monkeypatch.setattr(live, "missing", lambda: None)
     monkeypatch.setattr(live, "time_ns", partial(next, itertools.count(0, SECOND)))
     monkeypatch.setattr(live, "sleep", lambda seconds: None)
@@ -157,7 +156,7 @@ def test_one_that_falls_behind_is_refused_with_the_rate_that_it_kept(
 
 
 @pytest.mark.timeout(20)
-def test_it_ends_although_events_come_faster_than_they_are_taken() -> None:
+def test_closing_ends_although_events_arrive_faster_than_they_are_read() -> None:
     class Endless:
         def pop(self) -> Any:
             stamp, alarm = {"secondsPastEpoch": 1, "nanoseconds": 0}, {"status": 0, "severity": 0}

@@ -1,6 +1,5 @@
-"""The series suite as a user runs it: every engine that can run here, on files and on servers, with what each phase
-says of itself, and the same digest from all of them.
-"""
+"""Runs the series suite as a user does: every engine that can run here, on files and servers, with the facts of each
+phase and the same digest from all engines."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ ENGINES = (
     *("influxdb", "questdb", "clickhouse"),
 )
 MORE = {"duckdb": 2_000, "lmdb": 600, "influxdb": 1_000, "questdb": 400}
-"""Variables for those of whose files so much is read ahead when they are opened that little is left to read, or which
-are longer than what is in them."""
+"""Variables for engines whose files are mostly read ahead when they are opened, so that little is left to read cold,
+or whose files are longer than their content."""
 DIGESTS: dict[int, object] = {}
 
 
@@ -82,35 +81,35 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     assert found["extract-all-hot"]["items"] == count and found["extract-all-hot"]["bulk"]
     assert found["extract-one-hot"]["items"] == 2 * PER_HALF_HOUR
     assert set(found["visible"]["by_part"]) == {"acknowledged", "readable"}
-    # The same samples from all of them.
+    # The same digest from all engines.
     digests = found["insert"]["facts"]["digest"], found["visible"]["facts"]["digest"]
     assert DIGESTS.setdefault(variables, digests) == digests
 
 
-def test_a_single_node_of_java_has_the_same_samples_as_others(shell: Shell) -> None:
-    """It takes its time to start, which each cold phase would want anew."""
+def test_a_single_java_node_has_the_same_digest_as_other_engines(shell: Shell) -> None:
+    """Its server takes long to start, and each cold phase would start it again."""
     asked = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
     found = [run(shell, each, "--phases", ",".join(asked), variables=20) for each in ("cassandra", "sqlite")]
     assert list(found[0]) == list(found[1]) == asked
-    # Those of what was there once all was.
+    # The facts once everything was inserted.
     for name in asked[1:]:
         assert found[0][name]["facts"]["digest"] == found[1][name]["facts"]["digest"]
     assert 0 < found[0]["insert"]["facts"]["bytes_per_sample"] < 2_000
 
 
-def test_one_that_takes_no_corrections_has_the_same_samples_without_them(shell: Shell) -> None:
+def test_without_corrections_every_engine_has_the_same_digest(shell: Shell) -> None:
     found = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
     assert list(found[0]) == list(found[1]) == PHASES
     assert found[0]["visible"]["facts"]["digest"] == found[1]["visible"]["facts"]["digest"]
     assert found[0]["extract-all-cold"]["temperature"] == "cold"
 
 
-def test_a_phase_by_itself_finds_its_archive_loaded(shell: Shell) -> None:
+def test_a_single_phase_loads_its_archive(shell: Shell) -> None:
     found = run(shell, "sqlite", "--phases", "latest-cold,visible")
     assert list(found) == ["latest-cold", "visible"]
 
 
-def test_what_the_budget_cut_is_loaded_for_the_rest(shell: Shell) -> None:
+def test_samples_cut_by_the_budget_are_loaded_for_later_phases(shell: Shell) -> None:
     found = run(shell, "sqlite", "--phases", "insert,extract-all-hot", "--budget", "0.02", batch=300)
     assert found["insert"]["ended_by"] == "budget" and 0 < found["insert"]["items"] < SAMPLES
     assert found["extract-all-hot"]["facts"]["samples"] == SAMPLES

@@ -1,6 +1,5 @@
-"""Guards the dataset of an EPICS Archiver Appliance's PB files: they are written here by the protocol's own classes
-and read back by the dataset, exactly; and what is no sample is left out.
-"""
+"""Tests the dataset of PB files of an EPICS Archiver Appliance: files written with the protocol's own classes are
+read back exactly, and other content is left out."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ from dyno.suites.series.pb_files import PbDataset
 pytestmark = pytest.mark.usefixtures("processes")
 
 YEAR, YEAR_START = 2009, 1_230_768_000
-"""That of the samples that are made up, and when it began."""
+"""The year of the generated samples, and its start in seconds."""
 
 
 def written(path: Path, name: str, rows: Iterable[tuple[int, Any, int, int]], kind: str = "DOUBLE") -> None:
-    """A PB file: a line for what it is about, and one for each sample, escaped."""
+    """Writes a PB file: a header line, then an escaped line for each sample."""
     try:
         from epicsarchiver.retrieval import EPICSEvent_pb2 as events
         from epicsarchiver.retrieval.pb import escape_bytes
@@ -47,7 +46,7 @@ def written(path: Path, name: str, rows: Iterable[tuple[int, Any, int, int]], ki
 
 
 def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
-    """Of the machine that is made up, status and severity both or none, as files have them."""
+    """Samples of the simulated facility; status and severity are both zero or both not, as in real files."""
     found = Facility(1, 5, count).samples(np.full(count, pv), np.arange(count))
     return list(zip(*(values.tolist() for values in found[1:]), strict=True))
 
@@ -55,7 +54,7 @@ def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
 def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Path) -> None:
     rows = {f"SR:{pv}": samples_of(pv) for pv in range(3)}
     for name, each in rows.items():
-        # Two files of a variable, as of two hours.
+        # Two files of one variable, an hour each.
         written(tmp_path / "in" / name / "a.pb", name, each[:120])
         written(tmp_path / "in" / name / "b.pb", name, each[120:])
     dataset = PbDataset(tmp_path / "in", tmp_path / "kept", 100)
@@ -74,7 +73,7 @@ def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Pat
     assert dataset.end <= further[0].batch.ts[0] < further[1].batch.ts[0]
 
 
-def test_what_is_no_sample_is_left_out(tmp_path: Path) -> None:
+def test_values_that_are_not_scalar_numbers_are_left_out(tmp_path: Path) -> None:
     rows = samples_of(0, 20)
     wild = [(rows[0][0] + 1, math.nan, 0, 0), (rows[0][0] + 2, math.inf, 0, 0)]
     again = (rows[5][0], rows[5][1] + 1, 3, 2)
@@ -82,11 +81,11 @@ def test_what_is_no_sample_is_left_out(tmp_path: Path) -> None:
     written(tmp_path / "b.pb", "SR:1", [(rows[0][0], "text", 0, 0)], kind="STRING")
     dataset = PbDataset(tmp_path, tmp_path / "kept", 100)
     assert dataset.names == ["SR:0"] and dataset.total == 20 and dataset.left_out == 1
-    # Of two of one time the last.
+    # Of two samples with one time the last counts.
     assert dataset.one(0).val[5] == again[1]
 
 
-def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "a.pb", "SR:1", [(START, "text", 0, 0)], kind="STRING")
     with pytest.raises(Refused, match="no PB file in it has a sample"):
         PbDataset(tmp_path, tmp_path / "kept", 100)
@@ -102,7 +101,7 @@ def test_a_path_without_files_is_a_usage_error(tmp_path: Path) -> None:
             archive(str(text))
 
 
-def test_a_run_takes_them(shell: Shell) -> None:
+def test_a_run_uses_pb_files(shell: Shell) -> None:
     place = shell.home / "lts"
     for pv in range(5):
         written(place / f"{pv}.pb", f"SR:{pv}", samples_of(pv))

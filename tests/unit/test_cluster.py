@@ -1,6 +1,5 @@
-"""Guards what is said of clusters: nodes that start in turn and end together, one that is lost and comes back, and
-what is found out of the samples that were acknowledged when a node dies.
-"""
+"""Tests clusters: nodes start in turn and stop together, one can be lost while the others go on, and the loss of
+acknowledged samples is noticed."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.usefixtures("processes")
-def test_nodes_are_one_server(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_behaves_like_one_server(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.own and cluster.count == 3 and list(cluster.pids()) == []
     cluster.start()
     pids = list(cluster.pids())
@@ -64,7 +63,7 @@ def test_nodes_are_one_server(cluster: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_one_is_lost_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
+def test_after_a_node_is_lost_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start()
     first, second, third = cluster.pids()
     cluster.lose(1)
@@ -75,14 +74,14 @@ def test_one_is_lost_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("processes")
-def test_where_one_does_not_come_up_none_is_left(cluster: Cluster, tmp_path: Path) -> None:
+def test_if_a_node_does_not_start_all_are_stopped(cluster: Cluster, tmp_path: Path) -> None:
     cluster.nodes[2].command = [sys.executable, "-c", "print('no room')"]
     with pytest.raises(Refused, match="no room"):
         cluster.start()
     assert list(cluster.pids()) == []
 
 
-def test_nodes_have_addresses_of_their_own_and_ports_in_common(tmp_path: Path) -> None:
+def test_nodes_have_own_addresses_and_common_ports(tmp_path: Path) -> None:
     addresses, further = loopback.cluster(tmp_path, 3, ports=2)
     assert [each.host for each in addresses] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
     assert len({each.port for each in addresses}) == len({each.password for each in addresses}) == 1
@@ -144,7 +143,7 @@ def pieces(kept: dict[tuple[int, int], tuple[Any, ...]]) -> list[SampleBatch]:
     return [SampleBatch(*(values[:half] for values in whole)), SampleBatch(*(values[half:] for values in whole))]
 
 
-def test_all_that_was_acknowledged_is_there_with_or_without_what_was_not() -> None:
+def test_acknowledged_samples_survive_whatever_became_of_others() -> None:
     for kept in (store(), store(lambda number: number == FAILED)):
         survival = survived()
         assert survival.verify(pieces(kept), len(ARRIVALS)) == len(kept)
@@ -153,7 +152,7 @@ def test_all_that_was_acknowledged_is_there_with_or_without_what_was_not() -> No
         assert DATASET.total - 50 <= facts["acknowledged_samples"] < DATASET.total  # type: ignore[operator]
 
 
-def test_what_is_lost_is_counted_or_voids_the_phase_where_it_may_not_be() -> None:
+def test_lost_samples_are_counted_or_void_the_phase() -> None:
     kept = store()
     for key in list(store(lambda number: number != 3))[:4]:
         del kept[key]
@@ -164,7 +163,7 @@ def test_what_is_lost_is_counted_or_voids_the_phase_where_it_may_not_be() -> Non
         survived().verify(pieces(kept), len(ARRIVALS))
 
 
-def test_what_was_never_written_and_what_is_there_twice_is_found() -> None:
+def test_foreign_and_duplicate_samples_are_found() -> None:
     kept = store()
     key, (value, *rest) = next(iter(kept.items()))
     with pytest.raises(Wrong, match="1 samples are not as they were written"):
@@ -174,7 +173,7 @@ def test_what_was_never_written_and_what_is_there_twice_is_found() -> None:
 
 
 class Hesitant:
-    """Still asks a node that is gone, so many times, in the middle of an answer."""
+    """Fails a few times in the middle of an answer, like a client that still asks a lost node."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -191,7 +190,7 @@ class Hesitant:
         yield second
 
 
-def test_those_that_are_left_are_asked_until_they_know_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_retried_until_the_cluster_notices_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surviving, "RETRY_SECONDS", 0.0)
     port: Any = Hesitant(3)
     assert sum(len(piece.ts) for piece in surviving.read_with_retries(port)) == len(store())
@@ -201,12 +200,12 @@ def test_those_that_are_left_are_asked_until_they_know_who_is_gone(monkeypatch: 
         surviving.read_with_retries(port)
 
 
-def test_a_phase_that_was_over_before_has_found_out_nothing() -> None:
+def test_a_phase_that_ends_before_the_kill_is_void() -> None:
     with pytest.raises(Wrong, match="before the node was to be killed"):
         Survival(Pair(True), DATASET, 50).verify([], 0)
 
 
-def test_who_has_no_node_to_lose_is_refused(shell: Shell) -> None:
+def test_kill_percent_needs_a_cluster_with_copies(shell: Shell) -> None:
     words = ("-p", "kill_percent=50", "-p", "variables=10", "-p", "per_half_hour=10", "--phases", "insert")
     ended = shell.dyno("run", "series", "-e", "sqlite", *words, "--samples", "1", "-o", shell.file)
     assert ended.status == 3 and "has no node to lose" in ended.out + ended.err

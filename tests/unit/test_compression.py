@@ -1,6 +1,5 @@
-"""Guards what the compression suite says it does: records that compress as those of the published table, batches from
-which the right record is picked, all cells asked alike, wrong answers found, and facts that are true of the store.
-"""
+"""Tests the compression suite: its records compress like the published ones, the right record is read from a batch,
+all cells get the same requests, wrong answers are found, and facts describe the store."""
 
 from __future__ import annotations
 
@@ -39,20 +38,20 @@ def dataset() -> Dataset:
 # -- records and packers ----------------------------------------------------------------------------------
 
 
-def test_records_are_those_of_the_seed_however_many_there_are(dataset: Dataset) -> None:
+def test_records_depend_on_the_seed_and_not_on_their_number(dataset: Dataset) -> None:
     assert Dataset(20, 1).records == dataset.records[:20]
     assert Dataset(20, 2).records != dataset.records[:20]
     assert dataset.keys == sorted(set(dataset.keys)) and {len(key) for key in dataset.keys} == {KEY_BYTES}
 
 
-def test_a_record_takes_as_much_as_the_published_ones(dataset: Dataset) -> None:
-    # "777 1.51kb records"
+def test_records_have_the_published_size(dataset: Dataset) -> None:
+    # The published table says "777 1.51kb records".
     assert sum(map(len, dataset.encoded)) / 777 == pytest.approx(1510, rel=0.03)
 
 
 @pytest.mark.parametrize("packer", ["zlib", "snappy", "lz4"])
 @pytest.mark.parametrize("seed", [1, 7])
-def test_records_compress_as_the_published_ones_in_batches_of_any_size(packer: str, seed: int) -> None:
+def test_records_compress_like_the_published_ones_at_every_batch_size(packer: str, seed: int) -> None:
     dataset, compress = Dataset(777, seed), open_packer(packer).compress
     for line in PUBLISHED.lines:
         if line.params["packer"] == packer:
@@ -65,7 +64,7 @@ def test_records_compress_as_the_published_ones_in_batches_of_any_size(packer: s
 @pytest.mark.parametrize(
     "name", [*PACKER_SPECS, *(f"{name}:{level}" for name, k in PACKER_SPECS.items() for level in k.levels[:1])]
 )
-def test_a_packer_gives_back_what_it_was_given(name: str, dataset: Dataset) -> None:
+def test_a_packer_decompresses_what_it_compressed(name: str, dataset: Dataset) -> None:
     packer, texts = open_packer(name), [b"", b"\0", dataset.encoded[0], b"".join(dataset.encoded[:64])]
     for text in texts:
         assert packer.decompress(packer.compress(text)) == text
@@ -73,7 +72,7 @@ def test_a_packer_gives_back_what_it_was_given(name: str, dataset: Dataset) -> N
     assert (len(packer.compress(texts[-1])) < len(texts[-1])) == (packer.library is not None)
 
 
-def test_a_level_is_taken(dataset: Dataset) -> None:
+def test_higher_levels_compress_better(dataset: Dataset) -> None:
     text = b"".join(dataset.encoded[:64])
     for name, kind in PACKER_SPECS.items():
         if kind.levels:
@@ -91,14 +90,14 @@ def test_a_level_is_taken(dataset: Dataset) -> None:
         ("zstd:", "packer=zstd:: wants zstd, or zstd:LEVEL from 1 to 22"),
     ],
 )
-def test_a_packer_that_is_not_there_is_refused_in_a_line(given: str, said: str) -> None:
+def test_an_unknown_packer_or_level_is_a_usage_error(given: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         made(packer=[given])
     assert str(refused.value).endswith(said)
 
 
 @pytest.mark.parametrize("asked", [{"packer": ["lz4"]}, {}], ids=["named", "of the preset"])
-def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_installs_it(
+def test_a_missing_library_is_a_usage_error_with_the_install_command(
     asked: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
@@ -108,7 +107,7 @@ def test_a_packer_whose_library_is_missing_is_refused_with_the_command_that_inst
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_plan_imports_no_library_of_a_packer() -> None:
+def test_planning_imports_no_packer_library() -> None:
     import subprocess
 
     libraries = sorted({kind.module for kind in PACKER_SPECS.values()} - set(sys.stdlib_module_names))
@@ -128,7 +127,7 @@ def made(**params: Sequence[Any]) -> plan.Plan:
     return plan.make(RunRequest("compression", params=params))
 
 
-def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
+def test_standard_has_every_packer_and_published_batch_size() -> None:
     cells = plan.make(RunRequest("compression", preset="standard")).cells
     sizes = {line.params["batch"] for line in PUBLISHED.lines}
     assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
@@ -137,19 +136,19 @@ def test_standard_has_every_packer_in_batches_of_every_published_size() -> None:
         assert found == [(packer, size) for packer in PACKER_SPECS for size in sorted(sizes)]
 
 
-def test_what_is_asked_for_stands_in_place_of_a_presets_values() -> None:
+def test_requested_values_override_the_preset() -> None:
     cells = plan.make(RunRequest("compression", preset="standard", params={"packer": ["zlib:9"]})).cells
     assert {cell.params["packer"] for cell in cells} == {"zlib:9"}
     assert len({cell.params["batch"] for cell in cells}) == 8
 
 
-def test_lmdb_takes_part_by_itself_and_others_where_they_are_named() -> None:
+def test_only_lmdb_takes_part_without_being_named() -> None:
     assert {cell.engine for cell in made().cells} == {"lmdb", "nullkv"}
     named = plan.make(RunRequest("compression", engines=["memory"])).cells
     assert {cell.engine for cell in named} == {"memory", "nullkv"}
 
 
-def test_the_layout_travels_beside_the_plan() -> None:
+def test_the_layout_is_declared_beside_the_plan() -> None:
     whole = made()
     assert "layout" not in whole.data()
     assert json.loads(json.dumps(whole.declared))["layout"]["columns"][0]["name"] == "packer"
@@ -159,7 +158,7 @@ def test_the_layout_travels_beside_the_plan() -> None:
 
 
 class Store:
-    """An engine over a dict, which may be spoilt."""
+    """An engine over a dict, whose entries a test can damage."""
 
     entries: dict[bytes, bytes]
 
@@ -210,7 +209,7 @@ def trial(home: Path, engine: EngineSpec | None = None, **params: Any) -> Compre
 
 
 def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: int = 1, round: int = 0) -> list[Any]:
-    """Carries a client's share out and checks it; what was asked for."""
+    """Runs and checks a client's share; returns the arguments."""
     asked: list[Any] = []
     with workload.connect() as port:
         held = HeldTransaction()
@@ -233,7 +232,7 @@ def loaded(home: Path, **params: Any) -> CompressionWorkload:
     return workload
 
 
-def test_all_phases_of_a_trial_are_right(tmp_path: Path) -> None:
+def test_all_phases_of_a_compression_trial_are_right(tmp_path: Path) -> None:
     for batch in (1, 7, 60, 100):
         workload = loaded(tmp_path / str(batch), batch=batch)
         assert workload.verify(PHASES["insert"]) == 60
@@ -243,7 +242,7 @@ def test_all_phases_of_a_trial_are_right(tmp_path: Path) -> None:
         assert workload.facts(PHASES["gets"])["entries"] == -(-60 // batch)
 
 
-def test_every_cell_is_asked_for_the_same_records_and_a_further_round_for_others(tmp_path: Path) -> None:
+def test_every_cell_gets_the_same_records_and_a_further_round_others(tmp_path: Path) -> None:
     first = done(loaded(tmp_path / "a", batch=1, packer="plain"), "gets")
     second = loaded(tmp_path / "b", batch=16, packer="zlib")
     assert done(second, "gets") == first
@@ -251,7 +250,7 @@ def test_every_cell_is_asked_for_the_same_records_and_a_further_round_for_others
     assert len(first) == 300 and len(set(first)) > 40
 
 
-def test_clients_share_batches_lookups_and_iterations(tmp_path: Path) -> None:
+def test_clients_divide_batches_lookups_and_iterations(tmp_path: Path) -> None:
     workload = trial(tmp_path)
     workload.prepare(PHASES["insert"])
     parts = [done(workload, "insert", client, 3) for client in range(3)]
@@ -262,7 +261,7 @@ def test_clients_share_batches_lookups_and_iterations(tmp_path: Path) -> None:
         assert sum(len(done(workload, phase, client, 3)) for client in range(3)) == whole
 
 
-def test_what_insert_left_out_is_brought_in(tmp_path: Path) -> None:
+def test_batches_that_insert_did_not_reach_are_loaded(tmp_path: Path) -> None:
     workload = trial(tmp_path)
     workload.prepare(PHASES["insert"])
     with workload.connect() as port:
@@ -270,7 +269,7 @@ def test_what_insert_left_out_is_brought_in(tmp_path: Path) -> None:
         assert isinstance(work, Operations)
         with work.around() as store:
             stored = [store(argument) for argument in work.arguments[:3]]
-        # The budget ended it after three; one of them raised.
+        # The budget ended it after three batches, of which one raised.
         work.check([*stored[:2], Failure("full")])
     del workload.engine().entries[work.arguments[2][-1][0]]  # type: ignore[attr-defined]
     assert workload.verify(PHASES["insert"]) == 16
@@ -280,7 +279,7 @@ def test_what_insert_left_out_is_brought_in(tmp_path: Path) -> None:
 
 
 def change(workload: CompressionWorkload, number: int) -> None:
-    """Puts another record in the place of one of the store's, in the batch of its own."""
+    """Replaces one record in the stored batch."""
     store: Any = workload.engine()
     key, value = sorted(store.entries.items())[number]
     text = open_packer("zlib").decompress(value)
@@ -288,7 +287,7 @@ def change(workload: CompressionWorkload, number: int) -> None:
 
 
 @pytest.mark.parametrize("phase", ["gets", "iterate"])
-def test_one_wrong_record_voids_the_phase(phase: str, tmp_path: Path) -> None:
+def test_a_wrong_record_in_a_batch_voids_the_phase(phase: str, tmp_path: Path) -> None:
     workload = loaded(tmp_path)
     done(workload, phase)
     change(workload, 3)
@@ -315,7 +314,7 @@ def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(spoil: An
         workload.verify(PHASES["insert"])
 
 
-def test_a_null_engine_is_not_judged_and_has_no_facts(tmp_path: Path) -> None:
+def test_a_null_engine_is_not_checked_and_has_no_facts(tmp_path: Path) -> None:
     workload = trial(tmp_path, spec(floor=True))
     workload.prepare(PHASES["gets"])
     store: Any = workload.engine()
@@ -324,7 +323,7 @@ def test_a_null_engine_is_not_judged_and_has_no_facts(tmp_path: Path) -> None:
     assert workload.verify(PHASES["insert"]) == 0 and workload.facts(PHASES["gets"]) == {}
 
 
-def test_facts_are_those_of_the_store(tmp_path: Path) -> None:
+def test_facts_describe_the_store(tmp_path: Path) -> None:
     workload = loaded(tmp_path, batch=8)
     store: Any = workload.engine()
     facts = workload.facts(PHASES["insert"])
@@ -338,7 +337,7 @@ def test_facts_are_those_of_the_store(tmp_path: Path) -> None:
     assert plain["ratio"] == 1 and plain["library"] is plain["compress_cpu_ns_per_mb"] is None
 
 
-def test_an_engine_that_compresses_by_itself_is_told_of(tmp_path: Path) -> None:
+def test_an_engine_that_compresses_itself_has_a_caveat(tmp_path: Path) -> None:
     codes = {}
     for name, options in (("leveldb", {}), ("leveldb", {"compression": "none"}), ("lmdb", {})):
         engine = registry.engine(name)

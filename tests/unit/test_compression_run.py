@@ -1,7 +1,6 @@
-"""Guards what a run of the compression suite shows: one table with a line for each packer and batch, in the terminal,
-in Markdown and on the page, with its intervals and doubts; facts in every form for programs; and the published table
-beside ours. One real run; where figures matter they are put in.
-"""
+"""Tests what a run of the compression suite prints: a table with a line for each packer and batch size in the
+terminal, in Markdown and on the page, with intervals and doubts; facts in every export; and the published table. One
+run is real; tests that need exact figures insert them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ SECOND = 10**9
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """With the run file of two packers in batches of two sizes."""
+    """A shell with the run file of two packers and two batch sizes."""
     home = tmp_path_factory.mktemp("compression")
     shell = Shell(home, home / "work")
     params = ("packer=plain,zlib", "batch=1,8", "records=60", "gets=200", "iterations=3")
@@ -55,7 +54,7 @@ def measured(shell: Shell) -> Run:
 
 @pytest.fixture(scope="module")
 def run(measured: Run) -> Run:
-    """Three trials of known rates, 10 % apart: 1,000 lookups a second, and 10 iterations of 60 records."""
+    """A run of three trials with known rates, 10 % apart: 1,000 lookups a second, and 10 iterations of 60 records."""
 
     def known(_: str, sample: Sample) -> Sample:
         rate = {"insert": 500, "gets": 1_000, "iterate": 600}[sample.phase]
@@ -87,7 +86,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def lines(out: str) -> list[list[str]]:
-    """The lines of the wide table, its heads first."""
+    """The lines of the wide table, headings first."""
     found = out.splitlines()
     start = next(at for at, line in enumerate(found) if line.startswith("packer "))
     end = next(at for at, line in enumerate(found) if line.startswith("floor (nullkv)"))
@@ -95,7 +94,7 @@ def lines(out: str) -> list[list[str]]:
 
 
 def only(run: Run, wanted: Callable[[Cell], bool], change: Callable[[Sample], Sample]) -> Run:
-    """The run with the samples of some cells changed."""
+    """The run with changed samples in some cells."""
     attempts = [
         replace(a, samples=tuple(map(change, a.samples))) if wanted(run.cells[a.cell]) else a for a in run.attempts
     ]
@@ -123,7 +122,7 @@ def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
     ]
 
 
-def test_sizes_fall_with_compression_and_with_the_batch(measured: Run) -> None:
+def test_stored_size_falls_with_compression_and_batch_size(measured: Run) -> None:
     found = {
         (cell["params"]["packer"], cell["params"]["batch"]): cell["facts"]
         for cell in documents.as_data(measured)["cells"]
@@ -134,7 +133,7 @@ def test_sizes_fall_with_compression_and_with_the_batch(measured: Run) -> None:
     assert found["plain", 1]["ratio"] == 1 and found["zlib", 8]["ratio"] == pytest.approx(sizes[0] / sizes[2])
 
 
-def test_facts_are_in_the_run_file_and_in_each_form_for_programs(shell: Shell, measured: Run) -> None:
+def test_facts_are_in_the_run_file_and_in_every_export(shell: Shell, measured: Run) -> None:
     header = json.loads(shell.file.read_text().splitlines()[0])
     assert [column["title"] for column in header["layout"]["columns"]] == [
         head for head in HEADS.split() if not head.startswith("±")
@@ -151,7 +150,7 @@ def test_facts_are_in_the_run_file_and_in_each_form_for_programs(shell: Shell, m
         assert {row["fact_ratio"] for row in rows if row["floor"] == "True"} == {""}
 
 
-def test_a_fact_of_a_row_is_the_median_and_what_all_trials_say(run: Run) -> None:
+def test_a_fact_is_the_median_or_the_value_of_all_trials(run: Run) -> None:
     told = [
         {"n": 1, "x": 1.5, "w": "a", "half": 1},
         {"n": 9, "x": None, "w": "a", "half": 2},
@@ -177,7 +176,7 @@ def test_a_run_file_without_layout_and_facts_is_read(measured: Run, tmp_path: Pa
     assert wide.tables(found, groups(found)) == [] and "gets  tier process" in printed(found, whole=True)
 
 
-def test_a_layout_that_is_none_is_damage(measured: Run, tmp_path: Path) -> None:
+def test_a_malformed_layout_is_damage(measured: Run, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     first, *rest = measured.path.read_text().splitlines()
     header = {**json.loads(first), "layout": {"columns": [{"title": "x"}]}}
@@ -189,7 +188,7 @@ def test_a_layout_that_is_none_is_damage(measured: Run, tmp_path: Path) -> None:
 # -- the table --------------------------------------------------------------------------------------------
 
 
-def test_figures_are_those_of_the_phases_with_their_intervals(run: Run) -> None:
+def test_columns_have_the_figures_of_their_phases_with_intervals(run: Run) -> None:
     heads, *found = lines(printed(run))
     assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
     shown = {
@@ -207,7 +206,7 @@ def test_figures_are_those_of_the_phases_with_their_intervals(run: Run) -> None:
             assert said[name] == f"{reach * 100:.0f} %"
 
 
-def test_a_doubt_stands_beside_the_line_with_its_phase(run: Run) -> None:
+def test_a_doubt_is_printed_with_its_phase_on_its_line(run: Run) -> None:
     slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "gets" else s)
     out = printed(slow)
     remarks = {tuple(line[:1] + line[4:5]): line[-1] for line in lines(out)[1:]}
@@ -217,13 +216,13 @@ def test_a_doubt_stands_beside_the_line_with_its_phase(run: Run) -> None:
     assert "budget" in lines(printed(both))[-1][-1].split(", ")
 
 
-def test_doubts_of_a_phase_that_is_not_in_the_table_are_not_in_it(run: Run) -> None:
+def test_doubts_of_phases_outside_the_table_are_left_out(run: Run) -> None:
     slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "insert" else s)
     assert "budget" not in printed(slow)
     assert "budget" in printed(slow, by_phase=True)
 
 
-def test_a_void_phase_has_no_number_and_the_reason(run: Run) -> None:
+def test_a_void_phase_has_a_reason_and_no_number(run: Run) -> None:
     void = only(run, zlib8, lambda s: replace(s, void="got 1, expected 2", facts={}) if s.phase == "gets" else s)
     out = printed(void)
     line = lines(out)[-1]
@@ -231,7 +230,7 @@ def test_a_void_phase_has_no_number_and_the_reason(run: Run) -> None:
     assert "lmdb, gets, tier process: void: got 1, expected 2" in out
 
 
-def test_tiers_have_tables_of_their_own_and_engines_a_column(run: Run) -> None:
+def test_each_tier_has_a_table_and_engines_have_a_column(run: Run) -> None:
     more = [replace(cell, engine="other", tier=Tier.POWER) for cell in run.cells]
     same = [replace(cell, engine="third") for cell in run.cells]
     attempts = [replace(a, cell=a.cell + at * len(more)) for at in range(3) for a in run.attempts]
@@ -249,7 +248,7 @@ def test_a_narrow_terminal_keeps_every_column(run: Run) -> None:
     assert max(map(len, out.split("In short")[0].splitlines())) <= 82
 
 
-def test_the_tables_by_phase_are_there_where_they_are_asked_for(shell: Shell) -> None:
+def test_by_phase_prints_the_tables_by_phase(shell: Shell) -> None:
     status, out, err = shell.dyno("show", shell.file, "--by-phase")
     assert status == 0, err
     for phase in ("insert", "gets", "iterate"):
@@ -271,7 +270,7 @@ def test_markdown_and_the_page_have_the_same_table(run: Run) -> None:
 # -- the published table ----------------------------------------------------------------------------------
 
 
-def test_the_published_lines_stand_beside_ours(run: Run) -> None:
+def test_published_lines_are_printed_next_to_the_measured_ones(run: Run) -> None:
     experiment = published.experiment("acid-batch-2013")
     assert len(experiment.lines) == 27
     out = printed(run, 220, lambda r, console: replica.render(experiment, r, console))
@@ -283,8 +282,8 @@ def test_the_published_lines_stand_beside_ours(run: Run) -> None:
     assert experiment.notes[0] in out
 
 
-def test_a_published_gain_is_size_by_size_that_of_its_own_table() -> None:
-    """The table was typed in: its ratios are those of its sizes."""
+def test_published_ratios_follow_from_the_published_sizes() -> None:
+    """The table was typed by hand. Its ratios follow from its sizes."""
     by_packer: dict[str, list[Sequence[float]]] = {}
     for line in published.experiment("acid-batch-2013").lines:
         size = float(str(line.figures["size"]).removesuffix("kb"))

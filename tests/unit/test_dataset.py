@@ -1,6 +1,5 @@
-"""Guards the records themselves: unique, seeded, of the promised shape and order; the model's notion of what follows
-in key order; and the key distributions, held against their analytic probabilities.
-"""
+"""Tests the records (unique, seeded, of the documented shape and order), the model's `following`, and the key
+distributions, which are compared with their analytic probabilities."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ def small(records: int = 500, spare: int = 0, value_size: int = 150, seed: int =
 # -- text -------------------------------------------------------------------------------------------------
 
 
-def test_the_text_is_the_same_in_every_version_of_dyno() -> None:
-    """Else figures of two versions were of different records."""
+def test_stubs_do_not_change_between_versions_of_dyno() -> None:
+    """Otherwise two versions of Dyno would measure different records."""
     assert dataset.python_stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
     assert dataset.stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
 
@@ -51,7 +50,7 @@ def test_the_text_is_the_same_in_every_version_of_dyno() -> None:
     version=st.integers(0, 10**9),
     chars=st.integers(0, 5_000),
 )
-def test_the_native_text_is_that_of_the_one_in_python(prefix: bytes, number: int, version: int, chars: int) -> None:
+def test_native_and_python_stubs_agree(prefix: bytes, number: int, version: int, chars: int) -> None:
     the_loop("native")
     asked = prefix, number, version, chars
     assert dataset._native.stub(*asked) == dataset.python_stub(*asked)
@@ -62,7 +61,8 @@ def test_the_native_text_is_that_of_the_one_in_python(prefix: bytes, number: int
 
 @pytest.mark.parametrize("count", [DEFAULT_RECORDS, 2_500_000])
 def test_names_are_unique(count: int) -> None:
-    # Two names come twice, and of 2.5 million about eighty: more than are in reserve, so that some are drawn again.
+    # Drawing produces two duplicates here, and about eighty among 2.5 million: more than the reserve, so that some
+    # are drawn again.
     names = pseudo_words(count, seed=1)
     assert len(names) == len(np.unique(names)) == count
 
@@ -81,11 +81,11 @@ def test_names_are_not_in_key_order() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 1_000])
-def test_as_many_names_as_were_asked_for(count: int) -> None:
+def test_the_requested_number_of_names_is_made(count: int) -> None:
     assert len(pseudo_words(count, seed=1)) == count
 
 
-def test_a_seed_gives_the_same_records_and_another_seed_others() -> None:
+def test_records_depend_on_the_seed() -> None:
     one, again, other = small(seed=7), small(seed=7), small(seed=8)
     numbers = range(500)
     assert [one.record(n, n % 3) for n in numbers] == [again.record(n, n % 3) for n in numbers]
@@ -101,7 +101,7 @@ def test_the_spare_names_are_unique_too() -> None:
 # -- records ----------------------------------------------------------------------------------------------
 
 
-def test_location_is_the_name_in_upper_case_and_the_key_has_both() -> None:
+def test_location_is_the_name_in_upper_case_and_the_key_is_both() -> None:
     dataset = small()
     for number in range(500):
         record = dataset.record(number)
@@ -111,7 +111,7 @@ def test_location_is_the_name_in_upper_case_and_the_key_has_both() -> None:
 
 
 @pytest.mark.parametrize("size", [8, 9, 10, 11, 12, 13, 150, 1000])
-def test_a_stub_has_as_many_characters_as_were_asked_for(size: int) -> None:
+def test_a_stub_has_the_requested_length(size: int) -> None:
     dataset = small(50, value_size=size)
     for number in range(50):
         for version in (0, 1, 99):
@@ -120,7 +120,7 @@ def test_a_stub_has_as_many_characters_as_were_asked_for(size: int) -> None:
             assert "=" not in stub, "padding is not random"
 
 
-def test_a_record_differs_by_number_and_by_version_and_says_its_version() -> None:
+def test_a_record_differs_by_number_and_version() -> None:
     dataset = small(100)
     stubs = {dataset.record(number, version)["stub"] for number in range(100) for version in range(5)}
     assert len(stubs) == 500
@@ -130,13 +130,13 @@ def test_a_record_differs_by_number_and_by_version_and_says_its_version() -> Non
     assert {dataset.record(3, version)["name"] for version in range(5)} == {dataset.record(3)["name"]}
 
 
-def test_stubs_do_not_repeat_themselves() -> None:
+def test_stubs_do_not_repeat() -> None:
     stub = small(1, value_size=1_000).record(0)["stub"]
     pieces = Counter(stub[at : at + 4] for at in range(VERSION_DIGITS, len(stub) - 4))
     assert pieces.most_common(1)[0][1] <= 2
 
 
-def test_the_mean_size_of_the_records_is_that_of_their_strings_and_not_of_the_spare_ones() -> None:
+def test_the_mean_record_size_excludes_spare_records() -> None:
     for size in (8, 150):
         dataset = small(50, spare=70, value_size=size)
         sizes = [sum(map(len, dataset.record(number).values())) for number in range(50)]
@@ -147,7 +147,7 @@ def test_the_mean_size_of_the_records_is_that_of_their_strings_and_not_of_the_sp
 # -- order ------------------------------------------------------------------------------------------------
 
 
-def test_order_and_place_agree_with_sorting_the_keys() -> None:
+def test_order_and_rank_agree_with_sorting_the_keys() -> None:
     dataset = small(1_000, spare=200)
     numbers = sorted(range(1_200), key=dataset.key)
     assert dataset.order.tolist() == numbers
@@ -159,7 +159,7 @@ FEW = small(7)
 
 
 def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
-    """What follows, by the definition, one by one."""
+    """`following` by its definition, record by record."""
     start = dataset.key(number)
     numbers = range(len(dataset.names))
     present = [n for n in numbers if model.versions[n] != ABSENT and dataset.key(n) >= start]
@@ -171,7 +171,7 @@ def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
     number=st.one_of(st.integers(0, 49), st.sampled_from([int(n) for n in ORDERED.order[-4:]])),
     count=st.one_of(st.integers(0, 4), st.integers(0, 60)),
 )
-def test_following_is_what_stands_from_a_record_on_in_key_order(present: set[int], number: int, count: int) -> None:
+def test_following_has_the_present_records_in_key_order(present: set[int], number: int, count: int) -> None:
     model = Model(50)
     model.versions[sorted(present)] = 3
     assert following(model.versions, ORDERED, number, count) == naive(ORDERED, model, number, count)
@@ -186,7 +186,7 @@ def test_following_is_right_for_every_choice_of_absent_records(count: int) -> No
             assert following(model.versions, FEW, number, count) == naive(FEW, model, number, count)
 
 
-def test_a_new_model_holds_nothing_and_a_cleared_one_too() -> None:
+def test_a_new_and_a_cleared_model_are_empty() -> None:
     model = Model(50)
     assert following(model.versions, ORDERED, int(ORDERED.order[0]), 50) == []
     model.versions[:] = 0
@@ -201,7 +201,7 @@ def test_a_new_model_holds_nothing_and_a_cleared_one_too() -> None:
 @pytest.mark.parametrize(
     ("count", "theta"), [(1, 0.99), (2, 0.99), (10, 0.99), (1_000, 0.99), (100, 0.5), (100, 1.3)]
 )
-def test_zipf_ranks_come_as_often_as_their_probabilities_say(count: int, theta: float) -> None:
+def test_zipf_ranks_have_the_right_frequencies(count: int, theta: float) -> None:
     draws = 1_000_000
     ranks = zipf_ranks(count, draws, np.random.default_rng(5), theta)
     weights = 1 / np.arange(1, count + 1) ** theta
@@ -212,7 +212,7 @@ def test_zipf_ranks_come_as_often_as_their_probabilities_say(count: int, theta: 
     assert count == 1 or chisquare(seen, expected).pvalue > 0.001
 
 
-def test_the_chi_square_test_above_tells_a_neighbouring_distribution_apart() -> None:
+def test_the_chi_square_test_rejects_a_similar_distribution() -> None:
     ranks = zipf_ranks(100, 200_000, np.random.default_rng(5), theta=0.95)
     weights = 1 / np.arange(1, 101) ** 0.99
     assert chisquare(np.bincount(ranks, minlength=100), 200_000 * weights / weights.sum()).pvalue < 1e-6
@@ -225,7 +225,7 @@ def test_the_chi_square_test_above_tells_a_neighbouring_distribution_apart() -> 
     draws=st.integers(0, 300),
     seed=st.integers(0, 1_000),
 )
-def test_draws_are_as_many_as_asked_for_and_in_range(distribution: str, count: int, draws: int, seed: int) -> None:
+def test_draws_have_the_requested_number_and_range(distribution: str, count: int, draws: int, seed: int) -> None:
     drawn = draw(distribution, count, draws, np.random.default_rng(seed), seed)
     assert len(drawn) == draws
     assert all(type(number) is int and 0 <= number < count for number in drawn)
@@ -237,7 +237,7 @@ def test_uniform_draws_are_uniform() -> None:
     assert chisquare(seen).pvalue > 0.001
 
 
-def test_latest_draws_favour_the_last_record_as_zipf_favours_its_first_rank() -> None:
+def test_latest_draws_favour_the_last_records() -> None:
     seen = np.bincount(draw("latest", 100, 100_000, np.random.default_rng(2), 2), minlength=100)
     weights = 1 / np.arange(1, 101) ** 0.99
     assert chisquare(seen[::-1], 100_000 * weights / weights.sum()).pvalue > 0.001
@@ -253,11 +253,11 @@ def test_zipfian_draws_spread_the_hot_records_over_the_keys() -> None:
     assert share == pytest.approx(1 / sum(1 / rank**0.99 for rank in range(1, 1_001)), rel=0.05)
 
 
-def test_what_is_read_often_is_written_often() -> None:
+def test_reads_and_writes_favour_the_same_records() -> None:
     reads, writes = (draw("zipfian", 1_000, 5_000, np.random.default_rng(rng), 1) for rng in (5, 6))
     assert reads != writes
     assert Counter(reads).most_common(1)[0][0] == Counter(writes).most_common(1)[0][0]
 
 
-def test_spare_records_leave_the_others_as_they_are() -> None:
+def test_records_do_not_depend_on_the_number_of_spare_ones() -> None:
     assert Dataset(500, 0, 150, 1).names.tolist() == Dataset(500, 77, 150, 1).names[:500].tolist()

@@ -1,6 +1,5 @@
-"""Guards the record layer: packed keys sort like the tuples they stand for and are never mixed up, encoders lose
-nothing, and a store with any strings in it answers like a dict.
-"""
+"""Tests the record layer: packed keys sort like their tuples and are unique, encoders lose nothing, and a store with
+arbitrary strings answers like a dict."""
 
 from __future__ import annotations
 
@@ -27,10 +26,11 @@ from dyno.suites.records.port import INDEXES, Key, Record
 try:
     from dyno import _native
 except ImportError:
-    # Then the tests of it are skipped, and fail where CI has to have it: see `the_loop`.
+    # Without it its tests are skipped, or fail where CI requires it: see `the_loop`.
     pass
 
-# Mostly what is hard: NUL, the byte after it, the ends of UTF-8's lengths, and one letter to make near-doubles of.
+# Mostly difficult characters: NUL, the byte after it, the limits of UTF-8's lengths, and one letter for
+# near-duplicates.
 HARD = st.text(st.sampled_from("\0\x01a\x7f\x80\u07ff\u0800\uffff\U00010000\U0010ffff"), max_size=4)
 STRINGS = st.one_of(HARD, st.text(max_size=8))
 TUPLES = st.lists(STRINGS, max_size=4).map(tuple)
@@ -46,7 +46,7 @@ Pack = Callable[[bytes, tuple[Any, ...]], bytes]
 
 @pytest.fixture(scope="module", params=["python", "native"])
 def pack(request: pytest.FixtureRequest) -> Pack:
-    """The packing of keys in Python, and the native one."""
+    """The Python and the native packing."""
     if request.param == "python":
         return encoding.python_pack
     the_loop("native")
@@ -56,7 +56,7 @@ def pack(request: pytest.FixtureRequest) -> Pack:
 
 @settings(max_examples=500)
 @given(one=TUPLES, other=TUPLES)
-def test_packed_tuples_sort_as_their_strings_do(pack: Pack, one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_packed_keys_sort_like_their_tuples(pack: Pack, one: tuple[str, ...], other: tuple[str, ...]) -> None:
     assert (pack(b"", one) < pack(b"", other)) == (utf8(one) < utf8(other))
     assert (pack(b"", one) == pack(b"", other)) == (one == other)
 
@@ -78,14 +78,14 @@ def test_packing_by_example(pack: Pack) -> None:
 
 
 @given(prefix=st.binary(max_size=3), before=TUPLES, after=TUPLES)
-def test_a_packed_tuple_is_its_parts_one_after_the_other(
+def test_a_packed_tuple_is_the_concatenation_of_its_packed_parts(
     pack: Pack, prefix: bytes, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     assert pack(prefix, before + after) == prefix + pack(b"", before) + pack(b"", after)
 
 
 ANYTHING = st.one_of(HARD, st.text(st.characters(), max_size=3), st.none(), st.binary(max_size=2), st.integers())
-"""Strings, halves of surrogate pairs among them, and what is none."""
+"""Strings, halves of surrogate pairs among them, and values that are not strings."""
 
 
 def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[Exception]:
@@ -100,22 +100,22 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
 @example(prefix=b"", parts=("a\ud800",))
 @example(prefix=b"", parts=("\udfff\0",))
 @example(prefix=b"", parts=("\ud800", None))
-def test_the_native_packing_does_as_the_one_in_python(prefix: bytes, parts: tuple[Any, ...]) -> None:
+def test_native_and_python_packing_agree(prefix: bytes, parts: tuple[Any, ...]) -> None:
     the_loop("native")
     in_python = outcome(encoding.python_pack, prefix, parts)
-    # Of several faults either may be the one that is named.
+    # If several parts are wrong, either error may be raised.
     faults = {found for part in parts if isinstance(found := outcome(encoding.python_pack, prefix, (part,)), type)}
     assert outcome(_native.pack, prefix, parts) in (faults or {in_python})
 
 
-def test_half_a_surrogate_pair_is_no_text_and_a_number_no_string(pack: Pack) -> None:
+def test_packing_refuses_surrogate_halves_and_numbers(pack: Pack) -> None:
     assert outcome(pack, b"", ("a", "\ud800")) is UnicodeEncodeError
     assert outcome(pack, b"", ("a", 1)) is TypeError
     assert outcome(pack, b"", (b"a",)) is TypeError
 
 
-def test_packing_holds_on_to_nothing(pack: Pack) -> None:
-    """Neither to what it was given nor to memory, also where it raised."""
+def test_packing_leaks_no_reference(pack: Pack) -> None:
+    """Neither references to its input nor memory leak, even if it raises."""
     given_ = ("a\0" * 3, "é" * 2)
     prefix = bytes([1, 2, 3])
     before = [sys.getrefcount(thing) for thing in (prefix, given_, *given_)]
@@ -126,7 +126,7 @@ def test_packing_holds_on_to_nothing(pack: Pack) -> None:
     assert [sys.getrefcount(thing) for thing in (prefix, given_, *given_)] == before
 
 
-def test_where_it_was_built_the_layer_packs_natively() -> None:
+def test_the_layer_packs_natively_if_the_module_was_built() -> None:
     the_loop("native")
     assert encoding.pack is _native.pack
 
@@ -151,7 +151,7 @@ for spec in (registry.engine("memory"), registry.engine("sqlite")):
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("way", ["with", "without"])
-def test_where_it_was_not_built_the_one_in_python_packs_and_rows_say_so(way: str) -> None:
+def test_without_the_native_module_python_packs_and_rows_have_a_caveat(way: str) -> None:
     if way == "with":
         the_loop("native")
     ended = subprocess.run([sys.executable, "-c", WITHOUT, way], capture_output=True, text=True, timeout=60)
@@ -165,7 +165,7 @@ def test_where_it_was_not_built_the_one_in_python_packs_and_rows_say_so(way: str
 
 @pytest.mark.parametrize("name", ["msgpack", "json"])
 @given(record=RECORDS)
-def test_a_record_comes_back_as_it_was_encoded(name: str, record: Record) -> None:
+def test_encoders_round_trip_records(name: str, record: Record) -> None:
     encoder = ENCODERS[name]
     encoded = encoder.encode(record)
     assert isinstance(encoded, bytes)
@@ -179,9 +179,9 @@ def test_the_raw_encoder_returns_records_without_nul(record: Record) -> None:
     assert len(raw.encode(record)) == sum(len(text.encode()) for text in record.values()) + 2
 
 
-def test_every_encoder_is_tested_here() -> None:
+def test_every_declared_encoder_is_tested() -> None:
     assert set(ENCODERS) == {"msgpack", "json", "raw"}
-    # Which are declared without them.
+    # Phases that are declared without an encoder.
     wanted = next(setting for setting in PARAMS if setting.name == "encoder")
     assert [wanted.parse(name) for name in ENCODERS] == list(ENCODERS)
     with pytest.raises(ValueError, match=", ".join(ENCODERS)):
@@ -201,7 +201,9 @@ def key(record: Record) -> Key:
 
 
 @given(records=st.lists(RECORDS, max_size=12), others=st.lists(RECORDS, max_size=4), count=st.integers(1, 15))
-def test_a_store_of_any_strings_answers_like_a_dict(records: list[Record], others: list[Record], count: int) -> None:
+def test_a_store_with_arbitrary_strings_answers_like_a_dict(
+    records: list[Record], others: list[Record], count: int
+) -> None:
     held = {key(record): record for record in records}
     in_order = [held[k] for k in sorted(held, key=utf8)]
     with layered() as port:
@@ -218,7 +220,7 @@ def test_a_store_of_any_strings_answers_like_a_dict(records: list[Record], other
 
 
 @given(records=st.lists(RECORDS, min_size=1, max_size=8))
-def test_deleting_every_record_leaves_no_entry_of_any_index(records: list[Record]) -> None:
+def test_deleting_every_record_deletes_all_index_entries(records: list[Record]) -> None:
     spec = registry.engine("memory")
     engine = spec.opener(Path(), Tier.VOLATILE, {})
     kv = spec.ports["ordered-kv"].open(engine)
@@ -239,7 +241,7 @@ def test_two_records_may_share_an_indexed_value() -> None:
         assert found is not None and found["location"] == "Y"
 
 
-def test_without_indexes_a_record_is_one_entry() -> None:
+def test_without_indexes_a_record_has_one_entry() -> None:
     with layered(indexed=False) as port:
         port.insert([{"name": "a", "location": "A", "stub": "s"}])
         assert port.reader().get(("a", "A")) is not None

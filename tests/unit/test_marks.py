@@ -1,6 +1,5 @@
-"""Guards the hashes by which an answer is known again: the native ones are those of the Python that says what is
-right, and what is no record of exactly three strings has none.
-"""
+"""Tests the hashes that recognize a repeated answer: the native and the Python ones agree, and only a dict of exactly
+three strings has a hash."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from dyno.suites.records.dataset import answer_hash, answer_hashes, python_answe
 
 
 class Word(str):
-    """No string of Python's own: it could have a hash of its own, too."""
+    """A subclass of str, which could have a hash function of its own."""
 
 
 RIGHT = {"name": "a", "location": "A", "stub": "0"}
@@ -29,7 +28,7 @@ NO_RECORDS: list[Any] = [
 ]
 
 
-def test_an_answer_that_is_no_record_has_no_hash() -> None:
+def test_only_records_have_a_hash() -> None:
     assert answer_hash(0, RIGHT) != answer_hash(1, RIGHT) != 0
     for odd in NO_RECORDS:
         assert answer_hash(0, odd) == 0
@@ -40,14 +39,14 @@ answers = st.builds(lambda name, location, stub: {"stub": stub, "name": name, "l
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2**31 - 1), answers | st.sampled_from([RIGHT, *NO_RECORDS]))))
-def test_hashes_of_many_answers_are_those_of_each(pairs: Any) -> None:
+def test_native_and_python_hashes_agree(pairs: Any) -> None:
     versions = np.array([version for version, _ in pairs], dtype=np.int64)
     given = [answer for _, answer in pairs]
     right = [answer_hash(version, answer) for version, answer in pairs]
     assert answer_hashes(versions, given).tolist() == python_answer_hashes(versions, tuple(given)).tolist() == right
 
 
-def test_hashes_are_of_as_many_answers_as_there_are_versions() -> None:
+def test_answers_and_versions_must_have_the_same_length() -> None:
     native: Any = the_loop("native")
     two, one = np.zeros(2, dtype=np.int64), [RIGHT]
     for versions, into in ((two, two[:1]), (two[:1], two)):

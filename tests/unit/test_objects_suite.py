@@ -1,6 +1,5 @@
-"""Guards the objects suite: its inputs are the same for everybody, its answers are judged, and what was acknowledged
-and is not there afterwards is found. On ZODB's storage in memory, where what goes wrong can be put in.
-"""
+"""Tests the objects suite on ZODB's storage in memory: all clients get the same inputs, wrong answers are noticed,
+and so are acknowledged changes that are lost afterwards."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def slices(workload: ObjectsWorkload, phase: Phase, port: Any, client: int = 0, 
 
 
 def done(workload: ObjectsWorkload, name: str, clients: int = 2) -> int:
-    """Does a phase, one client after the other; returns what was compared."""
+    """Runs a phase, one client after the other; returns how many answers were compared."""
     phase, compared = PHASES[name], 0
     workload.prepare(phase)
     for client in range(clients):
@@ -62,7 +61,7 @@ def done(workload: ObjectsWorkload, name: str, clients: int = 2) -> int:
 # -- inputs ---------------------------------------------------------------------------------------------------
 
 
-def test_no_two_contents_are_the_same_and_each_has_its_size() -> None:
+def test_contents_differ_and_have_the_requested_size() -> None:
     data = Dataset(50, 1)
     made = {data.content(number, version) for number in range(200) for version in range(5)}
     assert len(made) == 1_000 and {len(each) for each in made} == {50}
@@ -72,19 +71,19 @@ def test_no_two_contents_are_the_same_and_each_has_its_size() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PHASES.keys() - {"pack"}))
-def test_every_phase_is_done_and_judged(name: str, workload: ObjectsWorkload) -> None:
+def test_every_phase_runs_and_is_checked(name: str, workload: ObjectsWorkload) -> None:
     if name.startswith("blob"):
         with pytest.raises(Absent):
             workload.prepare(PHASES[name])
         return
     compared = done(workload, name)
-    # Of two clients with three transactions of seven objects each.
+    # Two clients, three transactions each, seven objects each.
     assert compared == (0 if name in ("write", "add", "conflicts") else 42)
     if PHASES[name].writes:
         assert workload.verify(PHASES[name]) > 0
 
 
-def test_all_phases_follow_each_other(workload: ObjectsWorkload) -> None:
+def test_all_phases_run_on_one_store(workload: ObjectsWorkload) -> None:
     for name, phase in PHASES.items():
         if not name.startswith("blob"):
             done(workload, name)
@@ -94,7 +93,7 @@ def test_all_phases_follow_each_other(workload: ObjectsWorkload) -> None:
     assert workload.facts(PHASES["pack"]) == {"before_bytes": None, "after_bytes": None}
 
 
-def test_all_clients_read_the_same_containers_and_each_once(workload: ObjectsWorkload) -> None:
+def test_every_client_reads_each_container_once(workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES["read-cold"])
     with workload.connect() as port:
         asked = [
@@ -106,18 +105,18 @@ def test_all_clients_read_the_same_containers_and_each_once(workload: ObjectsWor
         assert slices(workload, PHASES["read-hot"], port, round=1) != []
 
 
-def test_one_client_alone_has_no_conflicts(tmp_path: Path) -> None:
+def test_conflicts_needs_two_clients(tmp_path: Path) -> None:
     with closing(ObjectsWorkload(job(tmp_path))) as workload, pytest.raises(Absent):
         workload.prepare(PHASES["conflicts"])
 
 
-def test_a_null_engine_does_every_phase(tmp_path: Path) -> None:
+def test_a_null_engine_runs_every_phase(tmp_path: Path) -> None:
     with closing(ObjectsWorkload(job(tmp_path, "null", clients=2))) as workload:
         for name, phase in PHASES.items():
             assert done(workload, name) == 0 and workload.verify(phase) == 0 and workload.facts(phase) == {}
 
 
-def test_a_phase_is_measured_to_its_count(workload: ObjectsWorkload) -> None:
+def test_a_phase_ends_after_its_transactions(workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES["update"])
     with workload.connect() as port:
         tally = measure(lambda round: workload.work(PHASES["update"], port, 0, 1, round), Pace(), lambda: None)
@@ -140,7 +139,7 @@ def test_a_phase_is_measured_to_its_count(workload: ObjectsWorkload) -> None:
     ],
     ids=["missing", "reversed", "surplus", "longer", "tuple", "none"],
 )
-def test_a_wrong_answer_is_found(name: str, spoil: Any, workload: ObjectsWorkload) -> None:
+def test_a_wrong_answer_of_a_storage_is_found(name: str, spoil: Any, workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES[name])
     with workload.connect() as port:
         (work,) = slices(workload, PHASES[name], port)
@@ -150,7 +149,7 @@ def test_a_wrong_answer_is_found(name: str, spoil: Any, workload: ObjectsWorkloa
             work.check([*answers[:-1], spoil(answers[-1])])
 
 
-def test_an_update_that_raised_leaves_its_successor_in_doubt_and_no_other(workload: ObjectsWorkload) -> None:
+def test_the_answer_after_a_failed_update_is_not_checked(workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES["update"])
     with workload.connect() as port:
         (work,) = slices(workload, PHASES["update"], port)
@@ -162,7 +161,7 @@ def test_an_update_that_raised_leaves_its_successor_in_doubt_and_no_other(worklo
 
 
 @pytest.mark.parametrize("name", ["write", "add", "update", "conflicts", "pack"])
-def test_what_is_lost_or_changed_afterwards_is_found(name: str, workload: ObjectsWorkload) -> None:
+def test_lost_or_changed_objects_are_found_afterwards(name: str, workload: ObjectsWorkload) -> None:
     done(workload, name)
     assert workload.verify(PHASES[name]) > 0
     with workload.connect() as port:
@@ -178,7 +177,7 @@ def test_what_is_lost_or_changed_afterwards_is_found(name: str, workload: Object
         workload.verify(PHASES[name])
 
 
-def test_what_nobody_wrote_is_found(workload: ObjectsWorkload) -> None:
+def test_a_surplus_container_is_found(workload: ObjectsWorkload) -> None:
     done(workload, "write")
     with workload.connect() as port:
         port.write(Task(client_branch(0, "write"), 99, [b"surplus"] * 7))
@@ -186,7 +185,7 @@ def test_what_nobody_wrote_is_found(workload: ObjectsWorkload) -> None:
         workload.verify(PHASES["write"])
 
 
-def test_one_object_in_two_places_is_found(workload: ObjectsWorkload) -> None:
+def test_an_object_stored_at_two_positions_is_found(workload: ObjectsWorkload) -> None:
     done(workload, "write")
     branch = client_branch(0, "write")
     with workload.connect() as port, port.writing() as root:
@@ -210,7 +209,7 @@ def dead() -> int:
 
 
 @pytest.mark.usefixtures("processes")
-def test_what_another_process_finds_is_told() -> None:
+def test_a_check_in_a_child_process_returns_its_result_or_raises() -> None:
     assert in_child_process(lambda: 7) == 7
     for look, said in ((wrong, "it is not there"), (broken, "OSError: no such file"), (dead, "died")):
         with pytest.raises(Wrong, match=said):

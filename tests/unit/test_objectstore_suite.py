@@ -1,5 +1,5 @@
-"""Guards what the suite objectstore makes of answers: what is stale, and which of many that are throttled are made
-again. What it makes of a real store is in tests/lifecycle/test_objectstore_run.py."""
+"""Tests how the suite objectstore treats answers: stale ones are counted, throttled requests are retried. Runs on
+real stores are in tests/lifecycle/test_objectstore_run.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD, NEW = b"older", b"newer"
 
 
 class Store:
-    """A store in a dict, which answers what it is told to in place of what would be right."""
+    """A store in a dict, which gives prepared answers."""
 
     def __init__(self, instead: Callable[[int, StoreRequest], Any] = lambda number, ask: None) -> None:
         self._instead, self._held = instead, dict[str, bytes]()
@@ -55,7 +55,7 @@ class Store:
 
 
 def seen(store: Store) -> Any:
-    """What one look at what is visible comes to."""
+    """The result of one visibility script."""
     chain = ScriptRunner(store)
     chain.begin(0, lambda: visibility_script("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
     for _ in range(20):
@@ -68,7 +68,7 @@ def body(of: bytes) -> StoreResponse:
     return StoreResponse(len(of), None, of)
 
 
-# The requests in their order: put, get, list, put, get, delete, get, list.
+# The requests in order: put, get, list, put, get, delete, get, list.
 @pytest.mark.parametrize(
     ("number", "told", "stale"),
     [
@@ -81,21 +81,21 @@ def body(of: bytes) -> StoreResponse:
         (8, StoreResponse(names=lambda: ["a"]), ("stale_delete_lists",)),
     ],
 )
-def test_what_is_older_than_what_was_acknowledged_is_told(number: int, told: Any, stale: tuple[str, ...]) -> None:
+def test_stale_answers_are_counted_by_kind(number: int, told: Any, stale: tuple[str, ...]) -> None:
     store = Store(lambda at, ask: told if at == number else None)
     assert seen(store) == VisibilityResult(stale) and len(store.asked) == 8
     assert set(stale) <= set(STALE_CHECKS)
 
 
-def test_what_fails_is_no_stale_answer() -> None:
+def test_a_failed_request_is_not_a_stale_answer() -> None:
     error = StoreError("HTTP 500")
     assert seen(Store(lambda at, ask: error if at == 3 else None)) is error
-    # A write of which there is no object is none either.
+    # Nor is a write that fails with NoObject.
     missing = NoObject("a")
     assert seen(Store(lambda at, ask: missing if at == 4 else None)) is missing
 
 
-def test_what_is_throttled_while_a_bucket_is_filled_is_made_again_and_what_fails_is_told() -> None:
+def test_filling_retries_throttled_requests_and_raises_for_failed_ones() -> None:
     asks = [StoreRequest("put", f"a/{at}", b"x") for at in range(7)]
     store = Store(lambda at, ask: Throttled("HTTP 503 SlowDown") if at in (2, 3) else None)
     assert {ask.key for ask, _ in run_all(store, 3, asks)} == {ask.key for ask in asks}
@@ -105,7 +105,7 @@ def test_what_is_throttled_while_a_bucket_is_filled_is_made_again_and_what_fails
         list(run_all(Store(lambda at, ask: StoreError("HTTP 500") if at == 2 else None), 1, asks))
 
 
-def test_bodies_differ_and_their_pieces_have_the_digests_that_are_told() -> None:
+def test_bodies_differ_and_ranges_have_the_right_digests() -> None:
     for size in (1, 1_000, 3_000_000):
         bodies = Bodies(7, size)
         found = [bytes(bodies.body(at)) for at in range(bodies.count)]
@@ -115,7 +115,7 @@ def test_bodies_differ_and_their_pieces_have_the_digests_that_are_told() -> None
         assert bodies.right(1, size // 3, size // 2) == DIGEST(found[1][size // 3 : size // 2]).digest()
 
 
-def test_names_are_spread_over_prefixes_and_lists_of_them_are_known() -> None:
+def test_names_are_spread_over_prefixes_and_listed_in_order() -> None:
     names = Names(10, 3)
     assert Counter(name.rpartition("/")[0] for name in names.every) == {
         "objects/0000": 4,
@@ -127,7 +127,7 @@ def test_names_are_spread_over_prefixes_and_lists_of_them_are_known() -> None:
         assert names.after(at, 2) == [name for name in below if name > names.every[at]][:2]
 
 
-def test_presets_are_of_few_cells() -> None:
+def test_presets_have_few_cells() -> None:
     """Each cell fills a bucket."""
     cells = {}
     for name, preset in registry.suite("objectstore").presets.items():

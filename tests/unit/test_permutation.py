@@ -1,5 +1,5 @@
-"""Guards the random orders of inputs: a bijection of any size, the same for the same seed, random to look at, and of
-a memory that does not grow with it."""
+"""Tests the random orders of inputs: bijections of any size that depend only on the seed, look random, and take
+constant memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def test_every_number_comes_once(n: int, seed: int) -> None:
 
 
 @given(st.integers(1, 2**62), SEEDS, st.data())
-def test_of_any_size_different_places_have_different_numbers_in_its_range(
-    n: int, seed: int, data: st.DataObject
-) -> None:
+def test_a_permutation_of_any_size_is_a_bijection(n: int, seed: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, n - 1))
     found = Permutation(n, seed)[start : start + 50].tolist()
     assert len(found) == len(set(found)) == min(50, n - start)
@@ -33,22 +31,22 @@ def test_of_any_size_different_places_have_different_numbers_in_its_range(
 
 
 @given(st.integers(1, 3_000), SEEDS, st.slices(3_000))
-def test_a_slice_is_that_of_the_whole(n: int, seed: int, piece: slice) -> None:
+def test_slices_agree_with_the_whole(n: int, seed: int, piece: slice) -> None:
     order = Permutation(n, seed)
     assert order[piece].tolist() == order[:].tolist()[piece]
     assert order[piece].dtype == np.int64 and len(order) == n
 
 
-def test_it_is_of_the_seed_alone() -> None:
+def test_the_order_depends_only_on_the_seed() -> None:
     first = Permutation(N, [1, 2])[:].tolist()
     assert Permutation(N, [1, 2])[:].tolist() == first
     assert all(Permutation(N, other)[:100].tolist() != first[:100] for other in ([1, 3], [2, 1], 1))
-    # For ever: else runs of two versions of Dyno would ask for other things.
+    # These values must never change, or runs of two versions of Dyno would have different inputs.
     assert Permutation(10, 1)[:].tolist() == [1, 2, 0, 3, 7, 5, 9, 4, 8, 6]
 
 
 @pytest.mark.parametrize("n", [0, -1, 2**62 + 1])
-def test_of_no_numbers_and_of_too_many_there_is_none(n: int) -> None:
+def test_an_empty_and_a_too_large_range_are_refused(n: int) -> None:
     with pytest.raises(ValueError, match=r"1 to 2 \*\* 62"):
         Permutation(n, 1)
 
@@ -57,14 +55,14 @@ def test_of_no_numbers_and_of_too_many_there_is_none(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 7, 10])
-def test_each_number_comes_as_often_at_each_place(n: int) -> None:
+def test_every_number_is_equally_likely_at_every_position(n: int) -> None:
     orders = [Permutation(n, seed)[:].tolist() for seed in range(2_000)]
     for place in range(n):
         assert chi_square(Counter(order[place] for order in orders), n, 2_000) < 4 * n + 12
 
 
 @pytest.mark.parametrize("n", [N, 1 << 16, 317 * 317])
-def test_where_numbers_go_is_spread_evenly(n: int) -> None:
+def test_numbers_move_evenly_over_the_range(n: int) -> None:
     order, places = Permutation(n, 7)[:], np.arange(n)
     cells = 10 * (order * 10 // n) + places * 10 // n
     assert chi_square(Counter(cells.tolist()), 100, n) < 150
@@ -72,22 +70,22 @@ def test_where_numbers_go_is_spread_evenly(n: int) -> None:
     assert chi_square(Counter(steps.tolist()), 100, n - 1) < 150
     for one, other in ((places, order), (order[:-1], order[1:]), (order[:-2], order[2:])):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.02
-    # Few stay where they are: one on average.
+    # On average one number stays at its position.
     assert int((order == places).sum()) < 8
 
 
-def test_there_are_no_long_runs() -> None:
+def test_orders_have_no_long_runs() -> None:
     order = Permutation(N, 3)[:]
     longest, run = 0, 1
     for up, before in zip(np.diff(order)[1:] > 0, np.diff(order)[:-1] > 0, strict=True):
         run = run + 1 if up == before else 1
         longest = max(longest, run)
     assert longest < 12
-    # Neighbours hardly stay neighbours: two of n pairs on average.
+    # On average two of n pairs stay neighbours.
     assert int((np.abs(np.diff(order)) == 1).sum()) < 12
 
 
-def test_two_seeds_have_nothing_to_do_with_each_other() -> None:
+def test_orders_of_two_seeds_are_independent() -> None:
     for one, other in ((1, 2), ([1, 0], [1, 1])):
         first, second = Permutation(N, one)[:], Permutation(N, other)[:]
         assert abs(np.corrcoef(first, second)[0, 1]) < 0.02 and int((first == second).sum()) < 8
@@ -114,7 +112,7 @@ def peak(n: int) -> int:
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_the_numbers() -> None:
+def test_memory_does_not_grow_with_the_range() -> None:
     peak(10**4)
     assert peak(10**9) < 2 * peak(10**5) < 4_000_000
 

@@ -1,4 +1,4 @@
-"""Guards that what a phase of the records suite does stands in one table, and that its name says nothing."""
+"""Tests that `PHASE_WORK` alone decides what a phase of the records suite does, not the phase's name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dyno.suites.records.workload import PHASE_WORK, RecordsWorkload
 NAMED = {phase.name: phase for phase in PHASES}
 
 
-def test_every_phase_has_a_recipe_and_no_other_has() -> None:
+def test_every_phase_has_an_entry() -> None:
     assert list(PHASE_WORK) == list(NAMED)
 
 
 def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another's recipe a phase does what the other does, whatever it is called."""
+    """With another phase's entry a phase does what the other does, whatever its name."""
     spec = registry.through(registry.suite("records"), registry.engine("memory"))
     assert spec is not None
     params = {**{setting.name: setting.default for setting in PARAMS}, "records": 60}
@@ -44,8 +44,8 @@ def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: p
     whole.close()
 
 
-def test_names_of_phases_stand_in_the_tables_alone() -> None:
-    # Words of their own in the suite: kinds of operations, checks.
+def test_phase_names_are_only_in_the_tables() -> None:
+    # These names also have other meanings in the suite: kinds of operations, checks.
     names = set(NAMED) - {"scan", "update", "delete"}
     parts = {part for name in names for part in (name.partition("-")[0] + "-", f"-{name.rpartition('-')[2]}")}
     parts |= {"-blind-", "-noblind-"}
@@ -55,5 +55,5 @@ def test_names_of_phases_stand_in_the_tables_alone() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names | parts
     }
-    # A declaration may name the phase that proves a tier.
+    # The declaration may name the phase that proves a tier.
     assert found - {"__init__.py"} == {"params.py", "workload.py"}

@@ -1,6 +1,5 @@
-"""Guards what the series suite says it does: samples that are the same however they are asked for, arrivals that end
-in what must be found again, a digest that no lossy answer passes, and all engines asked alike.
-"""
+"""Tests the series suite: its samples are reproducible, its arrivals add up to the dataset, its digest notices any
+loss, and every engine gets the same operations."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def dataset() -> SyntheticDataset:
 
 
 def every(dataset: SyntheticDataset) -> SampleBatch:
-    """What must be there in the end, variable by variable."""
+    """All samples in the end, variable by variable."""
     found = [dataset.one(pv) for pv in range(len(dataset.names))]
     pv = np.repeat(np.arange(len(found), dtype="i4"), [len(each.ts) for each in found])
     return SampleBatch(pv, *(np.concatenate(parts) for parts in zip(*found, strict=True)))
@@ -49,7 +48,7 @@ def test_the_published_half_hour() -> None:
     assert len(set(machine.names)) == VARIABLES and max(map(len, machine.names)) <= 60
 
 
-def test_a_sample_is_the_same_wherever_it_is_asked_for(dataset: SyntheticDataset) -> None:
+def test_a_sample_does_not_depend_on_which_others_are_computed(dataset: SyntheticDataset) -> None:
     one = dataset.one(7)
     machine = Facility(1, 40, 200)
     ticks = np.array([3, 599, 200, 4])
@@ -70,7 +69,7 @@ def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticDatase
     assert (every(dataset).ts % 1_000 != 0).mean() > 0.9, "whole nanoseconds"
 
 
-def test_values_are_like_those_of_a_machine(dataset: SyntheticDataset) -> None:
+def test_values_and_alarms_are_plausible(dataset: SyntheticDataset) -> None:
     found = every(dataset)
     assert np.isfinite(found.val).all() and len(np.unique(found.val)) > 1_000
     assert {0, 1, 2, 3} == set(np.unique(found.sevr).tolist())
@@ -81,7 +80,7 @@ def test_values_are_like_those_of_a_machine(dataset: SyntheticDataset) -> None:
 # -- arrivals ---------------------------------------------------------------------------------------------
 
 
-def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticDataset) -> None:
+def test_arrivals_add_up_to_the_dataset(dataset: SyntheticDataset) -> None:
     kept: dict[tuple[int, int], tuple[Any, ...]] = {}
     late = again = changed = 0
     latest = 0
@@ -104,7 +103,7 @@ def test_what_arrives_ends_in_what_must_be_found(dataset: SyntheticDataset) -> N
     assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
 
 
-def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticDataset) -> None:
+def test_the_model_tracks_the_digest_and_the_latest_samples(dataset: SyntheticDataset) -> None:
     archive, right = Model(dataset), Digest()
     for arrival in dataset.arrivals():
         archive.add(arrival)
@@ -115,7 +114,7 @@ def test_the_archive_knows_what_is_there_and_what_is_last(dataset: SyntheticData
     verify.verify_latest(archive.latest(), SampleBatch(*(values[last] for values in found)))
 
 
-def test_nothing_is_late_or_comes_again_where_it_was_not_asked_for() -> None:
+def test_a_plain_pattern_has_no_late_and_no_repeated_samples() -> None:
     plain = SyntheticDataset(Facility(1, 40, 50), 1, ArrivalPattern(120, 0, 0, 0))
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
@@ -134,7 +133,7 @@ def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> Samp
 
 
 @pytest.mark.parametrize("name", SampleBatch._fields)
-def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticDataset, name: str) -> None:
+def test_a_digest_depends_on_every_field_and_not_on_order(dataset: SyntheticDataset, name: str) -> None:
     batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     order = np.random.default_rng(1).permutation(len(batch.ts))
@@ -148,7 +147,7 @@ def test_a_digest_sees_a_change_of_any_field_and_no_order(dataset: SyntheticData
         verify.verify_digest(wrong, right)
 
 
-def test_a_digest_sees_values_that_changed_places(dataset: SyntheticDataset) -> None:
+def test_a_digest_notices_swapped_values(dataset: SyntheticDataset) -> None:
     batch, right, wrong = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     wrong.add(batch._replace(val=batch.val[::-1]))
@@ -179,7 +178,7 @@ def test_wrong_samples_are_found(dataset: SyntheticDataset, wrong: Any, said: st
         verify.verify_samples("it", wrong(right), right)
 
 
-def test_wrong_minutes_are_found(dataset: SyntheticDataset) -> None:
+def test_wrong_buckets_are_found(dataset: SyntheticDataset) -> None:
     one = dataset.one(3)
     right = samples.downsample(one, MINUTE)
     for begin, mean, low, high in zip(*(values.tolist() for values in right), strict=True):
@@ -194,7 +193,7 @@ def test_wrong_minutes_are_found(dataset: SyntheticDataset) -> None:
             verify.verify_buckets("it", right._replace(**{name: values}), one, MINUTE)
 
 
-def test_the_stores_numbers_follow_the_names() -> None:
+def test_variable_ids_map_to_the_stores_ids_by_name() -> None:
     numbers = samples.VariableIds(["c", "a"], [(0, "a"), (1, "b"), (2, "c")])
     assert numbers.to_store(np.array([0, 1, 1], "i4")).tolist() == [2, 0, 0]
     assert numbers.from_store([0, 2]).tolist() == [1, 0] and numbers.one(0) == 2 and numbers.count == 3
@@ -222,7 +221,7 @@ def test_all_engines_are_asked_alike(dataset: SyntheticDataset, how: str) -> Non
     assert len(asked(0, cold=True)) == 1 and asked(1, cold=True) == []
 
 
-def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticDataset) -> None:
+def test_windows_start_at_whole_seconds_and_end_within_the_data(dataset: SyntheticDataset) -> None:
     for number in range(5):
         for part in share(dataset, "w", number).extract_window(False):
             ((_, start, end),) = part.arguments
@@ -230,7 +229,7 @@ def test_windows_are_of_whole_seconds_and_within(dataset: SyntheticDataset) -> N
             assert start % SECOND == 0 and part.weights is not None
 
 
-def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticDataset) -> None:
+def test_a_failed_insert_voids_the_phase(dataset: SyntheticDataset) -> None:
     first = next(iter(share(dataset, "insert").insert()))
     assert isinstance(first, Operations)
     with pytest.raises(Wrong, match="batch 0 was not inserted: OSError: full"):
@@ -238,7 +237,7 @@ def test_a_batch_that_was_not_taken_voids_the_phase(dataset: SyntheticDataset) -
     assert list(share(dataset, "insert", 1).insert()) == []
 
 
-def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticDataset) -> None:
+def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "extract-all")
     pieces = []
     for arrival in dataset.arrivals():
@@ -260,7 +259,7 @@ def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticD
     bulk, answer = read(pieces[:-1])
     with pytest.raises(Wrong, match="the archive has"):
         bulk.check(answer, 6)
-    # The time is over after two pieces.
+    # The time is over after two batches.
     asked._port.all = lambda: iter(pieces)
     (bulk,) = asked.extract_all(False)
     assert isinstance(bulk, Bulk)
@@ -268,7 +267,9 @@ def test_all_samples_are_counted_and_held_against_the_digest(dataset: SyntheticD
     assert answer is False and bulk.check(answer, 2) == 0
 
 
-def test_a_sample_that_is_never_seen_is_an_error(dataset: SyntheticDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_that_never_becomes_readable_fails(
+    dataset: SyntheticDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 0)
     looks = iter([False, True])
     asked = share(dataset, "visible")

@@ -1,8 +1,7 @@
-"""Guards the work of the records suite: every engine is asked the same in the same order; clients share it out with
-no gap and no overlap; further rounds ask for other things, or for nothing; real stores answer all of it right,
-whatever the mix, the transactions and the clients; and one wrong, stale, missing or surplus answer among right ones
-voids the phase, whichever phase it is.
-"""
+"""Tests the work of the records suite: every engine gets the same operations in the same order; clients divide them
+without gap or overlap; further rounds have other operations, or none; real stores answer everything correctly with
+any mix, transaction size and number of clients; and a single wrong, stale, missing or surplus answer voids any
+phase."""
 
 from __future__ import annotations
 
@@ -44,7 +43,8 @@ every_mix = pytest.mark.parametrize("mix", YCSB)
 
 @pytest.fixture(scope="module", autouse=True)
 def little_to_collect() -> Iterator[None]:
-    """Each measuring begins with a collection; without this, that of all that the tests before have left."""
+    """Each measurement starts with a garbage collection. Frozen, the garbage of earlier tests is not collected
+    again."""
     gc.collect()
     gc.freeze()
     yield
@@ -52,7 +52,7 @@ def little_to_collect() -> Iterator[None]:
 
 
 def of(engine: str) -> EngineSpec:
-    """As it is through its port of this suite."""
+    """The spec of an engine through its port of this suite."""
     spec = registry.through(registry.suite("records"), registry.engine(engine))
     assert spec is not None
     return spec
@@ -69,11 +69,11 @@ def workload(
 
 
 Stream = list[tuple[str, Any]]
-"""What was asked: 'operation' or 'item', and its argument."""
+"""Operations: 'operation' or 'item', and the argument."""
 
 
 def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Operations | Bulk]:
-    """The same slices, what they ask noted as it is taken."""
+    """The same slices; their arguments are appended to `stream` when they are consumed."""
 
     def note(feed: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         for items in feed:
@@ -89,12 +89,12 @@ def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Oper
 
 
 def measured(whole: RecordsWorkload, phase: Phase, port: Any, clients: int = 1) -> Tally:
-    """The first client's share of a phase, done through `port`."""
+    """Measures the first client's share of a phase through `port`."""
     return measure(lambda number: whole.work(phase, port, 0, clients, number), ONCE, lambda: None)
 
 
 def asked(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 1, number: int = 0) -> Stream:
-    """Executes one client's share of a phase, or of a further round of it, and returns what it asked."""
+    """Runs one client's share of a phase in one round, and returns its operations."""
     whole.prepare(phase)
     stream: Stream = []
     with whole.connect() as port:
@@ -108,7 +108,7 @@ def asked(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 
 
 
 @every_txn
-def test_two_engines_are_asked_the_same_in_every_phase(txn: Any, tmp_path: Path) -> None:
+def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, txn=txn) for name in ("memory", "sqlite"))
     for phase in PHASES:
         one, other = asked(memory, phase), asked(sqlite, phase)
@@ -119,7 +119,7 @@ def test_two_engines_are_asked_the_same_in_every_phase(txn: Any, tmp_path: Path)
 
 
 @every_mix
-def test_two_engines_are_asked_the_same_in_every_mix(mix: str, tmp_path: Path) -> None:
+def test_two_engines_get_the_same_operations_in_every_mix(mix: str, tmp_path: Path) -> None:
     one, other = (
         asked(workload(tmp_path / name, name, mix=mix, records=400), BY_NAME["mixed"])
         for name in ("memory", "sqlite")
@@ -127,14 +127,14 @@ def test_two_engines_are_asked_the_same_in_every_mix(mix: str, tmp_path: Path) -
     assert one == other
 
 
-def test_what_is_asked_does_not_hang_on_the_phases_before(tmp_path: Path) -> None:
+def test_operations_do_not_depend_on_earlier_phases(tmp_path: Path) -> None:
     after_all = workload(tmp_path / "a")
     for phase in PHASES:
         last = asked(after_all, phase)
     assert last == asked(workload(tmp_path / "b"), PHASES[-1])
 
 
-def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
+def test_another_seed_has_other_operations(tmp_path: Path) -> None:
     spec = of("memory")
     params = {setting.name: setting.default for setting in PARAMS} | {"records": 60}
     one, other = (
@@ -145,7 +145,7 @@ def test_another_seed_asks_for_other_things(tmp_path: Path) -> None:
 
 @every_txn
 @pytest.mark.parametrize("clients", [1, 3])
-def test_batches_ask_for_what_is_asked_one_by_one(clients: int, txn: Any, tmp_path: Path) -> None:
+def test_batches_get_the_same_keys_as_single_reads(clients: int, txn: Any, tmp_path: Path) -> None:
     phase = BY_NAME["rand-key"]
     one_by_one, batched = (workload(tmp_path / str(size), txn=txn, batch=size, records=100) for size in (1, 16))
     for client in range(clients):
@@ -156,7 +156,7 @@ def test_batches_ask_for_what_is_asked_one_by_one(clients: int, txn: Any, tmp_pa
         assert 0 < len(batches[-1]) <= 16
 
 
-def test_a_batch_counts_for_as_many_as_it_asks_for(tmp_path: Path) -> None:
+def test_a_batch_counts_its_keys(tmp_path: Path) -> None:
     whole = workload(tmp_path, batch=16, records=100)
     whole.prepare(BY_NAME["rand-key"])
     with whole.connect() as port:
@@ -178,9 +178,7 @@ def test_a_batch_counts_for_as_many_as_it_asks_for(tmp_path: Path) -> None:
         ("insert-noblind-indices update rand-key", "update rand-key"),
     ],
 )
-def test_a_store_that_was_written_to_is_looked_after_once_before_it_is_used(
-    phases: str, kept: str, tmp_path: Path
-) -> None:
+def test_upkeep_runs_once_after_writes_before_the_store_is_used(phases: str, kept: str, tmp_path: Path) -> None:
     whole, done = workload(tmp_path), list[str]()
     whole._job = replace(whole._job, spec=replace(whole._job.spec, upkeep=lambda engine: done.append(phase)))
     for phase in phases.split():
@@ -201,7 +199,7 @@ repeated = pytest.mark.parametrize(
 
 @repeated
 @every_txn
-def test_further_rounds_ask_for_other_things_and_get_right_answers(
+def test_further_rounds_have_other_operations_and_right_answers(
     phase: str, mix: str, txn: Any, tmp_path: Path
 ) -> None:
     whole = workload(tmp_path, mix=mix, txn=txn, records=4_000, operations=300)
@@ -215,8 +213,9 @@ def test_further_rounds_ask_for_other_things_and_get_right_answers(
 
 
 @repeated
-def test_the_rounds_before_change_nothing_of_the_first(phase: str, mix: str, tmp_path: Path) -> None:
-    """Whether and how long a phase was warmed up, it measures the same: of a write, but for the version written."""
+def test_warm_up_rounds_do_not_change_the_first(phase: str, mix: str, tmp_path: Path) -> None:
+    """A warm-up, whether short or long, doesn't change the first round, except for the version that a write
+    stores."""
     one, other = (workload(tmp_path / name, mix=mix, records=400) for name in "ab")
     for number in (WARM, WARM + 1):
         asked(one, BY_NAME[phase], number=number)
@@ -228,7 +227,7 @@ def keys_of(stream: Stream) -> list[Any]:
 
 
 @repeated
-def test_two_engines_are_asked_the_same_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
+def test_two_engines_get_the_same_operations_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, mix=mix, txn=7, records=200) for name in ("memory", "sqlite"))
     for number in (0, 1, WARM):
         one, other = (asked(whole, BY_NAME[phase], number=number) for whole in (memory, sqlite))
@@ -242,7 +241,7 @@ def test_two_engines_are_asked_the_same_in_further_rounds(phase: str, mix: str, 
 @pytest.mark.parametrize(
     ("phase", "mix"), [*((name, "a") for name in (*INSERTS, "delete")), ("mixed", "d"), ("mixed", "e")]
 )
-def test_what_can_be_done_once_is_not_done_again(phase: str, mix: str, number: int, tmp_path: Path) -> None:
+def test_phases_that_run_once_have_no_further_rounds(phase: str, mix: str, number: int, tmp_path: Path) -> None:
     whole = workload(tmp_path, "null", mix=mix)
     assert asked(whole, BY_NAME[phase])
     assert asked(whole, BY_NAME[phase], number=number) == []
@@ -264,7 +263,7 @@ def test_what_can_be_done_once_is_not_done_again(phase: str, mix: str, number: i
         ("scan-cold", 20_000, 10),
     ],
 )
-def test_a_cold_phase_asks_for_few_records_and_for_one_at_least(
+def test_a_cold_phase_reads_few_records_but_one_at_least(
     phase: str, records: int, wanted: int, tmp_path: Path
 ) -> None:
     for clients in (1, 3):
@@ -277,12 +276,12 @@ def test_a_cold_phase_asks_for_few_records_and_for_one_at_least(
 
 
 def share(home: Path, phase: Phase, client: int, clients: int, **given: Any) -> Stream:
-    """What one client of several asks. Of the null engine, which takes every share for itself."""
+    """The operations of one client among several, on the null engine, where the other clients need not run."""
     return asked(workload(home / f"{client}-{clients}", "null", clients=clients, **given), phase, client, clients)
 
 
 def records_of(stream: Stream) -> list[Any]:
-    """The records or keys of all transactions, one by one."""
+    """The records or keys of all transactions, in one list."""
     one_by_one: list[Any] = []
     for kind, argument in stream:
         one_by_one += argument if kind == "operation" and isinstance(argument, list) else [argument]
@@ -292,7 +291,7 @@ def records_of(stream: Stream) -> list[Any]:
 @pytest.mark.parametrize("clients", [1, 2, 3, 7])
 @every_txn
 @pytest.mark.parametrize("phase", [*INSERTS, "rand-key", "delete"])
-def test_clients_share_all_records_without_gap_or_overlap(phase: str, txn: Any, clients: int, tmp_path: Path) -> None:
+def test_clients_divide_all_records_exactly(phase: str, txn: Any, clients: int, tmp_path: Path) -> None:
     shares = [records_of(share(tmp_path, BY_NAME[phase], client, clients, txn=txn)) for client in range(clients)]
     dataset = Dataset(60, 0, 20, SEED)
     make: Callable[[int], Any] = dataset.record if phase in INSERTS else dataset.key
@@ -302,7 +301,7 @@ def test_clients_share_all_records_without_gap_or_overlap(phase: str, txn: Any, 
 
 
 @pytest.mark.parametrize("clients", [1, 3])
-def test_clients_find_every_record_once_by_one_index_or_the_other(clients: int, tmp_path: Path) -> None:
+def test_clients_find_every_record_once_by_either_index(clients: int, tmp_path: Path) -> None:
     values = [
         value.lower()[::-1]
         for client in range(clients)
@@ -314,7 +313,7 @@ def test_clients_find_every_record_once_by_one_index_or_the_other(clients: int, 
 @pytest.mark.parametrize("operations", [1, 20, 60])
 @pytest.mark.parametrize("clients", [1, 2, 7])
 @pytest.mark.parametrize("phase", ["update", "delete"])
-def test_clients_write_their_own_records_and_as_many_as_were_asked_for_together(
+def test_clients_write_their_own_records_and_together_the_requested_number(
     phase: str, clients: int, operations: int, tmp_path: Path
 ) -> None:
     dataset, total = Dataset(60, 0, 20, SEED), 0
@@ -329,7 +328,7 @@ def test_clients_write_their_own_records_and_as_many_as_were_asked_for_together(
 
 @every_mix
 @pytest.mark.parametrize("clients", [1, 3])
-def test_clients_of_a_mix_write_their_own_records_and_insert_each_new_one_once(
+def test_clients_of_a_mix_write_own_records_and_insert_each_new_one_once(
     mix: str, clients: int, tmp_path: Path
 ) -> None:
     inserts = YCSB[mix].write == "insert"
@@ -348,7 +347,7 @@ def test_clients_of_a_mix_write_their_own_records_and_insert_each_new_one_once(
     assert (inserted.total() > 0) == inserts
 
 
-def test_clients_are_asked_for_different_things(tmp_path: Path) -> None:
+def test_clients_have_different_operations(tmp_path: Path) -> None:
     one, other = (share(tmp_path, BY_NAME["scan"], client, 2, records=2_000) for client in range(2))
     assert one != other and len(one) == len(other) == 50
 
@@ -367,7 +366,7 @@ def all_phases(whole: RecordsWorkload, clients: int = 1, how: str = "threads") -
 
 
 FEWER = {"scan": 15, "rand-key-cold": 3, "scan-cold": 1}
-"""What is asked of 300 records by the phases that do not ask once for each."""
+"""Operations on 300 records, for phases that don't have one per record."""
 
 
 def everything(whole: RecordsWorkload) -> list[Record]:
@@ -377,7 +376,7 @@ def everything(whole: RecordsWorkload) -> list[Record]:
 
 @every_txn
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_every_phase_ends_clean_and_counts_what_it_did(engine: str, txn: Any, tmp_path: Path) -> None:
+def test_every_phase_ends_without_errors_and_counts_its_items(engine: str, txn: Any, tmp_path: Path) -> None:
     whole = workload(tmp_path, engine, txn=txn, records=300)
     wanted = [Dataset(300, 0, 20, SEED).record(number) for number in range(300)]
     for phase, tally in all_phases(whole):
@@ -403,7 +402,7 @@ def test_every_phase_ends_clean_and_counts_what_it_did(engine: str, txn: Any, tm
 @every_txn
 @every_mix
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_every_mix_runs_and_every_answer_in_it_is_right(engine: str, mix: str, txn: Any, tmp_path: Path) -> None:
+def test_every_mix_has_right_answers(engine: str, mix: str, txn: Any, tmp_path: Path) -> None:
     whole = workload(tmp_path, engine, mix=mix, txn=txn, records=200, operations=1_000)
     phase = BY_NAME["mixed"]
     whole.prepare(phase)
@@ -418,7 +417,7 @@ def test_every_mix_runs_and_every_answer_in_it_is_right(engine: str, mix: str, t
 
 @pytest.mark.parametrize("distribution", ["uniform", "zipfian", "latest"])
 @every_mix
-def test_every_mix_runs_clean_with_every_distribution(mix: str, distribution: str, tmp_path: Path) -> None:
+def test_every_mix_runs_with_every_distribution(mix: str, distribution: str, tmp_path: Path) -> None:
     whole = workload(tmp_path, mix=mix, distribution=distribution, records=100, operations=1_000)
     for name in ("update", "mixed"):
         whole.prepare(BY_NAME[name])
@@ -427,7 +426,7 @@ def test_every_mix_runs_clean_with_every_distribution(mix: str, distribution: st
 
 
 @every_mix
-def test_a_mix_keeps_its_kinds_apart(mix: str, tmp_path: Path) -> None:
+def test_a_mix_records_latencies_by_kind(mix: str, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, mix=mix, operations=400), BY_NAME["mixed"]
     whole.prepare(phase)
     tally = run_phase(whole, phase, 1, "threads", ONCE)
@@ -444,7 +443,7 @@ def share_of_reads(mix: str, tmp_path: Path) -> float:
 
 
 @pytest.mark.parametrize(("mix", "reads"), [*((name, mix.reads) for name, mix in YCSB.items()), ("80:20", 0.8)])
-def test_a_mix_reads_as_often_as_it_says(mix: str, reads: float, tmp_path: Path) -> None:
+def test_a_mix_has_the_stated_fraction_of_reads(mix: str, reads: float, tmp_path: Path) -> None:
     assert share_of_reads(mix, tmp_path) == pytest.approx(reads, abs=0.02)
 
 
@@ -456,7 +455,7 @@ SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @pytest.mark.parametrize("txn", [7, "all"])
-def test_two_clients_end_every_phase_clean_with_all_records_written(
+def test_two_clients_end_every_phase_with_all_records_written(
     engine: str, how: str, txn: Any, tmp_path: Path
 ) -> None:
     spec = of(engine)
@@ -476,7 +475,7 @@ def test_two_clients_end_every_phase_clean_with_all_records_written(
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @every_mix
-def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_path: Path) -> None:
+def test_two_clients_run_every_mix(engine: str, how: str, mix: str, tmp_path: Path) -> None:
     if registry.engine(engine).missing():
         pytest.skip(registry.engine(engine).remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, mix=mix, records=200, operations=600)
@@ -489,7 +488,7 @@ def test_two_clients_of_a_mix_end_clean(engine: str, how: str, mix: str, tmp_pat
 
 
 @pytest.mark.parametrize("mix", "ade")
-def test_there_may_be_more_clients_than_records(mix: str, tmp_path: Path) -> None:
+def test_more_clients_than_records_are_allowed(mix: str, tmp_path: Path) -> None:
     whole = workload(tmp_path, "rocksdb", Tier.PROCESS, clients=3, records=2, mix=mix)
     for _ in all_phases(whole, 3):
         pass
@@ -499,7 +498,7 @@ def test_there_may_be_more_clients_than_records(mix: str, tmp_path: Path) -> Non
 
 
 class Known:
-    """The records of a workload by number and by key; a name hangs on how many there are, the spare ones included."""
+    """The records of a workload by number and by key. Names depend on the number of records, spare ones included."""
 
     def __init__(self, spare: int = 0) -> None:
         self.dataset = Dataset(60, spare, 20, SEED)
@@ -507,11 +506,12 @@ class Known:
 
 
 Lie = Callable[[Any, Known], Any]
-"""An answer made of the right one; None where it can't be made of this one."""
+"""Changes a right answer; returns None if it can't change this one."""
 
 
 class Liar:
-    """A port that tells the truth, but for one answer of `method`: the `at`th that the lie can be made of."""
+    """A port that answers correctly, except for one answer of `method`: number `at` of those that the lie can
+    change."""
 
     def __init__(self, port: Records, method: str, lie: Callable[[Any], Any], at: int = 0) -> None:
         self.port, self.method, self.lie, self.left, self.told = port, method, lie, at, False
@@ -569,7 +569,7 @@ class LyingReader:
 
 
 NOTHING = object()
-"""The lie that there is no record."""
+"""Stands for a lie that says None."""
 
 STRANGER = {"name": "zzzzzzzzzz", "location": "ZZZZZZZZZZ", "stub": "x" * 20}
 
@@ -579,7 +579,7 @@ def wrong(record: Any, known: Known | None = None) -> Any:
 
 
 def stale(record: Any, known: Known) -> Any:
-    """The record as it was before it was last replaced."""
+    """The record before its last replacement."""
     number = known.numbers.get((record["name"], record["location"])) if record else None
     version = int(record["stub"][:VERSION_DIGITS]) if record else 0
     return None if version == 0 or number is None else known.dataset.record(number, version - 1)
@@ -599,7 +599,7 @@ def surplus(record: Any, known: Known) -> Any:
 
 
 def one_of(lie: Lie) -> Lie:
-    """A list with one of its records lied about."""
+    """Changes one record in a list."""
 
     def lie_in_list(answers: Any, known: Known) -> Any:
         for at, answer in enumerate(answers):
@@ -632,7 +632,7 @@ def with_a_double(answers: Any, known: Known) -> Any:
 
 
 def with_one_from_before(answers: Any, known: Known) -> Any:
-    """A record that there is, before the one that the scan was to begin with."""
+    """Adds a record that exists, but comes before the start of the scan."""
     first = min((known.dataset.record(number) for number in range(60)), key=lambda record: record["name"])
     return [first, *answers] if answers and answers[0]["name"] > first["name"] else None
 
@@ -681,7 +681,7 @@ CASES: list[tuple[str, str, str, Lie]] = [
 def lied_to(
     whole: RecordsWorkload, known: Known, phase: Phase, method: str, lie: Lie, at: int = 0, clients: int = 1
 ) -> Tally:
-    """The phase with one lie in it, on a store many of whose records were replaced before."""
+    """Runs the phase with one lie, on a store where many records were replaced before."""
     if not phase.name.startswith("insert-"):
         for _ in range(2):
             asked(whole, BY_NAME["update"])
@@ -715,8 +715,9 @@ def test_one_wrong_answer_in_a_batch_voids_the_phase(lie: Lie, txn: Any, tmp_pat
 
 
 @pytest.mark.parametrize("lie", [wrong, stale, another, missing])
-def test_an_answer_that_was_right_the_last_time_is_found_out(lie: Lie, tmp_path: Path) -> None:
-    """The second time it is known by its hash, in which the version is: a stale one was right the first time."""
+def test_an_answer_that_was_right_the_last_time_voids_the_phase(lie: Lie, tmp_path: Path) -> None:
+    """The second time an answer is recognized by its hash, which includes the version: a stale answer was right
+    once."""
     known, phase = Known(), BY_NAME["rand-key"]
     for at in range(5):
         whole = workload(tmp_path / str(at), distribution="uniform")
@@ -733,7 +734,7 @@ COLD_CASES = [(f"{phase}-cold", *rest) for phase, *rest in CASES if phase in ("r
 
 @pytest.mark.parametrize(("phase", "method", "name", "lie"), COLD_CASES, ids=[f"{c[0]}-{c[2]}" for c in COLD_CASES])
 def test_one_wrong_answer_voids_a_cold_phase(phase: str, method: str, name: str, lie: Lie, tmp_path: Path) -> None:
-    # Of so few records it asks once.
+    # With so few records there is one operation.
     whole = workload(tmp_path, distribution="uniform")
     assert lied_to(whole, Known(), BY_NAME[phase], method, lie).void
 
@@ -750,7 +751,7 @@ MIXED_CASES: list[tuple[str, str, str, Lie]] = [
     [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in MIXED_CASES],
 )
 def test_one_wrong_answer_voids_a_mix(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
-    # At several places, so that in mix f both kinds of reads, alone and before a write, are lied to.
+    # At several positions, so that in mix f both kinds of reads, alone and before a write, are changed.
     for at in (0, 1, 3):
         whole = workload(tmp_path / str(at), mix=mix, operations=150, distribution="uniform")
         assert lied_to(whole, known_of(mix, 150, 1), BY_NAME["mixed"], method, lie, at).void
@@ -771,14 +772,14 @@ SHARED_CASES: list[tuple[str, str, str, Lie]] = [
     [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in SHARED_CASES],
 )
 def test_one_wrong_answer_voids_a_mix_of_several_clients(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
-    # Client 0 of 2, the other one idle: half of what it reads is the other's.
+    # Client 0 of 2, while the other is idle: half of its reads are of the other's records.
     for at in range(4):
         home = tmp_path / str(at)
         whole = workload(home, clients=2, mix=mix, operations=500, distribution="uniform")
         assert lied_to(whole, known_of(mix, 500, 2), BY_NAME["mixed"], method, lie, at, clients=2).void
 
 
-def test_a_scan_that_begins_too_early_voids_a_mix_of_several_clients(tmp_path: Path) -> None:
+def test_a_scan_that_starts_too_early_voids_a_mix_of_several_clients(tmp_path: Path) -> None:
     whole, phase, known = (
         workload(tmp_path, clients=2, mix="e", operations=500),
         BY_NAME["mixed"],
@@ -794,7 +795,7 @@ def test_a_scan_that_begins_too_early_voids_a_mix_of_several_clients(tmp_path: P
 
 
 class Careless(Liar):
-    """A port whose answers are right, and that does not store what it says."""
+    """A port that answers correctly, but doesn't store what it acknowledges."""
 
     def __init__(self, port: Records, damage: Callable[[list[Any]], list[Any]]) -> None:
         super().__init__(port, "none", lambda _: None)
@@ -841,7 +842,7 @@ DAMAGES: dict[str, Callable[[list[Any]], list[Any]]] = {
 def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(
     phase: str, damage: str, txn: Any, tmp_path: Path
 ) -> None:
-    # So few updates that no later one sees the damage before the phase is over.
+    # With few updates, no later update notices the damage before the phase is over.
     whole = workload(tmp_path, txn=txn, distribution="uniform", operations=3 if phase == "update" else "all")
     whole.prepare(BY_NAME[phase])
     with whole.connect() as port:
@@ -852,7 +853,7 @@ def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(
 
 
 @every_txn
-def test_a_record_that_was_not_deleted_is_found_out_afterwards(txn: Any, tmp_path: Path) -> None:
+def test_a_record_that_was_not_deleted_is_found_afterwards(txn: Any, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, txn=txn), BY_NAME["delete"]
     whole.prepare(phase)
     with whole.connect() as port:
@@ -863,7 +864,7 @@ def test_a_record_that_was_not_deleted_is_found_out_afterwards(txn: Any, tmp_pat
 
 
 @pytest.mark.parametrize("letter", [b"n", b"l"], ids=["rev_name", "rev_location"])
-def test_an_index_without_an_entry_is_found_out_afterwards(letter: bytes, tmp_path: Path) -> None:
+def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path), BY_NAME["insert-blind-indices"]
     asked(whole, phase)
     assert whole.verify(phase) > 0
@@ -876,7 +877,7 @@ def test_an_index_without_an_entry_is_found_out_afterwards(letter: bytes, tmp_pa
 
 @pytest.mark.parametrize("place", [0, 1, 998, 999, 1_000, 1_001, 1_999, 2_000, 2_499])
 @pytest.mark.parametrize("damage", ["missing", "surplus"])
-def test_one_record_too_few_or_too_many_among_thousands_is_found_out(damage: str, place: int, tmp_path: Path) -> None:
+def test_one_missing_or_surplus_record_among_thousands_is_found(damage: str, place: int, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=2_500, operations=1), BY_NAME["update"]
     asked(whole, phase)
     dataset = Dataset(2_500, 0, 20, SEED)
@@ -894,11 +895,11 @@ def test_one_record_too_few_or_too_many_among_thousands_is_found_out(damage: str
 
 
 def strings(stream: Stream) -> int:
-    """The characters of the records in it, which are ASCII."""
+    """The characters of the records' strings, which are ASCII."""
     return sum(len(text.encode()) for record in records_of(stream) for text in record.values())
 
 
-# Of mix d there are names to spare, which no phase but `mixed` writes.
+# Mix d has spare names, which only `mixed` writes.
 @pytest.mark.parametrize("mix", "ad")
 @pytest.mark.parametrize("phase", INSERTS)
 def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_path: Path) -> None:
@@ -908,7 +909,7 @@ def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_
     assert whole.payload_bytes(BY_NAME[phase], 7 * KEYS_PER_RECORD[phase]) == written
 
 
-def test_the_payload_of_an_update_is_what_was_written_but_for_the_lengths_of_names(tmp_path: Path) -> None:
+def test_the_payload_of_an_update_is_what_was_written_up_to_lengths_of_names(tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=500, value_size=150), BY_NAME["update"]
     stream = asked(whole, phase)
     assert len(stream) == 500
@@ -916,7 +917,7 @@ def test_the_payload_of_an_update_is_what_was_written_but_for_the_lengths_of_nam
 
 
 @pytest.mark.parametrize("phase", [phase.name for phase in PHASES if phase.name not in (*INSERTS, "update")])
-def test_the_payload_of_what_writes_nothing_or_not_only_whole_records_is_unknown(phase: str, tmp_path: Path) -> None:
+def test_the_payload_of_reads_and_mixes_is_unknown(phase: str, tmp_path: Path) -> None:
     assert workload(tmp_path).payload_bytes(BY_NAME[phase], 60) is None
 
 
@@ -924,7 +925,7 @@ def test_the_payload_of_what_writes_nothing_or_not_only_whole_records_is_unknown
 
 
 class Flaky(Liar):
-    """A port whose `at`th transaction raises, and stores nothing."""
+    """A port whose transaction number `at` raises and stores nothing."""
 
     def __init__(self, port: Records, at: int) -> None:
         super().__init__(port, "none", lambda _: None)
@@ -950,7 +951,7 @@ class Flaky(Liar):
 
 @pytest.mark.parametrize("txn", [1, 7])
 @pytest.mark.parametrize("phase", [*INSERTS, "update", "mixed", "delete"])
-def test_a_transaction_that_raised_is_an_error_and_voids_nothing(phase: str, txn: int, tmp_path: Path) -> None:
+def test_a_transaction_that_raises_is_an_error_and_does_not_void(phase: str, txn: int, tmp_path: Path) -> None:
     whole = workload(tmp_path, txn=txn, mix="a", distribution="zipfian")
     whole.prepare(BY_NAME[phase])
     with whole.connect() as port:
@@ -961,7 +962,7 @@ def test_a_transaction_that_raised_is_an_error_and_voids_nothing(phase: str, txn
 
 
 @pytest.mark.parametrize("mix", "def")
-def test_an_error_in_a_mix_that_inserts_or_modifies_voids_nothing(mix: str, tmp_path: Path) -> None:
+def test_an_error_in_a_mix_that_inserts_or_modifies_does_not_void(mix: str, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, mix=mix, operations=500), BY_NAME["mixed"]
     whole.prepare(phase)
     with whole.connect() as port:
@@ -970,10 +971,9 @@ def test_an_error_in_a_mix_that_inserts_or_modifies_voids_nothing(mix: str, tmp_
     assert whole.verify(phase) > 0
 
 
-def test_the_check_after_a_phase_makes_the_text_of_each_record_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a few large records it took minutes: each was made again for a hundred draws, by key and by each index."""
+def test_verifying_generates_each_stub_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This took minutes with a few large records: each was generated again for a hundred draws, by key and by each
+    index."""
     phase, made = BY_NAME["update"], Counter[int]()
     whole = workload(tmp_path, records=8)
     whole.prepare(phase)
