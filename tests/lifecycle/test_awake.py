@@ -210,7 +210,7 @@ def test_runs_with_and_without_are_in_no_ratio(
     status, out, err = shell.dyno(command, one, *flags, other)
     assert (status, out) == (2, "")
     assert is_one_line(err)
-    assert f"{kept} was measured with the cores kept awake and {slept} without" in err
+    assert f"{kept} was measured with --awake and {slept} without" in err
     assert "both with --awake, or both without" in err
 
 

@@ -67,14 +67,14 @@ def test_the_same_value_again_and_again_does_not_change() -> None:
 
 
 def test_fewer_runs_are_refused() -> None:
-    with pytest.raises(UsageError, match="a history takes 8 runs or more, not 7"):
+    with pytest.raises(UsageError, match="at least 8 runs, got 7"):
         steps(series([1.0] * 7))
 
 
 def test_runs_of_two_suites_are_refused() -> None:
     runs = series([1.0] * 8)
     other = replace(runs[0], header={**runs[0].header, "plan": {**runs[0].plan, "suite": "arrays"}})
-    with pytest.raises(UsageError, match="their suite differs"):
+    with pytest.raises(UsageError, match="differ in suite"):
         steps([other, *runs[1:]])
 
 

@@ -1,5 +1,4 @@
-"""Published experiments as data: each a plan that repeats it, the figures that it printed, and what it says of
-them."""
+"""Published experiments as data: each has a plan that repeats it, its printed figures, and its findings."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import by_cpus, unknown
-from dyno.published.findings import Contender, Finding, contenders, findings
+from dyno.published.findings import Contender, Finding, findings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,10 +20,10 @@ else:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One line of a published table."""
+    """A row of a published table with one phase in each row."""
 
     engine: str
-    """Our engine of the same kind; it may not be here yet."""
+    """Our engine of the same kind; it may not be available here."""
     published_as: str
     phase: str
     items: int
@@ -38,45 +37,45 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class PublishedLine:
-    """One line of a published table that has figures of several phases."""
+    """A row of a published table with figures of several phases."""
 
     params: Mapping[str, str | int]
-    """Of our cell that does the same."""
+    """Parameters of our cell."""
     figures: Mapping[str, str | float]
-    """By the titles of the suite's own table; as they were printed where they have a unit."""
+    """By title of the suite's own table; as printed if they have a unit."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A published table of one figure by two things, in seconds: no line of it is a cell of ours."""
+    """A published table of one figure in seconds by two things, neither of which is a cell of ours."""
 
     title: str
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
-    """As they were printed: what each is of, and a figure under each head."""
+    """As printed: a name, and a figure below each head."""
     phase: str
-    """Of ours beside it."""
+    """Our phase next to it."""
     part: str
-    """Of its latency."""
+    """Part of that phase's latency."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the experiment makes one figure of several runs: the least of the means of so many of them."""
+    """How the experiment makes one figure of several runs: the least of their means."""
 
     runs: int
     operations: int
-    """Of each client in a run, whose mean duration is taken."""
+    """Operations of each client in a run."""
 
 
 @dataclass(frozen=True)
 class Grows:
-    """What an experiment was measured at, and is extrapolated to here, since it would take days."""
+    """Extrapolation to the published sizes, which would take days to measure."""
 
     parameter: str
     to: tuple[float, ...]
     named: tuple[str, ...]
-    """What each of these is called: 'a week'."""
+    """Printed name of each: 'a week'."""
 
     @property
     def names(self) -> Mapping[float, str]:
@@ -85,14 +84,14 @@ class Grows:
 
 @dataclass(frozen=True)
 class PublishedCurve:
-    """A column of a published table that has a line for each value of a parameter."""
+    """A column of a published table with a row for each value of a parameter."""
 
     phase: str
     engine: str
     """Our engine of the same kind."""
     published_as: str
     values: tuple[float, ...]
-    """Of the first so many of `Curves.at`: a column may end before the others do."""
+    """At the first values of `Curves.at`: a column may end before the others."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Curves:
 
     parameter: str
     metric: str
-    """By which ours stand beside them."""
+    """Our metric next to them."""
     unit: str
     at: tuple[float, ...]
     rows: tuple[PublishedCurve, ...]
@@ -109,31 +108,30 @@ class Curves:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published experiment."""
+    """A published experiment. It has `rows`, `lines` or `curves`, or none of them."""
 
     name: str
     title: str
     author: str
     year: int | None
-    """None where it is not known."""
+    """None if unknown."""
     machine: str
     notes: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
-    """Of a table with a phase in each line; there are these, `lines` or `curves`, or none of them."""
     lines: tuple[PublishedLine, ...]
     curves: Curves | None
     plan: Mapping[str, Any]
     """As in a plan file."""
     sizes: Mapping[str, Mapping[str, Any]]
-    """Of presets, by name: what is otherwise in the plan there, over what the suite says of that preset."""
+    """By preset: keys that replace the plan's, over the suite's own preset."""
     contenders: tuple[Contender, ...]
     style: Style | None
-    """None for one whose figures are those of single runs."""
+    """None if figures are of single runs."""
     grows: Grows | None
-    """None of one that is repeated at its own sizes."""
+    """None if it is repeated at its own sizes."""
     findings: tuple[Finding, ...]
     parts: Mapping[str, Mapping[str, float]]
-    """Of phases, by name: each part of a latency in seconds; nothing where none were published."""
+    """By phase: each part of a latency in seconds."""
     matrix: Matrix | None
 
     @property
@@ -141,53 +139,54 @@ class Experiment:
         return ", ".join(str(part) for part in (self.author, self.title, self.year) if part is not None)
 
     def sized(self, preset: str | None) -> Mapping[str, Any]:
-        """The plan at another size than the published one."""
+        """The plan at the size of a preset; None for the published size."""
         if preset is None:
             return self.plan
         return {**self.plan, **self.sizes.get(preset, {}), "preset": preset}
 
 
 def names() -> list[str]:
-    """The experiments that there are."""
-    found = (entry.name for entry in files(__package__).iterdir())
-    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+    """Names of all experiments."""
+    entries = (entry.name for entry in files(__package__).iterdir())
+    return sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml"))
 
 
 def experiment(name: str) -> Experiment:
-    """Raises UsageError, with the nearest name, for one that is not there."""
+    """Reads an experiment. Raises UsageError, with the nearest name, if it doesn't exist."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
     return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")))
 
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
-    """Of what is in a file. Raises UsageError for a finding that can't be checked as it is written."""
-    left = {"year": None, **_here(dict(data))}
-    params, columns = left.pop("params", ()), left.pop("columns", ())
-    rows = tuple(_row(row, columns, name) for row in left.pop("rows", ()))
-    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in left.pop("lines", ()))
-    taking_part = contenders(left.pop("contenders", ())) or _contenders(rows, left["plan"])
-    known = {each.name: each.engine for each in taking_part}
-    style, grows, matrix, curves = (left.pop(each, None) for each in ("style", "grows", "matrix", "curves"))
+    """Parses a file's content. Raises UsageError for a finding that can't be checked."""
+    rest = {"year": None, **_resolved(dict(data))}
+    params, columns = rest.pop("params", ()), rest.pop("columns", ())
+    rows = tuple(_row(row, columns, name) for row in rest.pop("rows", ()))
+    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in rest.pop("lines", ()))
+    contenders = tuple(Contender(**each) for each in rest.pop("contenders", ()))
+    contenders = contenders or _contenders(rows, rest["plan"])
+    engines = {each.name: each.engine for each in contenders}
+    style, grows, matrix, curves = (rest.pop(each, None) for each in ("style", "grows", "matrix", "curves"))
     return Experiment(
         name=name,
         rows=rows,
         lines=lines,
         curves=None if curves is None else _curves(curves),
-        notes=tuple(left.pop("notes")),
-        sizes=left.pop("sizes", {}),
-        parts=left.pop("parts", {}),
-        contenders=taking_part,
+        notes=tuple(rest.pop("notes")),
+        sizes=rest.pop("sizes", {}),
+        parts=rest.pop("parts", {}),
+        contenders=contenders,
         style=None if style is None else Style(**style),
         grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),
-        findings=findings(left.pop("findings", ()), known, name),
+        findings=findings(rest.pop("findings", ()), engines, name),
         matrix=None if matrix is None else _matrix(matrix),
-        **left,
+        **rest,
     )
 
 
 def _row(values: Sequence[Any], columns: Sequence[str], name: str) -> PublishedRow:
-    """A row of a published table, its fields named by `columns`; a short row lacks the last of them."""
+    """A row whose fields are named by `columns`; a short row lacks the last of them."""
     if len(values) > len(columns):
         raise UsageError(f"{name}: row {values}: {len(values)} values for {len(columns)} columns")
     return PublishedRow(**dict(zip(columns, values, strict=False)))
@@ -196,31 +195,31 @@ def _row(values: Sequence[Any], columns: Sequence[str], name: str) -> PublishedR
 _clients = by_cpus(1, 1024)
 
 
-def _here(data: Any) -> Any:
-    """With numbers of this machine where `clients`, or a claim's `ratio`, are told by its CPUs: 'cpus'."""
+def _resolved(data: Any) -> Any:
+    """Replaces 'cpus' in `clients` and in a claim's `ratio` by this machine's number of CPUs."""
     if isinstance(data, list):
-        return [_here(each) for each in data]
+        return [_resolved(each) for each in data]
     if not isinstance(data, dict):
         return data
-    by_them = ("clients", *(["ratio"] if isinstance(data.get("ratio"), str) else []))
-    return {name: _counted(value) if name in by_them else _here(value) for name, value in data.items()}
+    counted = ("clients", *(["ratio"] if isinstance(data.get("ratio"), str) else []))
+    return {name: _by_cpus(value) if name in counted else _resolved(value) for name, value in data.items()}
 
 
-def _counted(value: Any) -> Any:
+def _by_cpus(value: Any) -> Any:
     if isinstance(value, list):
-        return list(dict.fromkeys(map(_counted, value)))
+        return list(dict.fromkeys(map(_by_cpus, value)))
     return _clients(str(value))
 
 
 def _contenders(rows: Sequence[PublishedRow], plan: Mapping[str, Any]) -> tuple[Contender, ...]:
-    """Where a file does not list them: those of its rows, or the plan's engines."""
-    named = {row.published_as: row.engine for row in rows} or {name: name for name in plan["engine"]}
-    return tuple(Contender(name, name, engine) for name, engine in named.items())
+    """The engines of the rows, or of the plan: for files that list no contenders."""
+    engines = {row.published_as: row.engine for row in rows} or {name: name for name in plan["engine"]}
+    return tuple(Contender(name, name, engine) for name, engine in engines.items())
 
 
-def _matrix(found: Mapping[str, Any]) -> Matrix:
-    lines = tuple(tuple(line) for line in found["lines"])
-    return Matrix(**{**found, "heads": tuple(found["heads"]), "lines": lines})
+def _matrix(data: Mapping[str, Any]) -> Matrix:
+    lines = tuple(tuple(line) for line in data["lines"])
+    return Matrix(**{**data, "heads": tuple(data["heads"]), "lines": lines})
 
 
 def _curves(data: Mapping[str, Any]) -> Curves:

@@ -1,11 +1,10 @@
-"""Rows of a run against each other, block by block, so that a drift of the machine is in both parts of each ratio.
+"""Ratios between rows of a run, block by block, so that a drift of the machine is in both parts of each ratio.
 
-Only rows of one phase, one tier and the same parameters are put into a ratio, and what an outside tool reported into
-none with what Dyno timed itself, or another tool. Null engines are in none, nor is a row
-of a cold phase that was not proven to have been cold: what came from memory is no match for what came from a device.
+A ratio needs rows of one phase, one tier, the same parameters and the same measuring tool. Null engines have none,
+nor has a row of a cold phase that was not proven cold: figures from memory can't be compared with figures from a
+device.
 
-Reads of stored files are compared across tiers as well, in tables of their own: no flush is in a read.
-"""
+Reads of stored files are also compared across tiers, in tables of their own: a read does not flush."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row as seen from another, its baseline."""
+    """A row compared with another, its baseline."""
 
     engine: Cell
     baseline: Cell
@@ -47,9 +46,9 @@ class Table:
     metric: Metric
     rows: tuple[tuple[CellSummary, Mapping[int, float]], ...]
     warm: tuple[Cell, ...]
-    """Of a cold phase: those that have a number and are not among the rows, since they were not proven to be cold."""
+    """Of a cold phase: cells with a number that were not proven cold, and are not among the rows."""
     temperature: str
-    """What the phase asked for: `hot`, `cold` or `none`."""
+    """The temperature that the phase requests: `hot`, `cold` or `none`."""
     _known: dict[tuple[int, int, float], Comparison] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -63,7 +62,7 @@ class Table:
 
     @property
     def reported_by(self) -> str | None:
-        """The outside tool that measured them; None for what Dyno timed itself. The two are in no ratio."""
+        """The outside tool that measured; None for Dyno."""
         return self.rows[0][0].reported_by
 
     @property
@@ -72,15 +71,13 @@ class Table:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Of each engine, as it was asked for: which of the rows it has."""
+        """Place among the rows, by engine as requested."""
         return {row.cell.asked: at for at, (row, _) in reversed(list(enumerate(self.rows)))}
 
 
 def tables(run: Run, by: Metric | None = None) -> list[Table]:
-    """Every phase, tier and combination of parameters with a valid row, in the plan's order.
-
-    `by` None: what the suite says of the phase, or the response time where a rate was asked for.
-    """
+    """A table for every phase, tier and combination of parameters with a valid row, in the plan's order. `by` None:
+    the phase's own metric, or the response time if the plan sets a rate."""
     return list(_tables(run, by))
 
 
@@ -95,13 +92,13 @@ def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
         return *at, row.reported_by or ""
 
     rows = sorted((row for row in summarize(run) if row.valid and not row.cell.floor), key=place)
-    grouped = (list(found) for _, found in groupby(rows, key=place))
-    return tuple(table for found in grouped if (table := _table(found, by)).rows)
+    groups = (list(group) for _, group in groupby(rows, key=place))
+    return tuple(table for group in groups if (table := _table(group, by)).rows)
 
 
 def across(run: Run, by: Metric | None = None) -> list[Table]:
-    """Every phase and combination of parameters whose rows read stored files and are at several tiers: a table with a
-    row for each engine, at its most durable tier."""
+    """A table for every phase and combination of parameters whose rows read stored files at several tiers; each
+    engine at its most durable tier."""
     return list(_across(run, by))
 
 
@@ -113,12 +110,12 @@ def _across(run: Run, by: Metric | None) -> tuple[Table, ...]:
             place = row.phase, row.cell.combination, row.reported_by
             places.setdefault(place, {})[row.cell.asked] = row
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
-    found = (_table(list(places[place].values()), by) for place in sorted(places, key=lambda place: order[place[0]]))
-    return tuple(table for table in found if len(table.tiers) > 1)
+    every = (_table(list(places[place].values()), by) for place in sorted(places, key=lambda place: order[place[0]]))
+    return tuple(table for table in every if len(table.tiers) > 1)
 
 
 def _reads_files(row: CellSummary) -> bool:
-    """Whether nothing but reading is measured, of files that were complete before."""
+    """Whether the phase only reads files that were complete before."""
     return not row.about.writes and row.about.temperature != "none" and row.bytes_on_disk is not None
 
 
@@ -127,14 +124,14 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     for row in rows:
         (warm if row.temperature == "lukewarm" and _evicted(row) else cold).append(row)
     used = by or fitting(cold)
-    # A row without a single value of the metric (a percentile of a bulk phase) has nothing to be compared by.
-    valued = [(row, found) for row in cold if (found := speeds(row, used))]
+    # A row may lack the metric: a bulk phase has no percentiles.
+    valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
-    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), _asked_for(rows))
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), _requested_temperature(rows))
 
 
-def _asked_for(rows: Sequence[CellSummary]) -> str:
-    """The temperature of their phase, whether it was reached or not."""
+def _requested_temperature(rows: Sequence[CellSummary]) -> str:
+    """The temperature that the phase requests, reached or not."""
     reached = {row.temperature for row in rows}
     if "cold" in reached or any(map(_evicted, rows)):
         return "cold"
@@ -142,56 +139,52 @@ def _asked_for(rows: Sequence[CellSummary]) -> str:
 
 
 def _evicted(row: CellSummary) -> bool:
-    """Whether it is of a cold phase: a hot one that is lukewarm was not evicted."""
+    """Whether the phase is a cold one: only these measure residency."""
     return any(sample.residency is not None for sample in row.samples)
 
 
 def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Comparison]:
     """Every ordered pair of rows that may be compared."""
     return [
-        compared(table, mine, base, margin)
+        compared(table, place, base, margin)
         for table in tables(run, by)
         for base in range(len(table.rows))
-        for mine in range(len(table.rows))
-        if mine != base
+        for place in range(len(table.rows))
+        if place != base
     ]
 
 
 def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
-    """Every other row of a table as seen from the baseline's: the engine as it was asked for, or None for the best.
-
-    Nothing where the table does not have the baseline.
-    """
+    """Every other row of a table compared with the baseline: an engine as requested, or None for the best. Empty if
+    the table doesn't have the baseline."""
     if baseline is not None and baseline not in table.places:
         return []
     base = 0 if baseline is None else table.places[baseline]
-    return [compared(table, mine, base, margin) for mine in range(len(table.rows)) if mine != base]
+    return [compared(table, place, base, margin) for place in range(len(table.rows)) if place != base]
 
 
-def compared(table: Table, mine: int, base: int, margin: float = MARGIN) -> Comparison:
-    """Two rows of a table. It is asked for more than once: by a table of ratios, an answer, a sweep."""
-    if (found := table._known.get((mine, base, margin))) is None:
-        found = table._known[mine, base, margin] = _compared(table, mine, base, margin)
-    return found
-
-
-def _compared(table: Table, mine: int, base: int, margin: float) -> Comparison:
-    (row, values), (base_row, base_values) = table.rows[mine], table.rows[base]
+def compared(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
+    """Two rows of a table, by their places. Cached: tables of ratios, answers and sweeps need the same pairs."""
+    key = place, base, margin
+    if (known := table._known.get(key)) is not None:
+        return known
+    (row, values), (base_row, base_values) = table.rows[place], table.rows[base]
     verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
-    return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
+    comparison = Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
+    table._known[key] = comparison
+    return comparison
 
 
 def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:
     """The verdict on speeds and the baseline's, a pair for each block."""
-    ratios = [mine / base for mine, base in values]
+    ratios = [speed / base for speed, base in values]
     if len(ratios) < FEWEST_BLOCKS:
         return judge(None, 0.0, len(ratios), margin)
     return judge(center(ratios), median(ratios), len(ratios), margin)
 
 
 def check_baseline(run: Run, baseline: str | None) -> str | None:
-    """The engine as it was asked for, which may be given as tables call it. Raises UsageError for one that the run
-    does not have."""
+    """The baseline's name as requested; tables may shorten it. Raises UsageError if the run doesn't have it."""
     baseline = next((cell.asked for cell in run.cells if cell.label == baseline), baseline)
     names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
     if baseline is not None and baseline not in names:
@@ -200,14 +193,14 @@ def check_baseline(run: Run, baseline: str | None) -> str | None:
 
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:
-    """Throughput of `engine` as a share of that of `baseline` (both as they were asked for), for each block that has
-    a valid sample of both. Raises UsageError for an engine that the run does not have, or has in several rows."""
-    asked = Counter(cell.asked for cell in run.cells)
+    """Throughput of `engine` divided by that of `baseline`, for each block with a valid sample of both. Raises
+    UsageError if the run doesn't have an engine, or has it in several rows."""
+    counts = Counter(cell.asked for cell in run.cells)
     for name in (engine, baseline):
-        if name not in asked:
-            raise UsageError(unknown(f"{run.path}: engine", name, asked))
-        if asked[name] > 1:
-            raise UsageError(f"{run.path}: engine {name} has {asked[name]} rows, of other tiers or parameters")
+        if name not in counts:
+            raise UsageError(unknown(f"{run.path}: engine", name, counts))
+        if counts[name] > 1:
+            raise UsageError(f"{run.path}: engine {name} has {counts[name]} rows, of other tiers or parameters")
     rows = {row.cell.asked: row for row in summarize(run) if row.phase == phase}
-    mine, base = (speeds(rows[name], THROUGHPUT) for name in (engine, baseline))
-    return [mine[block] / base[block] for block in sorted(mine) if block in base]
+    rates, base = (speeds(rows[name], THROUGHPUT) for name in (engine, baseline))
+    return [rates[block] / base[block] for block in sorted(rates) if block in base]

@@ -1,16 +1,14 @@
-"""What a run says of the findings of a published experiment: confirmed, contradicted, or that it can't tell.
+"""Checks the findings of a published experiment against a run: confirmed, contradicted, or unclear.
 
-A claim bounds the ratio of two rows. It is compared block by block, as everywhere, with the interval of 99 % that all
-ratios have. If the whole interval is within the bounds, the ratio confirms the claim, and contradicts it if the whole
-interval is outside; else nobody can tell. So where the interval holds 1, no claim is confirmed that one is faster.
+A claim bounds the ratio of two rows, which is computed block by block with a 99 % interval, like every ratio. An
+interval inside the bounds confirms the claim, one outside contradicts it; else it is unclear. So no claim that one
+row is faster is confirmed by an interval that contains 1.
 
-Rows of other tiers, rows that were not proven to be cold, and what an outside tool reported are in no ratio with
-others here either. But where what was published compared two tiers, a claim may say why they make no difference to
-it: then rows of phases that write nothing are in a ratio, and the tiers stand beside the verdict. A tier says what an
-acknowledged write survives, which is in the time of what writes; a read acknowledges nothing. In the same way a claim
-may say why the figures of two outside tools may be compared; what Dyno timed itself never is with either. No name of
-a suite, a phase or an engine may be put here: claims bring theirs along.
-"""
+Rows of different tiers, rows not proven cold, and figures of outside tools have no ratios here either. There are two
+exceptions. If the publication compared two tiers, a claim may say why they make no difference; then rows of phases
+that write nothing are compared, and the tiers are shown next to the verdict. (A tier says what an acknowledged write
+survives; a read acknowledges nothing.) In the same way a claim may say why two outside tools may be compared; figures
+that Dyno timed itself never are. No name of a suite, a phase or an engine may be used here: claims bring them."""
 
 from __future__ import annotations
 
@@ -30,95 +28,97 @@ from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 CONFIRMED, CONTRADICTED, UNCLEAR, UNCHECKED = "confirmed", "contradicted", "can't tell", "not checked"
 CRASH = "crash"
 SIZE = "bytes_on_disk"
+NOT_MEASURED = "no such row was measured"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One ratio of two rows against a claim; or how many trials failed."""
+    """One ratio of two rows against a claim, or the number of trials that failed."""
 
     claim: Claim
     kind: str
     """'confirmed', 'contradicted' or "can't tell"."""
     phase: str
-    """Nothing, of `fails`."""
+    """Empty for `fails`."""
     cell: Cell | None
-    """The row of which something is claimed; None where there is none, and of `fails`."""
+    """The row that the claim is about; None if missing, and for `fails`."""
     other: str
-    """The engine of the row beside it, as it was asked for."""
+    """Engine of the other row, as requested."""
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     failed: int | None = None
-    """Of `fails`: trials that crashed, of so many attempts."""
+    """For `fails`: crashed trials, of the number of attempts."""
     attempts: int | None = None
     why: str | None = None
     """Why there is no ratio."""
     tiers: tuple[str | None, str | None] = (None, None)
-    """Of the two rows."""
+    """Tiers of the two rows."""
 
     @property
     def across(self) -> bool:
-        """Whether rows of two tiers are in its ratio."""
+        """Whether the ratio compares two tiers."""
         return self.ratio is not None and self.tiers[0] != self.tiers[1]
 
 
 @dataclass(frozen=True)
 class FindingResult:
-    """A finding with what this run says of it."""
+    """A finding with this run's verdict."""
 
     finding: Finding
     kind: str
     """As of a check, or 'not checked'."""
     checks: tuple[Check, ...]
     left_out: tuple[str, ...]
-    """Engines that the finding speaks of and that are not in the run."""
-
-    def count(self, kind: str) -> int:
-        return sum(check.kind == kind for check in self.checks)
+    """Engines of the finding that are not in the run."""
 
 
 def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
-    """Each finding, in order. One contradiction contradicts it, since it speaks of all that it names; one ratio that
-    can't be told leaves it open."""
-    return [_found(run, finding) for finding in findings]
+    """A result for each finding, in order. One contradiction contradicts a finding; otherwise one unclear ratio makes
+    it unclear."""
+    return [_result(run, finding) for finding in findings]
 
 
-def _found(run: Run, finding: Finding) -> FindingResult:
+def _result(run: Run, finding: Finding) -> FindingResult:
     if not finding.claims:
         return FindingResult(finding, UNCHECKED, (), ())
-    there = {cell.asked for cell in run.cells if not cell.floor}
-    checks = tuple(each for claim in finding.claims for each in _checks(run, claim, there))
+    engines = {cell.asked for cell in run.cells if not cell.floor}
+    checks = tuple(each for claim in finding.claims for each in _checks(run, claim, engines))
     kinds = {each.kind for each in checks}
     kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
-    spoken = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
-    return FindingResult(finding, kind, checks, tuple(name for name in spoken if name not in there))
+    names = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
+    return FindingResult(finding, kind, checks, tuple(name for name in names if name not in engines))
 
 
-def _checks(run: Run, claim: Claim, there: set[str]) -> Iterator[Check]:
-    if claim.of not in there:
+def _checks(run: Run, claim: Claim, engines: set[str]) -> Iterator[Check]:
+    if claim.of not in engines:
         yield Check(claim, UNCLEAR, "", None, "", why="it is not in the run")
     elif claim.relation == FAILS:
-        yield from _failures(run, claim)
+        yield _failures(run, claim)
     else:
         for phase in claim.phases:
-            yield from _ratios(run, claim, phase, there)
+            yield from _ratios(run, claim, phase, engines)
 
 
 # -- ratios -----------------------------------------------------------------------------------------------
 
 
-def _ratios(run: Run, claim: Claim, phase: str, there: set[str]) -> Iterator[Check]:
-    whole = [row for row in summarize(run) if not row.cell.floor]
-    rows = [row for row in whole if row.phase == phase]
-    others = [row for row in whole if row.phase == (claim.than_phase or phase)]
-    mine = [row for row in rows if row.cell.asked == claim.of and _fits(row.cell, claim, claim.of_params)]
-    if not mine:
-        yield Check(claim, UNCLEAR, phase, None, "", why=_why_none(run, claim, phase))
-    for row in mine:
+def _ratios(run: Run, claim: Claim, phase: str, engines: set[str]) -> Iterator[Check]:
+    rows = [row for row in summarize(run) if not row.cell.floor]
+    others = [row for row in rows if row.phase == (claim.than_phase or phase)]
+    claimed = [
+        row
+        for row in rows
+        if row.phase == phase and row.cell.asked == claim.of and _fits(row.cell, claim, claim.of_params)
+    ]
+    if not claimed:
+        reasons = (a.why for a in absences(run) if a.phase == phase and a.cell.asked == claim.of)
+        yield Check(claim, UNCLEAR, phase, None, "", why=next(reasons, NOT_MEASURED))
+    for row in claimed:
         for name in claim.than:
-            # One that nobody has here says nothing, and is named: see `FindingResult.left_out`.
-            if name in there:
-                yield _ratio(row, _beside(others, row, claim, name), name, claim)
+            # Engines that are not in the run are named in `FindingResult.left_out`.
+            if name in engines:
+                yield _ratio(row, _other_row(others, row, claim, name), name, claim)
 
 
 def _fits(cell: Cell, claim: Claim, own: Mapping[str, object]) -> bool:
@@ -126,88 +126,81 @@ def _fits(cell: Cell, claim: Claim, own: Mapping[str, object]) -> bool:
     return shared and all(cell.params.get(name) == value for name, value in own.items())
 
 
-def _why_none(run: Run, claim: Claim, phase: str) -> str:
-    absent = (a.why for a in absences(run) if a.phase == phase and a.cell.asked == claim.of)
-    return next(absent, "nothing like it was measured")
-
-
-def _beside(rows: Sequence[CellSummary], row: CellSummary, claim: Claim, name: str) -> CellSummary | None:
-    """The other row of a ratio: with the same parameters, but for those in which the claim has the two differ."""
+def _other_row(rows: Sequence[CellSummary], row: CellSummary, claim: Claim, name: str) -> CellSummary | None:
+    """The other row of a ratio: with the same parameters, except those in which the claim says that the two
+    differ."""
     wanted = {**row.cell.params, **claim.than_params}
     same = [other for other in rows if other.cell.asked == name and other.cell.params == wanted]
     return next((other for other in same if other.cell.tier == row.cell.tier), same[0] if same else None)
 
 
 def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim) -> Check:
-    why = "nothing like it was measured" if other is None else _why_not(row, other, claim)
+    why = NOT_MEASURED if other is None else _why_not(row, other, claim)
     if other is None or why:
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=why)
     tiers = row.cell.tier_name, other.cell.tier_name
-    mine, base = _values(row, claim, claim.metric), _values(other, claim, claim.than_fact or claim.metric)
-    verdict = paired([(mine[block], base[block]) for block in mine if block in base])
+    values, base = _values(row, claim, claim.metric), _values(other, claim, claim.than_fact or claim.metric)
+    verdict = paired([(values[block], base[block]) for block in values if block in base])
     if verdict.low is None or verdict.high is None:
-        short = f"{verdict.blocks} blocks have both, and a ratio takes {FEWEST_BLOCKS}"
+        short = f"{verdict.blocks} blocks have both; a ratio needs {FEWEST_BLOCKS}"
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=short, tiers=tiers)
-    kind = _kind(claim, verdict.low, verdict.high)
+    kind = UNCLEAR
+    if claim.low < verdict.low and verdict.high < claim.high:
+        kind = CONFIRMED
+    elif verdict.high < claim.low or verdict.low > claim.high:
+        kind = CONTRADICTED
     return Check(claim, kind, row.phase, row.cell, name, verdict.ratio, verdict.low, verdict.high, tiers=tiers)
 
 
 def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
-    """Why the two are in no ratio; nothing where they may be."""
+    """Why the two have no ratio; empty if they may have one."""
     for each in (row, other):
         if not each.valid:
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
-            return f"{each.cell.asked} was not proven to be cold"
+            return f"{each.cell.asked} was not proven cold"
     if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):
         return f"tier {row.cell.tier_name} is not compared with tier {other.cell.tier_name}"
     if row.reported_by != other.reported_by:
         if None in (row.reported_by, other.reported_by):
-            return "what an outside tool reported is not compared with what Dyno timed"
+            return "figures of an outside tool are not compared with Dyno's"
         if not claim.across_tools:
-            return f"what {row.reported_by} reported is not compared with what {other.reported_by} did"
+            return f"figures of {row.reported_by} are not compared with those of {other.reported_by}"
     return ""
 
 
 def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
-    """By block. Of a fact only what is a number over zero."""
+    """By block. Of facts only numbers over zero."""
     if not claim.fact:
         return speeds(row, metric(name))
-    told = zip(row.blocks, (_fact(sample, name) for sample in row.samples), strict=True)
-    return {block: float(value) for block, value in told if isinstance(value, (int, float)) and value > 0}
+    facts = zip(row.blocks, (_fact(sample, name) for sample in row.samples), strict=True)
+    return {block: float(value) for block, value in facts if isinstance(value, (int, float)) and value > 0}
 
 
 def _fact(sample: Sample, name: str) -> Fact | None:
-    """What the suite tells; or the size on disk, which every suite's samples have."""
+    """The suite's fact; or the size on disk, which every sample has."""
     return sample.bytes_on_disk if name == SIZE else sample.facts.get(name)
-
-
-def _kind(claim: Claim, low: float, high: float) -> str:
-    if claim.low < low and high < claim.high:
-        return CONFIRMED
-    return CONTRADICTED if high < claim.low or low > claim.high else UNCLEAR
 
 
 # -- trials that fail -------------------------------------------------------------------------------------
 
 
-def _failures(run: Run, claim: Claim) -> Iterator[Check]:
-    """Of all cells together, since a cell has too few trials to tell. A repeated trial counts again, as the statement
-    is about what happens."""
+def _failures(run: Run, claim: Claim) -> Check:
+    """All cells together, since one has too few trials. A repeated trial counts again: the statement is about how
+    often trials fail."""
     cells = {
         at for at, cell in enumerate(run.cells) if cell.asked == claim.of and _fits(cell, claim, claim.of_params)
     }
     outcomes = [attempt.outcome for attempt in run.attempts if attempt.cell in cells]
     if not outcomes:
-        yield Check(claim, UNCLEAR, "", None, "", why="nothing like it was measured")
-        return
+        return Check(claim, UNCLEAR, "", None, "", why=NOT_MEASURED)
     failed, attempts = outcomes.count(CRASH), len(outcomes)
-    yield Check(claim, _share(failed, attempts, claim.low), "", None, "", failed=failed, attempts=attempts)
+    return Check(claim, _share(failed, attempts, claim.low), "", None, "", failed=failed, attempts=attempts)
 
 
 def _share(failed: int, attempts: int, least: float) -> str:
-    """Whether at least this share of trials fails: by the chance of so many, or so few, if it were just that share
-    (Clopper and Pearson, 1934)."""
+    """Whether at least this share of trials fails, by the probability of so many, or so few, failures if it were
+    exactly this share (Clopper and Pearson, 1934)."""
     doubt = (1 - CONFIDENCE) / 2
     chances = [math.comb(attempts, n) * least**n * (1 - least) ** (attempts - n) for n in range(attempts + 1)]
     if sum(chances[failed:]) < doubt:

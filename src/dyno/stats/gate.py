@@ -1,9 +1,8 @@
-"""A gate for CI: is a run slower than its base, by more than a margin?
+"""A gate for CI: is a run slower than its base by more than a margin?
 
-A row fails if it is shown to be slower by more than the margin; one that may or may not be is 'unclear', and passes
-unless asked to be strict. A gate that fails one build in twenty for nothing is soon switched off: all rows together
-fail by chance at most once in a hundred times, whatever their number (Holm, 1979).
-"""
+A row fails if it is shown to be slower by more than the margin. If that is unclear, it passes, unless the gate is
+strict. A gate that fails one build in twenty without a reason is soon switched off: all rows together fail by chance
+in at most 1 % of the builds, however many they are (Holm, 1979)."""
 
 from __future__ import annotations
 
@@ -17,33 +16,33 @@ from dyno.stats.two_runs import Between, Change
 from dyno.stats.verdict import FEWEST_BLOCKS, Verdict, blocks_needed
 
 CHANCE = 0.01
-"""Of failing although no row is slower by more than the margin."""
+"""Probability of failing although no row is slower by more than the margin."""
 CONFIDENCE = 1 - 2 * CHANCE
-"""Of the gate's intervals: each end is wrong as rarely as the gate."""
+"""Confidence of the gate's intervals: each end is wrong as rarely as the gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
     change: Change
     state: str
-    """'slower' than the margin allows, 'fine', or 'unclear'."""
+    """'slower' than the margin allows, 'fine' or 'unclear'."""
     verdict: Verdict
-    """The same decision as a verdict, with the gate's interval: 'slower' and 'unclear' as the state; of what is fine
-    'faster' if that is shown, or 'alike', with the most by which it may be slower as its bound."""
+    """The same decision with the gate's interval: 'slower' and 'unclear' as the state; for 'fine', 'faster' if that
+    is shown, else 'alike', bounded by the most by which it may be slower."""
 
 
-def gate(found: Between, margin: float) -> list[GateResult]:
-    """Every row that both runs have a number for."""
-    failed = _failed(found.changes, margin)
-    judged = []
-    for at, change in enumerate(found.changes):
+def gate(of: Between, margin: float) -> list[GateResult]:
+    """A result for every row with a number in both runs."""
+    failed = _failed(of.changes, margin)
+    results = []
+    for at, change in enumerate(of.changes):
         threshold = _threshold(change, margin)
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         verdict = decide(
-            change.center, ratio, blocks, threshold, at in failed, len(found.changes), change.metric.inverse
+            change.center, ratio, blocks, threshold, at in failed, len(of.changes), change.metric.inverse
         )
-        judged.append(GateResult(change, state_of(verdict), verdict))
-    return judged
+        results.append(GateResult(change, state_of(verdict), verdict))
+    return results
 
 
 def state_of(verdict: Verdict) -> str:
@@ -59,18 +58,18 @@ def decide(
     rows: int = 1,
     times: bool = False,
 ) -> Verdict:
-    """The gate's verdict on one of so many rows. `threshold`: the logarithm of the least speed that passes; `times`:
-    whether bounds are shares of times, as the margin is then, and not of speeds."""
+    """The gate's verdict on one of `rows` rows. `threshold`: logarithm of the least speed that passes; `times`:
+    whether bounds are shares of times, as the margin of a latency is, and not of speeds."""
     if center is None:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     half = center.half(CONFIDENCE)
     low, high = center.log - half, center.log + half
-    seen = around(ratio, center, CONFIDENCE)
+    interval = around(ratio, center, CONFIDENCE)
     more = None
     if failed:
-        kind, bound = "slower", _less(high, times)
+        kind, bound = "slower", _loss(high, times)
     elif low >= threshold:
-        kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _less(low, times))
+        kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _loss(low, times))
     else:
         kind, bound = "unclear", None
         more = blocks_needed(
@@ -79,22 +78,22 @@ def decide(
             lambda half: center.log + half < threshold or center.log - half >= threshold,
             1 - 2 * CHANCE / rows,
         )
-    return Verdict(kind, ratio, seen.low, seen.high, bound, blocks, more)
+    return Verdict(kind, ratio, interval.low, interval.high, bound, blocks, more)
 
 
-def _less(log: float, times: bool) -> float:
-    """By what share a speed is less, or its time longer."""
+def _loss(log: float, times: bool) -> float:
+    """The share by which a speed is lower, or its time longer."""
     return math.expm1(-log) if times else -math.expm1(log)
 
 
 def _threshold(change: Change, margin: float) -> float:
-    """The logarithm of the least speed that passes, as a share of that of the base."""
-    # A latency that is 5 % longer is a speed of 1 / 1.05.
+    """Logarithm of the least speed that passes, relative to the base's."""
+    # A latency 5 % longer is a speed of 1 / 1.05.
     return -math.log1p(margin) if change.metric.inverse else math.log1p(-margin)
 
 
 def _failed(changes: Sequence[Change], margin: float) -> set[int]:
-    """Places of those that are slower, from the surest on, for as long as chance can't explain them."""
+    """Places of the slower rows by Holm's method: the surest first, until chance can explain one."""
     by_chance = {
         at: chance(change.center, _threshold(change, margin))
         for at, change in enumerate(changes)
@@ -109,7 +108,7 @@ def _failed(changes: Sequence[Change], margin: float) -> set[int]:
 
 
 def chance(center: Center, threshold: float) -> float:
-    """How probable so slow a run is, if it were just as slow as the margin allows. `threshold`: the logarithm of the
+    """Probability of so slow a run if it were exactly as slow as the margin allows. `threshold`: logarithm of the
     least speed that passes."""
     distance = threshold - center.log
     if not center.error:

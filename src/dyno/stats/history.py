@@ -1,12 +1,11 @@
 """Where in a series of runs a row's speed changed, and by how much.
 
-The unit is a run: its median is one value, so that what differs from one run to the next without a reason (a machine
-that was set up anew) is noise here, and in the interval. The series is cut where the energy distance between what is
-before and what comes next is largest (E-divisive: David S. Matteson and Nicholas A. James, "A Nonparametric Approach
-for Multiple Change Point Analysis of Multivariate Data", 2014), and both parts again. A cut stands if values in
-random order have one as large in at most 5 % of the permutations. That is exact whatever the noise, if runs without a
-change could have come in any order: a slow drift of the machine is a change too.
-"""
+Each run's median is one value, so that differences between runs without a reason (a machine that was set up anew)
+count as noise, also in the interval. The series is cut where the energy distance between the values before and after
+is largest (E-divisive: David S. Matteson and Nicholas A. James, "A Nonparametric Approach for Multiple Change Point
+Analysis of Multivariate Data", 2014), and both parts again. A cut counts if values in random order have one as large
+in at most 5 % of the permutations. This is exact for any noise, if runs without a change could have come in any
+order: a slow drift of the machine is a change too."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from dyno.stats.two_runs import rows_of
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
 CHANCE = 0.05
-"""In so many series without a change, at most, one is found."""
+"""Largest share of series without a change in which one is reported."""
 PERMUTATIONS = 999
 FEWEST_BESIDE = 3
-"""Runs on each side of a change: fewer have no interval."""
+"""Runs on each side of a change, at least: fewer have no interval."""
 FEWEST_RUNS = 8
-"""Of fewer, no order of the values is rare enough."""
+"""With fewer runs, no order of the values is rare enough."""
 NEAR = 1e-9
-"""Sums of the same numbers in another order differ by no more."""
+"""Largest difference between sums of the same numbers in another order."""
 Values = NDArray[np.float64]
 
 
@@ -42,53 +41,49 @@ class SpeedChange:
     """A change of one row."""
 
     row: CellSummary
-    """As it is in the first run after it."""
+    """The row in the first run after the change."""
     metric: Metric
     before: Run
     """The last run before it."""
     at: Run
     """The first run after it."""
     runs: tuple[int, int]
-    """How many runs are on each side, up to the next change."""
+    """Number of runs on each side, up to the next change."""
     verdict: Verdict
-    """After seen from before: of medians of runs."""
+    """Medians of runs, after compared with before."""
 
 
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
-    """The changes of every row, in the order in which the runs were made. Raises UsageError for too few runs."""
+    """The changes of every row, in the order of the runs' dates. Raises UsageError for too few runs, or runs of
+    several plans."""
     ordered = sorted(runs, key=lambda run: str(run.header.get("created") or ""))
     if len(ordered) < FEWEST_RUNS:
-        raise UsageError(f"a history takes {FEWEST_RUNS} runs or more, not {len(ordered)}; dyno compare takes two")
+        raise UsageError(f"a history needs at least {FEWEST_RUNS} runs, got {len(ordered)}; dyno compare needs two")
     for what in ("suite", "awake"):
         if len({str(run.plan.get(what)) for run in ordered}) > 1:
-            raise UsageError(f"runs of several plans (their {what} differs) are no history: name those of one")
+            raise UsageError(f"a history needs runs of one plan; these differ in {what}")
     rows = [rows_of(run) for run in ordered]
-    found = []
+    steps = []
     for key in dict.fromkeys(key for each in rows for key in each):
-        mine = [(run, each[key]) for run, each in zip(ordered, rows, strict=True) if key in each]
-        found += _steps(mine, by or fitting([row for _, row in mine]), margin)
-    return sorted(found, key=lambda step: ordered.index(step.at))
-
-
-def _steps(mine: Sequence[tuple[Run, CellSummary]], by: Metric, margin: float) -> list[SpeedChange]:
-    told = [(run, row, median(of.values())) for run, row in mine if (of := speeds(row, by))]
-    return [
-        SpeedChange(told[at][1], by, told[at - 1][0], told[at][0], beside, verdict)
-        for at, beside, verdict in judged([value for _, _, value in told], margin)
-    ]
+        series = [(run, each[key]) for run, each in zip(ordered, rows, strict=True) if key in each]
+        used = by or fitting([row for _, row in series])
+        points = [(run, row, median(values.values())) for run, row in series if (values := speeds(row, used))]
+        for at, runs_beside, verdict in judged([value for _, _, value in points], margin):
+            steps.append(SpeedChange(points[at][1], used, points[at - 1][0], points[at][0], runs_beside, verdict))
+    return sorted(steps, key=lambda step: ordered.index(step.at))
 
 
 def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, tuple[int, int], Verdict]]:
-    """The changes of a series of speeds: its place, how many values are on each side of it, up to the next, and what
-    is after seen from what is before."""
+    """The changes of a series of speeds: the place, the number of values on each side up to the next change, and the
+    verdict on those after compared with those before."""
     ends = [0, *changes(values), len(values)]
-    found = []
+    changes_ = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
         fewest = min(len(old), len(new))
         verdict = judge(apart(new, old), median(new) / median(old), fewest, margin)
-        found.append((at, (len(old), len(new)), verdict))
-    return found
+        changes_.append((at, (len(old), len(new)), verdict))
+    return changes_
 
 
 def changes(values: Sequence[float], chance: float = CHANCE, seed: int = 1) -> list[int]:
@@ -107,7 +102,7 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
     for _ in range(PERMUTATIONS):
         order = random.permutation(len(values))
         reached += bool(_energies(distances[np.ix_(order, order)]).max() >= most * (1 - NEAR) - NEAR)
-        # More can't take it back.
+        # Further permutations can't make it significant.
         if (1 + reached) / (1 + PERMUTATIONS) > chance:
             return []
     before, after = values[:cut], values[cut:]
@@ -119,8 +114,8 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
 
 
 def _energies(distances: Values) -> Values:
-    """Of each cut, and of each end of what comes next: twice the mean distance across the cut, less those within each
-    part, weighted by their numbers. Without an end of its own, what changes and changes back would hide itself."""
+    """The energy distance of each cut and each end of the part after it: twice the mean distance across the cut, less
+    those within each part, weighted by their sizes. With several ends, a change that is later undone is visible."""
     count = len(distances)
     sums = np.zeros((count + 1, count + 1))
     sums[1:, 1:] = distances.cumsum(axis=0).cumsum(axis=1)
@@ -131,5 +126,5 @@ def _energies(distances: Values) -> Values:
     within = sums[cut, cut]
     across = sums[cut, end] - within
     after = sums[end, end] - 2 * across - within
-    found = m * n / (m + n) * (2 * across / (m * n) - within / (m * (m - 1)) - after / (n * (n - 1)))
-    return np.where(enough, found, -np.inf)
+    energies = m * n / (m + n) * (2 * across / (m * n) - within / (m * (m - 1)) - after / (n * (n - 1)))
+    return np.where(enough, energies, -np.inf)

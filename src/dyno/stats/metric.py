@@ -1,4 +1,4 @@
-"""What rows are compared by."""
+"""Metrics, by which rows are compared."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Metric:
     name: str
     title: str
     inverse: bool
-    """A latency, of which less is better."""
+    """Whether less is better, as for a latency."""
     of: Callable[[Sample], float | None]
-    """None for a sample that does not have it."""
+    """The sample's value; None if it has none."""
     kind: str = "ns"
-    """What it counts: 'items' a second, 'bytes' a second, or 'ns'."""
+    """'items' per second, 'bytes' per second, or 'ns'."""
     pooled: Callable[[CellSummary], int | None] | None = None
-    """Of a percentile: that of the operations of all trials together."""
+    """For a percentile: that of the operations of all trials together."""
 
     def speed(self, sample: Sample) -> float | None:
-        """More is better: a latency's inverse."""
-        found = self.of(sample)
-        if not found:
+        """The value, or a latency's inverse: more is better."""
+        value = self.of(sample)
+        if not value:
             return None
-        return 1 / found if self.inverse else found
+        return 1 / value if self.inverse else value
 
 
 def _service(name: str) -> Metric:
@@ -51,7 +51,7 @@ def _response(name: str) -> Metric:
 
 
 def _cpu(sample: Sample) -> float | None:
-    """Of client and server together, for each item; None where one of them is not known."""
+    """CPU time of client and server for each item; None if either is unknown."""
     parts = [client_cpu_ns(sample), *([] if sample.server is None else [server_cpu_ns(sample)])]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
@@ -74,42 +74,40 @@ METRICS = {
 
 
 def metric(name: str) -> Metric:
-    """Raises UsageError."""
+    """The metric of this name. Raises UsageError."""
     if name not in METRICS:
         raise UsageError(unknown("metric", name, METRICS))
     return METRICS[name]
 
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
-    """What the suite says of the phase, throughput as a rule; but where a rate was asked for, which every engine that
-    keeps up reaches, the response time."""
+    """The phase's own metric, usually throughput; at a requested rate, which all engines that keep up reach, the
+    response time."""
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
         return RESPONSE
-    found = METRICS.get(rows[0].about.metric, THROUGHPUT) if rows else THROUGHPUT
-    # What none of them has is nothing to go by.
-    return found if any(found.speed(sample) for sample in samples) else THROUGHPUT
+    own = METRICS.get(rows[0].about.metric, THROUGHPUT) if rows else THROUGHPUT
+    return own if any(own.speed(sample) for sample in samples) else THROUGHPUT
 
 
 def estimated(row: CellSummary, by: Metric) -> Estimate | None:
-    """The median over trials and its interval, of the metric itself: of a latency in ns, which is better the less it
-    is. None where no sample has it."""
+    """The median over trials and its interval, of the metric itself: a latency in ns. None if no sample has it."""
     if by is THROUGHPUT:
         return row.throughput
-    found = [value for sample in row.samples if (value := by.of(sample))]
-    return estimate(found) if found else None
+    values = [value for sample in row.samples if (value := by.of(sample))]
+    return estimate(values) if values else None
 
 
 def rank(row: CellSummary) -> float | None:
-    """More is better: by what the suite says of the phase, and by throughput where the row does not have that."""
+    """The figure that ranks a row, more is better: the phase's own metric, or throughput if the row lacks it."""
     by = METRICS.get(row.about.metric, THROUGHPUT)
-    found = None if by is THROUGHPUT else speeds(row, by)
-    if found:
-        return median(found.values())
+    values = None if by is THROUGHPUT else speeds(row, by)
+    if values:
+        return median(values.values())
     return None if row.throughput is None else row.throughput.median
 
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
-    """By block; without blocks whose sample does not have it."""
-    found = {block: by.speed(sample) for block, sample in zip(row.blocks, row.samples, strict=True)}
-    return {block: value for block, value in found.items() if value is not None}
+    """Speeds by block, without blocks whose sample lacks the metric."""
+    values = {block: by.speed(sample) for block, sample in zip(row.blocks, row.samples, strict=True)}
+    return {block: value for block, value in values.items() if value is not None}

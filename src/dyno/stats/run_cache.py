@@ -1,5 +1,5 @@
-"""Keeps what is computed of a run for as long as the run itself, and no longer: a report asks for rows, tables and
-answers many times over, and a site has hundreds of runs, one after the other."""
+"""Caches results computed from a run as long as the run exists: a report needs rows, tables and answers many times,
+and a site has hundreds of runs, one after the other."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ T = TypeVar("T")
 
 
 def cached(make: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
-    """Calls it once for each run and further arguments. What it returns may hold no reference to the run, and nobody
-    may change it."""
+    """Calls `make` once for each run and further arguments. The result must not refer to the run, nor be changed."""
     known: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()
 
     @wraps(make)
     def once(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        mine = known.setdefault(run, {})
+        of_run = known.setdefault(run, {})
         key = args, *sorted(kwargs.items())
-        if key not in mine:
-            mine[key] = make(run, *args, **kwargs)
-        return mine[key]
+        if key not in of_run:
+            of_run[key] = make(run, *args, **kwargs)
+        return of_run[key]
 
     return once

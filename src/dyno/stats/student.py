@@ -1,5 +1,5 @@
-"""Student's t distribution, by the incomplete beta function: quantiles for any confidence and any, also fractional,
-degrees of freedom. Of the core, which does without a library of statistics."""
+"""Student's t distribution: quantiles for any confidence and any, also fractional, degrees of freedom. Dyno's core
+does not depend on a library of statistics."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ PRECISION = 1e-13
 MOST_TERMS = 500
 TINY = 1e-300
 TERMS = 24
-"""Of the series of quantiles."""
+"""Terms of the series of quantiles."""
 
 
 def tail(t: float, degrees: float) -> float:
-    """The probability of a value above `t`."""
+    """Probability of a value above `t`."""
     whole = degrees + t * t
     half = _beta(degrees / whole, t * t / whole, degrees / 2, 0.5) / 2
     return half if t >= 0 else 1 - half
 
 
 def two_sided(confidence: float, degrees: float) -> float:
-    """The t within which a share `confidence` of the distribution lies, on both sides together."""
+    """The t for which the share `confidence` of the distribution lies between -t and t."""
     if degrees < 1:
         return _solved(confidence, degrees)
-    # By Clenshaw's sum; a comparison of runs has other degrees in each row, for which to solve takes long.
+    # Clenshaw's sum of a series: in a comparison of runs each row has other degrees, and solving is slow.
     x, last, total = 2 / degrees - 1, 0.0, 0.0
     first, *rest = _series(confidence)
     for term in reversed(rest):
@@ -47,7 +47,7 @@ def _series(confidence: float) -> tuple[float, ...]:
 def _solved(confidence: float, degrees: float) -> float:
     wanted, t = (1 - confidence) / 2, 0.0
     while True:
-        # Newton's: the tail is convex from 0 on, so that each step comes nearer and none goes too far.
+        # Newton's method: the tail is convex from 0 on, so no step overshoots.
         step = (tail(t, degrees) - wanted) / _density(t, degrees)
         t += step
         if step <= PRECISION * t:
@@ -60,8 +60,8 @@ def _density(t: float, degrees: float) -> float:
 
 
 def _beta(x: float, rest: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function, by its continued fraction where that converges fast (Abramowitz and
-    Stegun, 1964, 26.5.8), and by its symmetry elsewhere. `rest` is 1 - x, which a subtraction would blur."""
+    """The regularized incomplete beta function, by its continued fraction if that converges fast (Abramowitz and
+    Stegun, 1964, 26.5.8), else by its symmetry. `rest` is 1 - x, without the rounding of a subtraction."""
     if not x or not rest:
         return x
     if x > (a + 1) / (a + b + 2):
@@ -71,7 +71,7 @@ def _beta(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """By Lentz's method, from the front. In plain steps: a gate asks it of every row."""
+    """The continued fraction by Lentz's method; unrolled, because a gate needs it for every row."""
     both, c, d = a + b, 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > TINY else TINY)
     value = d

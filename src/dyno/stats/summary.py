@@ -1,4 +1,4 @@
-"""What a run says about each cell and phase: a median over trials, an interval, percentiles, and why not."""
+"""Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for none."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.run_cache import cached
 
 NOT_YET = "not measured yet"
-# In which the kernel tells a process of its own CPU time, and of another's (its ticks: 100 a second as a rule).
+# Resolution of a process's own CPU time, and of another's (the kernel's clock ticks, usually 100 per second).
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
 MOST_FAILED = 0.01
-"""The share of failed operations, the mean over trials, above which a row has no number: latencies and throughput are
-of operations that succeeded, and would say nothing of the rest. A p99 stays within what 1 % can move."""
+"""Share of failed operations (mean over trials) above which a row has no number: latencies and throughput are of
+operations that succeeded, and would not describe the rest. 1 % can't move a p99 far."""
 LEAST_STEPS = 5
-"""Of fewer, what is rounded is too large a part. Times of user mode and of the kernel are each rounded down, at both
-ends of a phase: that is one step either way, twice; 0.6 of a step as a standard deviation."""
+"""With fewer steps the rounding error is too large: user and kernel time are each rounded down at both ends of a
+phase, which is an error of up to one step, twice, and a standard deviation of 0.6 of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,67 +33,67 @@ class CellSummary:
     cell: Cell
     phase: str
     about: Phase
-    """What the suite says of the phase."""
+    """The suite's declaration of the phase."""
     reported_by: str | None
-    """The outside tool that did and measured the work; of several, all of them. None for what Dyno timed itself."""
+    """The outside tool that did and measured the work, or all of them. None if Dyno timed it."""
     valid: bool
     why: str | None
-    """Why there is no number: void, crash, errors; None for a valid row."""
+    """Reason for having no number: void, crash, errors. None for a valid row."""
     samples: tuple[Sample, ...]
-    """The samples that count: none for a row that is not valid."""
+    """Samples that count; empty for an invalid row."""
     blocks: tuple[int, ...]
-    """Of the samples."""
+    """Blocks of the samples."""
     unit: str
     throughput: Estimate | None
     bandwidth: Estimate | None
-    """Bytes a second; None where the suite does not tell what operations move."""
+    """Bytes per second; None if the suite doesn't count bytes."""
     items: int | None
     elapsed_ns: int | None
     bytes: int | None
-    """What the operations of one trial moved."""
+    """Bytes moved by the operations of one trial."""
     wall_ns: int | None
-    """From the first call to the last return, Dyno's pauses in it."""
+    """From the first call to the last return, with Dyno's pauses."""
     pause_cpu_ns: int | None
     due: int | None
     """Operations that were due; None in a closed loop."""
     offered_per_second: float | None
-    """Operations that were due, and that succeeded, a second of the wall clock; None in a closed loop."""
+    """Operations that were due, and that succeeded, per second of the wall clock; None in a closed loop."""
     served_per_second: float | None
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
-    """For a phase that mixes kinds of operations: one median of reads and writes says little of either."""
+    """For a phase that mixes kinds of operations: a median of reads and writes together says little."""
     latency_by_part_ns: dict[str, dict[str, int | None]]
-    """Each named part of the latencies, in the suite's order; empty where operations do not tell them apart."""
+    """Each named part of the latencies, in the suite's order; empty if operations have no parts."""
     response_ns: dict[str, int | None]
     """From when an operation was due; all None in a closed loop."""
     late_ns: dict[str, int | None]
-    """By how much the harness itself was late; all None in a closed loop."""
+    """Lateness of the harness itself; all None in a closed loop."""
     operations: int | None
     bytes_on_disk: int | None
     temperature: str
-    """'lukewarm' where one trial was; 'none' where the phase asks for none."""
+    """'lukewarm' if one trial was; 'none' if the phase requests none."""
     resident_percent: float | None
-    """Of a cold phase: what was in the page cache when it began, in the worst trial."""
+    """For a cold phase: the share of its files in the page cache when it began, in the worst trial."""
     client: dict[str, int | None] | None
-    """What the client's processes used, by the median over trials of each."""
+    """Usage of the client's processes, medians over trials."""
     server: dict[str, int | None] | None
-    """The same of the engine's server; None where it has none."""
+    """The same for the engine's server; None without one."""
     client_cpu_ns: float | None
-    """CPU time of the clients for each item, in user mode and in the kernel: the median over trials. None where a
-    trial does not know its own."""
+    """CPU time of the clients for each item, in user mode and in the kernel: the median over trials. None if unknown
+    in any trial."""
     server_cpu_ns: float | None
-    """The same of the engine's server; None, too, where it has none."""
+    """The same for the engine's server."""
     write_amplification: float | None
-    """Bytes sent to the device for each byte that the application gave to be stored, by the median over trials."""
+    """Bytes sent to the device for each byte stored by the application, the median over trials."""
     facts: dict[str, Fact]
-    """What the suite tells of the store after the phase: the median over trials of each; of words, what all say."""
+    """The suite's facts after the phase: medians over trials; words if all trials agree."""
     trial_facts: dict[str, Fact]
-    """The same of the trial as a whole."""
+    """The same for the whole trial."""
     version: str | None
     settings: Mapping[str, Any] | None
     caveats: tuple[Caveat, ...]
     attempts: tuple[Attempt, ...]
-    """Every attempt at the cell, failed ones included."""
+    """Every attempt at the cell, also failed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +106,24 @@ class Absence:
 
 
 def absences(run: Run) -> list[Absence]:
-    """Cells and phases that are in the plan and not in the summary, since no trial could have them."""
-    found = {
+    """Cells and phases of the plan that are not in the summary, because they make no sense."""
+    absent = {
         (attempt.cell, phase): Absence(run.cells[attempt.cell], phase, why)
         for attempt in run.attempts
         for phase, why in attempt.absent.items()
     }
-    return list(found.values())
+    return list(absent.values())
 
 
 def summarize(run: Run) -> list[CellSummary]:
-    """A summary of every cell and phase of the plan, in the plan's order, measured or not.
-
-    Without those that make no sense for their engine. Raises UsageError for a run file that is damaged.
-    """
+    """A summary of every cell and phase of the plan, in the plan's order, measured or not, without phases that make
+    no sense for their engine. Raises UsageError for a damaged run file."""
     return list(_summaries(run))
 
 
 @cached
 def _summaries(run: Run) -> tuple[CellSummary, ...]:
-    absent = {(id(found.cell), found.phase) for found in absences(run)}
+    absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in run.attempts:
         attempts[attempt.cell].append(attempt)
@@ -137,18 +135,18 @@ def _summaries(run: Run) -> tuple[CellSummary, ...]:
             if (id(cell), phase) not in absent
         )
     except (TypeError, ValueError) as error:
-        # A histogram that can't be decoded: it is not looked at before.
+        # Histograms are decoded here first.
         raise damaged(run.path, error) from None
 
 
 def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> CellSummary:
     phase = declared.name
     last = {a.block: a for a in attempts}.values()
-    found = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
-    every = [sample for _, sample in found]
+    by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
+    every = [sample for _, sample in by_block]
     why = _void(attempts, phase) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
-    # What a suite tells of its store stands without a number too: how many requests of a burst were throttled.
+    # Facts are shown without a number, too: how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     about = next((a for a in last if a.version is not None), None)
@@ -163,7 +161,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         valid=why is None,
         why=why,
         samples=counted,
-        blocks=tuple(block for block, _ in found) if why is None else (),
+        blocks=tuple(block for block, _ in by_block) if why is None else (),
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
         bandwidth=_known([s.bytes_per_second for s in counted if s.per_second is not None]),
@@ -205,33 +203,33 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
 
 
 def _temperature(samples: Sequence[Sample]) -> str:
-    found = {sample.temperature for sample in samples}
-    return "lukewarm" if len(found) > 1 else next(iter(found), "none")
+    temperatures = {sample.temperature for sample in samples}
+    return "lukewarm" if len(temperatures) > 1 else next(iter(temperatures), "none")
 
 
 def _resident_percent(samples: Sequence[Sample]) -> float | None:
-    found = [sample.residency for sample in samples if sample.residency]
-    if not found or any(not r["file_bytes"] or r["resident_bytes"] is None for r in found):
+    known = [sample.residency for sample in samples if sample.residency]
+    if not known or any(not r["file_bytes"] or r["resident_bytes"] is None for r in known):
         return None
-    return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in found)
+    return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in known)
 
 
 def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:
-    """The median of each counter over the trials; None for one that a trial does not know."""
+    """The median of each counter over the trials; None if unknown in any."""
     known = [usage for usage in usages if usage is not None]
     if not known or len(known) < len(usages):
         return None
     columns = {name: [value for usage in known if (value := usage.get(name)) is not None] for name in known[0]}
-    return {name: int(median(found)) if len(found) == len(known) else None for name, found in columns.items()}
+    return {name: int(median(of)) if len(of) == len(known) else None for name, of in columns.items()}
 
 
 def client_cpu_ns(sample: Sample) -> float | None:
-    """CPU time of a sample's clients for each item that its throughput counts."""
+    """CPU time of a sample's clients for each item that the throughput counts, in ns."""
     return _cpu_ns(sample.client, sample.items, CLIENT_STEP_NS)
 
 
 def server_cpu_ns(sample: Sample) -> float | None:
-    """The same of its server: in a phase of few ticks there is none."""
+    """The same for its server; None in a phase of few clock ticks."""
     return _cpu_ns(sample.server, sample.items, SERVER_STEP_NS)
 
 
@@ -242,26 +240,25 @@ def _cpu_ns(used: Mapping[str, int | None] | None, items: int, step_ns: int) -> 
 
 
 def _middle(figures: Sequence[float | None]) -> float | None:
-    """The median; None where one of them is not known."""
+    """The median; None if any figure is unknown."""
     known = [figure for figure in figures if figure is not None]
     return float(median(known)) if known and len(known) == len(figures) else None
 
 
 def _write_amplification(samples: Sequence[Sample]) -> float | None:
-    """None where nothing was sent to the device: an engine in memory does not amplify by nothing. Nor where more
-    was taken back than sent: the pages of files that were removed."""
+    """None if nothing was sent to the device, or if more was taken back than sent: pages of removed files."""
     pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
     ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
 
 
-def _ordered(declared: Iterable[str], found: Collection[str]) -> list[str]:
-    """In the suite's order; what it does not declare, after it."""
-    return [*(name for name in declared if name in found), *sorted(set(found) - set(declared))]
+def _ordered(declared: Iterable[str], names: Collection[str]) -> list[str]:
+    """Names in the suite's order; those that it doesn't declare last."""
+    return [*(name for name in declared if name in names), *sorted(set(names) - set(declared))]
 
 
 def _known(rates: Sequence[float | None]) -> Estimate | None:
-    """None where one of them is not known, or nothing moved."""
+    """None if any rate is unknown, or nothing moved."""
     known = [rate for rate in rates if rate]
     return estimate(known) if known and len(known) == len(rates) else None
 
@@ -272,20 +269,20 @@ def _whole(figures: Sequence[int | None]) -> int | None:
 
 
 def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
-    """Operations of an open loop in a second of the wall clock."""
+    """Operations of an open loop per second of the wall clock."""
     if sample.due is None or operations is None or not sample.wall_ns:
         return None
     return operations / sample.wall_ns * 1e9
 
 
-def _facts(found: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Each that any of them has, in their order."""
-    names = dict.fromkeys(name for facts in found for name in facts)
-    return {name: _fact([facts.get(name) for facts in found]) for name in names}
+def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Each fact that any trial has, in their order."""
+    names = dict.fromkeys(name for facts in trials for name in facts)
+    return {name: _fact([facts.get(name) for facts in trials]) for name in names}
 
 
 def _fact(values: Sequence[Fact]) -> Fact:
-    """None where a trial does not know it, and for words that are not the same in all."""
+    """The median of numbers, or the common word; None if a trial lacks it, or words differ."""
     known = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(known) == len(values):
         middle = median(known)
@@ -294,16 +291,14 @@ def _fact(values: Sequence[Fact]) -> Fact:
 
 
 def _void(attempts: Sequence[Attempt], phase: str) -> str | None:
-    """A wrong answer, whatever came of the trial that got it."""
-    found = (s.void for a in attempts for s in a.samples if s.phase == phase and s.void is not None)
-    return next((f"void: {void}" for void in found), None)
+    """A wrong answer counts, however its trial ended."""
+    reasons = (s.void for a in attempts for s in a.samples if s.phase == phase and s.void is not None)
+    return next((f"void: {void}" for void in reasons), None)
 
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
-    """Why the cell shows no number for the phase; None where it does.
-
-    One wrong answer in one trial voids it. A trial that never got there by crashing, only if all of them did.
-    """
+    """Why the cell has no number for the phase; None if it has one. One wrong answer in one trial voids it; crashes
+    only count if no trial reached the phase."""
     for attempt in last:
         if attempt.outcome == "wrong":
             return f"void: {attempt.why}"
@@ -323,6 +318,6 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
 
 
 def _failed(samples: Sequence[Sample]) -> float:
-    """The share of operations that failed: the mean over trials, since a trial that fails fast has many more. An
-    outside tool repeats transactions that the server aborts: those are counted, and no failure of the work."""
+    """Share of failed operations: the mean over trials, since a trial that fails fast has many more operations. An
+    outside tool repeats transactions that the server aborts; these are counted, but no failures."""
     return fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)

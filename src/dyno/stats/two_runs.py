@@ -1,7 +1,7 @@
-"""Two runs: what differs between their settings and machines, and each row that both have, after against before.
+"""Two runs: differences between their plans, machines and engines, and ratios of each row that both have.
 
-Runs that were measured in turns, block by block, are compared block by block, as engines within a run are. Others are
-compared as a whole, and a drift of the machine from one to the other is in the ratio and not in its interval.
+Runs that were measured in turns are compared block by block, like engines within a run. Other runs are compared as a
+whole; if the machine drifted between them, the drift is in the ratio but not in its interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dyno.stats.metric import Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
-# Facts of the machine that are never the same twice.
+# Facts of the machine that always differ.
 OF_THE_MOMENT = (
     *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
     *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups", "ceilings"),
@@ -30,22 +30,22 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'plan', 'machine', 'dyno', or an engine as it was asked for."""
+    """'plan', 'machine', 'dyno', or an engine as requested."""
     what: str
     before: Any
-    """None where it is not known, or not there."""
+    """None if unknown or missing."""
     after: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row that has a number in both runs, as it is after, seen from before."""
+    """A row with a number in both runs, after compared with before."""
 
     before: CellSummary
     after: CellSummary
     metric: Metric
     center: Center | None
-    """Of the logarithm of the ratio of speeds; None where there are too few trials for an interval."""
+    """Of the logarithm of the ratio of speeds; None with too few trials for an interval."""
     verdict: Verdict
 
 
@@ -56,22 +56,22 @@ class Between:
     differences: tuple[Difference, ...]
     changes: tuple[Change, ...]
     lost: tuple[tuple[CellSummary, str], ...]
-    """Rows with a number before and none after, and why."""
+    """Rows with a number only before, and the reason."""
     new: tuple[CellSummary, ...]
-    """Rows with a number after and none before."""
+    """Rows with a number only after."""
 
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
-    """`by` None: what the suite says of the phase, or the response time where a rate was asked for. Raises UsageError
-    for runs of two suites, for runs of which one kept the cores awake, and for runs that have no row in common."""
+    """Compares two runs. `by` None: the phase's own metric, or the response time if the plan sets a rate. Raises
+    UsageError for runs of two suites, if only one kept the cores awake, and for runs without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
-        raise UsageError(f"{before.path} is of suite {suites[0]} and {after.path} of {suites[1]}: nothing to compare")
-    kept = {bool(run.plan.get("awake")): run.path for run in (before, after)}
-    if len(kept) > 1:
+        raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
+    awake = {bool(run.plan.get("awake")): run.path for run in (before, after)}
+    if len(awake) > 1:
         raise UsageError(
-            f"{kept[True]} was measured with the cores kept awake and {kept[False]} without: what waking them costs"
-            " would be in every ratio; measure both with --awake, or both without"
+            f"{awake[True]} was measured with --awake and {awake[False]} without, so every ratio would contain the"
+            " cost of waking cores; measure both with --awake, or both without"
         )
     old, new = rows_of(before), rows_of(after)
     if not old.keys() & new.keys():
@@ -85,7 +85,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         if change is not None:
             changes.append(change)
         elif by is None or speeds(was, by):
-            # One that never had the metric (a percentile of a bulk phase) has lost nothing.
+            # A row without the metric before (a percentile of a bulk phase) is not lost.
             lost.append((was, _gone(row, by)))
     return Between(
         paired=paired,
@@ -97,7 +97,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
 
 
 def without_weakened(found: Between) -> Between:
-    """The same with each row on a user's own server whose tier fell moved to the lost ones: a gate would pass it as
+    """The same, with each row whose tier fell (on a user's own server) among the lost: a gate would pass it as
     faster."""
     fell = [c for c in found.changes if TIERS.index(c.after.cell.tier) < TIERS.index(c.before.cell.tier)]
     why = [f"its tier fell from {c.before.cell.tier_name} to {c.after.cell.tier_name}" for c in fell]
@@ -106,34 +106,32 @@ def without_weakened(found: Between) -> Between:
 
 
 def halves(run: Run) -> tuple[Run, Run]:
-    """The first and the second half of a run's blocks, of which an odd one is in the second: only a drift of the
-    machine can make them differ. Raises UsageError for a run of fewer than six blocks."""
+    """The first and the second half of a run's blocks; the second has one more if the number is odd. Only a drift of
+    the machine makes them differ. Raises UsageError for fewer than six blocks."""
     blocks = sorted({attempt.block for attempt in run.attempts})
     if len(blocks) < 2 * FEWEST_TRIALS:
-        raise UsageError(
-            f"{run.path} has {len(blocks)} blocks; its halves can be compared from {2 * FEWEST_TRIALS} on"
-        )
+        raise UsageError(f"comparing halves needs at least {2 * FEWEST_TRIALS} blocks; {run.path} has {len(blocks)}")
     middle = len(blocks) // 2
     first, second = (_of_blocks(run, part) for part in (blocks[:middle], blocks[middle:]))
     return first, second
 
 
 def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
-    """Named by the blocks as people count them."""
+    # Blocks are numbered from 1 for people.
     name = Path(f"{run.path}, blocks {blocks[0] + 1} to {blocks[-1] + 1}")
     wanted = set(blocks)
     return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in wanted))
 
 
 def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
-    """By what makes rows of two runs the same."""
+    """Rows by the key that identifies a row in two runs."""
     rows = (row for row in summarize(run) if not row.cell.floor)
-    # What an outside tool reported is not what Dyno timed itself. Another version of it is among the differences.
+    # Figures of an outside tool differ from Dyno's own; a tool's other version is only a difference.
     return {
         (
             row.phase,
             _reported(row),
-            # What the settings of a user's own server give may be what was changed between the runs.
+            # On a user's own server, the tier follows its settings, which may have been changed between the runs.
             "follows" if row.cell.follows else row.cell.tier,
             row.cell.asked,
             row.cell.combination,
@@ -143,12 +141,12 @@ def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
 
 
 def _reported(row: CellSummary) -> bool:
-    """A row without a sample does not tell; the suite does."""
+    """Whether an outside tool measures the row; without a sample, the suite's declaration decides."""
     return row.reported_by is not None or (not row.samples and row.about.reported)
 
 
 def in_turns(before: Run, after: Run) -> bool:
-    """Whether block after block of both runs was measured next to that of the same number in the other."""
+    """Whether each block of one run was measured next to the same block of the other."""
     return alternate(block_starts(before), block_starts(after))
 
 
@@ -192,11 +190,11 @@ def compare_speeds(
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
-        found = center(ratios) if fewest >= FEWEST_TRIALS else None
+        middle = center(ratios) if fewest >= FEWEST_TRIALS else None
     else:
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
-        found = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
-    return found, judge(found, ratio, fewest, margin)
+        middle = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
+    return middle, judge(middle, ratio, fewest, margin)
 
 
 def _gone(row: CellSummary | None, by: Metric | None) -> str:
@@ -216,8 +214,8 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
 
 
 def facts(run: Run) -> dict[tuple[str, str], Any]:
-    """What was asked for and on what machine, without what is never the same twice: by `where` and `what` of a
-    Difference. Engines come last, and each has its version."""
+    """Plan, machine and engines, without facts that always differ: by `where` and `what` of a Difference. Engines
+    come last, each with its version."""
     trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
@@ -236,14 +234,14 @@ def _dyno(run: Run) -> dict[str, Any]:
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
     names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
-    told = {"reported by": " and ".join(tools)} if tools else {}
-    loop = {name: " and ".join(found) for name, found in names.items()}
-    return {"version": run.header.get("dyno"), **told, "loop": loop}
+    reported = {"reported by": " and ".join(tools)} if tools else {}
+    loop = {name: " and ".join(values) for name, values in names.items()}
+    return {"version": run.header.get("dyno"), **reported, "loop": loop}
 
 
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
-    """Of each engine as it was asked for, and of each of its cells: version and settings, of the last trial."""
-    found: dict[str, dict[str, Any]] = {}
+    """Version and settings of each engine as requested, of its last trial; of several tiers, of each."""
+    engines: dict[str, dict[str, Any]] = {}
     tiers: dict[str, set[Tier | None]] = {}
     for cell in run.cells:
         tiers.setdefault(cell.asked, set()).add(cell.tier)
@@ -252,5 +250,5 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
         if attempt.version is not None and not cell.floor:
             name = f"{cell.asked} ({cell.tier_name})" if len(tiers[cell.asked]) > 1 else cell.asked
             tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
-            found[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
-    return found
+            engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
+    return engines

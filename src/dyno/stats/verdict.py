@@ -1,10 +1,9 @@
-"""What may be said of a ratio: faster by at least, no difference larger than, or that one can't tell.
+"""Verdicts on a ratio: faster or slower by at least, no difference larger than, or unclear.
 
-The interval of a ratio has a confidence of 99 %, that of a median 95 %: a page of comparisons makes many, and at 95 %
-one in twenty between equals would be called different. A difference is called one if the interval does not reach 1,
-and none if it lies within the margin. Anything else can't be told, and so many more blocks would probably tell: their
-number supposes that further blocks spread as those did that are there, which of three or four is a rough guess.
-"""
+The interval of a ratio has a confidence of 99 %, that of a median 95 %: a page makes many comparisons, and at 95 %
+one in twenty between equals would be called different. There is a difference if the interval excludes 1, and none if
+it lies within the margin. Anything else is unclear; the number of further blocks that would probably tell assumes
+that they spread like the measured ones, which is a rough guess from three or four."""
 
 from __future__ import annotations
 
@@ -17,9 +16,9 @@ from dyno.stats.estimate import FEWEST_TRIALS, Center, around
 from dyno.stats.student import two_sided
 
 CONFIDENCE = 0.99
-"""Of the intervals of ratios."""
+"""Confidence of the intervals of ratios."""
 MARGIN = 0.05
-"""A difference under this is none."""
+"""Smaller differences don't count."""
 MOST_MORE = 1_000
 FEWEST_BLOCKS = FEWEST_TRIALS
 
@@ -29,33 +28,33 @@ class Verdict:
     kind: str
     """'faster', 'slower', 'alike' or 'unclear'."""
     ratio: float | None
-    """Speed as a share of the baseline's; None under three blocks. Of a latency, speed is its inverse."""
+    """Speed divided by the baseline's; None under three blocks. The speed of a latency is its inverse."""
     low: float | None
     high: float | None
     bound: float | None
-    """Of 'faster' and 'slower': the least difference, as a share of the baseline; of 'alike': the largest."""
+    """As a share of the baseline: for 'faster' and 'slower' the least difference, for 'alike' the largest."""
     blocks: int
     more: int | None
-    """Of 'unclear': about so many more blocks would tell; None where it would take over a thousand."""
+    """For 'unclear': further blocks that would probably tell; None if over a thousand."""
 
 
-def judge(found: Center | None, ratio: float, blocks: int, margin: float = MARGIN) -> Verdict:
-    """The verdict on a ratio from so many blocks (of two runs: from so many trials of the run with fewer)."""
-    if found is None or blocks < FEWEST_BLOCKS:
+def judge(center: Center | None, ratio: float, blocks: int, margin: float = MARGIN) -> Verdict:
+    """The verdict on a ratio from this number of blocks (of two runs: of trials of the run with fewer)."""
+    if center is None or blocks < FEWEST_BLOCKS:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
-    over = around(ratio, found, CONFIDENCE)
-    low, high = over.low or ratio, over.high or ratio
+    interval = around(ratio, center, CONFIDENCE)
+    low, high = interval.low or ratio, interval.high or ratio
     kind = _kind(math.log(low), math.log(high), margin)
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1)}
     more = None
     if kind == "unclear":
-        clear = lambda half: _kind(found.log - half, found.log + half, margin) != "unclear"  # noqa: E731
-        more = blocks_needed(found, blocks, clear)
+        clear = lambda half: _kind(center.log - half, center.log + half, margin) != "unclear"  # noqa: E731
+        more = blocks_needed(center, blocks, clear)
     return Verdict(kind, ratio, low, high, bounds.get(kind), blocks, more)
 
 
 def _kind(low: float, high: float, margin: float) -> str:
-    """Of the logarithms of an interval."""
+    """The kind of a verdict, by the logarithms of the interval's ends."""
     if low > 0:
         return "faster"
     if high < 0:
@@ -69,15 +68,15 @@ def _of_whole(confidence: float, degrees: int) -> float:
 
 
 def blocks_needed(
-    found: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
+    center: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
 ) -> int | None:
-    """Number of further blocks after which the interval is narrow enough, if they spread as those measured do. None
-    if that takes over MOST_MORE. `clear`: whether an interval of this half-width decides."""
+    """Number of further blocks after which the interval is narrow enough, if they spread like the measured ones. None
+    if over MOST_MORE. `clear`: whether an interval of this half-width decides."""
 
     def tells(more: int) -> bool:
-        error = found.error / math.sqrt((blocks + more) / blocks)
-        # Student's t takes long to find, and falls with the degrees: as a rule that of a whole number of them tells.
-        degrees = found.degrees + more
+        error = center.error / math.sqrt((blocks + more) / blocks)
+        # Student's t is slow to compute and falls with the degrees: cached whole numbers of them mostly decide.
+        degrees = center.degrees + more
         if clear(_of_whole(confidence, math.floor(degrees)) * error):
             return True
         nearly = clear(_of_whole(confidence, math.ceil(degrees)) * error)
