@@ -1,4 +1,4 @@
-"""The native module, whether it was built, and what to do where it was not. Asking whether imports nothing."""
+"""The native module, and whether it was built. `built` imports nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def built() -> bool:
 
 
 def loaded() -> Any:
-    """The native module; None where it was not built."""
+    """The native module; None if it was not built."""
     try:
         from dyno import _native
     except ImportError:

@@ -18,7 +18,7 @@ from dyno import registry
 from dyno.engines.compute.server_dask import Cluster
 from dyno.suites.compute.port import OPERATIONS
 
-LIBRARIES = ("python", "numpy", "native", "pandas", "polars", "pyarrow", "numexpr", "numba", "sqlite", "duckdb")
+LIBRARIES = ("python", "numpy", "pandas", "polars", "pyarrow", "numexpr", "numba", "sqlite", "duckdb")
 SMALL = ("-p", "repeats=5", "--budget", 0.2, "--samples", 1)
 
 

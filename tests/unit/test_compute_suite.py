@@ -1,6 +1,5 @@
 """Guards what the compute suite says it does: numbers that are the same for every engine, answers that are held
-against them in more digits, tolerances that a sum in the wrong type does not pass, the published steps; and the
-native kernels.
+against them in more digits, tolerances that a sum in the wrong type does not pass, and the published steps.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clockwork import the_loop
 
 from dyno import registry
 from dyno.contracts.model import Wrong
@@ -215,44 +213,3 @@ def test_the_engine_is_opened_in_the_time_of_the_first_result(tmp_path: Any) -> 
     assert opened == ["opened"]
     assert list(work.parts([answer])) == ["open", "load", "compute"]
     workload.close()
-
-
-# -- the native kernels -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def native() -> Any:
-    return the_loop("native")
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 1_000, 70_001])
-def test_the_kernels_are_right_in_any_number_of_threads(native: Any, size: int, dtype: str, threads: int) -> None:
-    arrays = generate(size, dtype, size, 3, ("x", "y", "grid"))
-    x, y, grid = arrays["x"], arrays["y"], arrays["grid"]
-    x -= 0.5
-    assert native.float_sum(x, threads) == pytest.approx(x.sum(dtype="f8"), rel=1e-9, abs=1e-9)
-    assert native.float_max(x, threads) == x.max()
-    assert native.float_max(x - 1, threads) == (x - 1).max(), "where all are below zero"
-    assert native.float_sums(grid, 3, threads) == pytest.approx(grid.sum(axis=0, dtype="f8").tolist(), rel=1e-9)
-    into = np.empty_like(x)
-    native.float_sines(x, into, threads)
-    assert np.allclose(into, np.sin(x.astype("f8")), rtol=0, atol=1e-6 if dtype == "float32" else 1e-15)
-    if size > 1:
-        wanted = np.corrcoef(x.astype("f8"), y.astype("f8"))[0, 1]
-        assert native.float_correlation(x, y, threads) == pytest.approx(wanted, abs=1e-9)
-
-
-def test_the_kernels_refuse_what_they_can_not_go_through(native: Any) -> None:
-    x = np.ones(10)
-    for array in (np.ones(20)[::2], np.ones(0), np.ones(3, "i8"), [1.0]):
-        with pytest.raises((ValueError, TypeError, BufferError)):
-            native.float_sum(array, 1)
-    with pytest.raises(ValueError, match="of that width"):
-        native.float_sums(x, 3, 1)
-    with pytest.raises(ValueError, match="same length"):
-        native.float_correlation(x, np.ones(9), 1)
-    for into in (x, np.ones(9), np.ones(10, "f4"), np.broadcast_to(1.0, 10)):
-        with pytest.raises(ValueError):
-            native.float_sines(x, into, 1)

@@ -1,7 +1,7 @@
-//! How an engine's own callable is called with one argument. No loop and no clock may be put here.
+//! Calls an engine's own callable with one argument. No loop and no clock may be put here.
 //!
-//! The interpreter's vectorcall is the cheapest way. It is in the stable ABI since Python 3.12, and 3.11 has it as a
-//! function of the same name; 3.10 has it inside of a function with a variable number of arguments.
+//! The interpreter's vectorcall is the cheapest way. It is in the stable ABI since Python 3.12; 3.11 exports a function of
+//! the same name; 3.10 uses it within a function with a variable number of arguments.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -9,23 +9,23 @@ use std::sync::OnceLock;
 
 use pyo3::ffi::{PyObject, PyObject_CallFunctionObjArgs};
 
-/// The callable, its arguments, how many they are and a flag, and the names of those that have one (null: none).
+/// Arguments: the callable, its arguments, their number and a flag, and the names of keyword arguments (null: none).
 pub type Vectorcall = unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, usize, *mut c_void) -> *mut PyObject;
 
 /// One argument, and the place before it may be used by the callee: PY_VECTORCALL_ARGUMENTS_OFFSET.
 pub const ONE: usize = 1 | (1 << (usize::BITS - 1));
 
-/// What this interpreter calls by; it is looked for once in each process.
+/// Returns this interpreter's function; it is looked up once in each process.
 pub fn vectorcall() -> Vectorcall {
-    static FOUND: OnceLock<Vectorcall> = OnceLock::new();
-    *FOUND.get_or_init(|| {
+    static FUNCTION: OnceLock<Vectorcall> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
         // SAFETY: a name that ends with a NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, b"PyObject_Vectorcall\0".as_ptr().cast()) };
-        if found.is_null() {
+        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, b"PyObject_Vectorcall\0".as_ptr().cast()) };
+        if symbol.is_null() {
             return by_varargs;
         }
-        // SAFETY: the interpreter's function of that name has had this signature since it is one.
-        unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) }
+        // SAFETY: the function has this signature in every version that exports it.
+        unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(symbol) }
     })
 }
 

@@ -1,13 +1,13 @@
 //! The clock: the processor's time-stamp counter where it may be trusted, the monotonic clock elsewhere.
 //!
-//! Trusted means: the processor says that the counter is invariant (it neither stops nor changes its rate), and
-//! the kernel, which has compared the cores' counters, keeps time by it. A reading is not fenced: the processor may
-//! move it by some tens of instructions, which is its precision.
+//! It is trusted if the processor declares the counter invariant (it neither stops nor changes its rate) and the kernel,
+//! which has compared the cores' counters, keeps time by it. A reading is not fenced: the processor may move it by some
+//! tens of instructions, which is its precision.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
-/// What a loop reads: a count that grows at a constant rate.
+/// A count that grows at a constant rate.
 pub trait Counter {
     fn now() -> u64;
 }
@@ -44,11 +44,11 @@ impl Counter for Monotonic {
 /// Whether the time-stamp counter is used in this process.
 pub fn tsc() -> bool {
     static TRUSTED: OnceLock<bool> = OnceLock::new();
-    *TRUSTED.get_or_init(|| !kernels_asked_for() && invariant() && kept_by_kernel())
+    *TRUSTED.get_or_init(|| !monotonic_requested() && invariant() && used_by_kernel())
 }
 
-/// `DYNO_CLOCK=monotonic` in the environment: for whoever doubts the counter, and for the tests of the other clock.
-fn kernels_asked_for() -> bool {
+/// `DYNO_CLOCK=monotonic` in the environment: for users who doubt the counter, and for the tests of the other clock.
+fn monotonic_requested() -> bool {
     std::env::var_os("DYNO_CLOCK").is_some_and(|clock| clock == "monotonic")
 }
 
@@ -56,7 +56,7 @@ fn kernels_asked_for() -> bool {
 fn invariant() -> bool {
     use core::arch::x86_64::__cpuid;
     // Leaf 0x80000007, EDX bit 8: the invariant counter (AMD's and Intel's manuals agree).
-    // SAFETY: the instruction is part of x86-64; leaf 0x80000000 tells whether the other is there.
+    // SAFETY: the instruction is part of x86-64; leaf 0x80000000 reports whether the other exists.
     #[allow(unused_unsafe)]
     unsafe {
         __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
@@ -68,7 +68,7 @@ fn invariant() -> bool {
     false
 }
 
-fn kept_by_kernel() -> bool {
+fn used_by_kernel() -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .is_ok_and(|source| source.trim() == "tsc")
 }
@@ -81,7 +81,7 @@ struct Moment {
 }
 
 fn moment() -> Moment {
-    // The narrowest of some pairs of readings of the one around the other: no interrupt fell between.
+    // The narrowest of some readings of one clock between two of the other: no interrupt fell between.
     let mut best = (u64::MAX, Moment { ticks: 0, ns: 0 });
     for _ in 0..9 {
         let before = Tsc::now();
@@ -103,8 +103,8 @@ fn origin() -> Moment {
 static RATE: AtomicU64 = AtomicU64::new(0);
 const SHORTEST_NS: u64 = 10_000_000;
 
-/// Compares both clocks since the first call, which takes 10 ms; the longer ago, the more exact: both ends are known
-/// to about 30 ns, so 10 ms give 6 parts in a million and a second gives 0.06.
+/// Compares both clocks since the first call, which takes 10 ms. Both ends are known to about 30 ns, so that 10 ms are
+/// exact to 6 parts in a million and a second to 0.06.
 pub fn calibrate() {
     if !tsc() {
         return;
@@ -118,7 +118,7 @@ pub fn calibrate() {
     RATE.store(rate.to_bits(), Relaxed);
 }
 
-/// From ticks to nanoseconds and back, by the calibration as it was when this was made.
+/// Converts ticks to nanoseconds and back, by the calibration at the time of its creation.
 #[derive(Clone, Copy)]
 pub struct Scale {
     first: Moment,
@@ -146,7 +146,7 @@ impl Scale {
         }
     }
 
-    /// A moment, on the scale of the monotonic clock; the two may drift apart by what that clock is being slewed.
+    /// A moment on the scale of the monotonic clock, from which it drifts while that clock is slewed.
     #[inline(always)]
     pub fn moment_ns(&self, ticks: u64) -> i64 {
         self.first.ns as i64 + self.span_ns(ticks.saturating_sub(self.first.ticks))

@@ -1,5 +1,4 @@
-//! Latencies into the counters of an HdrHistogram: log-linear, by the same arithmetic as its interchange format; and the
-//! counters of those that were kept in that format, unpacked, back.
+//! Records latencies in the log-linear counters of an HdrHistogram, and restores counters from its interchange format.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -7,8 +6,8 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::buffer::Array;
 
-/// Adds the values to the counters of a histogram whose lowest value is 1, and whose sub-buckets number
-/// 2 << `magnitude`. A value is cut to 1 and to `highest`.
+/// Adds the values to the counters of a histogram with the lowest value 1 and 2 << `magnitude` sub-buckets. Values are
+/// clamped to 1 and `highest`.
 #[pyfunction]
 pub fn record(counts: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, magnitude: u32, highest: i64) -> PyResult<()> {
     let (counts, values) = (Array::of(counts)?, Array::of(values)?);
@@ -28,9 +27,9 @@ pub fn record(counts: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, magnitude: u
     Ok(())
 }
 
-/// Adds the counters of several histograms to `counts`, which are all zero, each from `skip` bytes on: numbers of 1 to 9
-/// bytes, of which those below zero stand for so many zeros. The first counter that is not zero, and the one after the
-/// last; `counts` are as before where that is an error.
+/// Adds the counters of several histograms, each from `skip` bytes on, to `counts`, which are all zero. A counter has 1
+/// to 9 bytes; a negative one stands for as many zeros. Returns the first non-zero counter, and the one after the last.
+/// After an error `counts` are zero again.
 #[pyfunction]
 pub fn restore(counts: &Bound<'_, PyAny>, histograms: Vec<PyBackedBytes>, skip: usize) -> PyResult<(usize, usize)> {
     let counts = Array::of(counts)?;
@@ -65,7 +64,7 @@ fn add(
         let counter = counts.get_mut(at).ok_or(BEYOND)?;
         if count > 0 {
             *total = total.checked_add(count).ok_or("it counts more than there is room for")?;
-            // No larger than the total.
+            // Can't overflow, since the total did not.
             *counter += count;
             (*low, *high) = ((*low).min(at), (*high).max(at + 1));
         }
@@ -74,19 +73,19 @@ fn add(
     Ok(())
 }
 
-const BEYOND: &str = "it has more counters than there are";
+const BEYOND: &str = "it has too many counters";
 
-/// Seven bits a byte, the least first, as long as the eighth is set; of a ninth byte all bits. Signs alternate.
+/// Decodes a ZigZag LEB128 number: seven bits a byte, the lowest first, while the eighth is set; all bits of a ninth.
 fn number(bytes: &mut &[u8]) -> Option<i64> {
-    let mut found = 0u64;
+    let mut value = 0u64;
     for place in 0..9 {
         let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
         let part = if place < 8 { byte & 0x7f } else { byte };
-        found |= u64::from(part) << (7 * place);
+        value |= u64::from(part) << (7 * place);
         if byte < 0x80 {
             break;
         }
     }
-    Some((found >> 1) as i64 ^ -((found & 1) as i64))
+    Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }

@@ -1,6 +1,6 @@
-//! Kernels that measure the machine itself, each in so many threads at once and without the interpreter's lock: a
-//! search for primes, the triad of STREAM (J. D. McCalpin, 1995), and a chase of pointers through a ring of cache
-//! lines. What they compute is told, so that it can be checked.
+//! Kernels that measure the machine itself, each in several threads without the interpreter's lock: a search for primes,
+//! the triad of STREAM (J. D. McCalpin, 1995), and a chase of pointers through a ring of cache lines. They return what
+//! they computed, so that it can be checked.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -11,15 +11,15 @@ use pyo3::prelude::*;
 
 use crate::clock::{Counter, Monotonic};
 
-/// Bytes of a line of every cache that this is likely to meet.
+/// Bytes of a cache line on common processors.
 const LINE: usize = 64;
-/// Hops, or elements, between two looks at the clock.
+/// Hops, or elements, between two readings of the clock.
 const LOOK: u64 = 4096;
 
-/// How many primes there are from 3 to below `limit`, each number divided by all from 2 to its root: 64-bit divisions
-/// and hardly any memory.
+/// Counts the primes from 3 to below `limit`, dividing each number by all from 2 to its root: 64-bit divisions and
+/// hardly any memory.
 fn count(limit: u64) -> u64 {
-    let mut found = 0;
+    let mut primes = 0;
     for candidate in 3..limit {
         let root = (candidate as f64).sqrt();
         let mut divisor = 2u64;
@@ -30,27 +30,27 @@ fn count(limit: u64) -> u64 {
             divisor += 1;
         }
         if divisor as f64 > root {
-            found += 1;
+            primes += 1;
         }
     }
-    found
+    primes
 }
 
-/// So many threads, which begin together; returns the time from then until the last has ended, in ns, and what each
-/// of them made. `work` is given its number and the moment at which it is to end.
+/// Runs threads that begin together. Returns the time from then until the last has ended, in ns, and their results.
+/// `prepare` is given the number of its thread; `work` is given what it returned and the moment at which to end.
 fn together<T: Send, S: Send>(
     threads: usize,
     duration_ns: u64,
-    made: impl Fn(usize) -> S + Sync,
+    prepare: impl Fn(usize) -> S + Sync,
     work: impl Fn(S, u64) -> T + Sync,
 ) -> (u64, Vec<T>) {
     let barrier = Barrier::new(threads);
     let ended: Vec<(u64, u64, T)> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|number| {
-                let (barrier, made, work) = (&barrier, &made, &work);
+                let (barrier, prepare, work) = (&barrier, &prepare, &work);
                 scope.spawn(move || {
-                    let own = made(number);
+                    let own = prepare(number);
                     barrier.wait();
                     let begin = Monotonic::now();
                     let result = work(own, begin + duration_ns);
@@ -65,9 +65,9 @@ fn together<T: Send, S: Send>(
     (end - begin, ended.into_iter().map(|each| each.2).collect())
 }
 
-/// Searches for the primes from 3 to below `limit`, again and again, until the time is over or there were `events` in
-/// each thread (0: as many as it takes). Returns the time in ns; the latencies in ns of each thread's searches; and
-/// the least and the largest number of primes that any of them found.
+/// Searches for the primes from 3 to below `limit`, again and again, until the time is over or each thread has done
+/// `events` searches (0: no limit). Returns the time in ns; the latencies in ns of each thread's searches; and the least
+/// and the largest number of primes that any search found.
 #[pyfunction]
 pub fn primes(
     py: Python<'_>,
@@ -86,10 +86,10 @@ pub fn primes(
                 let (mut latencies, mut least, mut most) = (Vec::with_capacity(1 << 16), u64::MAX, 0);
                 let mut before = Monotonic::now();
                 loop {
-                    let found = count(black_box(limit));
+                    let primes = count(black_box(limit));
                     let now = Monotonic::now();
                     latencies.push(now - before);
-                    (least, most, before) = (least.min(found), most.max(found), now);
+                    (least, most, before) = (least.min(primes), most.max(primes), now);
                     if now >= deadline || latencies.len() == events {
                         return (latencies, least, most);
                     }
@@ -102,13 +102,13 @@ pub fn primes(
     Ok((elapsed, done.into_iter().map(|each| each.0).collect(), least, most))
 }
 
-/// `a = b + 3 c` over arrays of `length` doubles, three for each thread, pass after pass. Returns the time in ns, the
-/// passes of each thread, and how many elements of all arrays `a` were not what they must be afterwards.
+/// Computes `a = b + 3 c` over arrays of `length` doubles, three for each thread, pass after pass. Returns the time in
+/// ns, the passes of each thread, and how many elements of all arrays `a` are wrong afterwards.
 #[pyfunction]
 pub fn triad(py: Python<'_>, threads: usize, length: usize, duration_ns: u64) -> PyResult<(u64, Vec<u64>, u64)> {
     some(threads)?;
     some(length)?;
-    // Of what is small, many passes between two looks at the clock.
+    // Small arrays have many passes between two readings of the clock.
     let burst = (LOOK as usize / length).max(1) as u64;
     let (elapsed, done) = py.detach(|| {
         together(
@@ -144,9 +144,9 @@ pub fn triad(py: Python<'_>, threads: usize, length: usize, duration_ns: u64) ->
 #[derive(Clone)]
 struct Line([u64; LINE / 8]);
 
-/// Hops from line to line of a ring of `lines`, one for each thread, in a random order in which each is met once (by
-/// Sattolo's algorithm, 1986): no hop can begin before the one before has ended. Returns the time in ns, the hops of
-/// each thread, and how many rings were not met whole by as many hops as they have lines.
+/// Hops from line to line of a ring of `lines`, one ring for each thread, in a random order that meets each line once
+/// (Sattolo's algorithm, 1986), so that a hop can't begin before the previous one has ended. Returns the time in ns, the
+/// hops of each thread, and how many rings are broken: as many hops as lines did not meet each line.
 #[pyfunction]
 pub fn chase(
     py: Python<'_>,
@@ -163,7 +163,7 @@ pub fn chase(
             duration_ns,
             |number| {
                 let ring = ring(lines, seed.wrapping_add(number as u64));
-                // Also warms it up.
+                // The check also warms the ring up.
                 let broken = whole(&ring);
                 (ring, broken)
             },
@@ -189,15 +189,15 @@ fn ring(lines: usize, seed: u64) -> Vec<Line> {
     for last in (1..lines).rev() {
         order.swap(last, (next(&mut state) % last as u64) as usize);
     }
-    // `order` is one cycle through all.
-    let mut made = vec![Line([0; LINE / 8]); lines];
+    // `order` is one cycle through all lines.
+    let mut ring = vec![Line([0; LINE / 8]); lines];
     for (at, to) in order.into_iter().enumerate() {
-        made[at].0[0] = to;
+        ring[at].0[0] = to;
     }
-    made
+    ring
 }
 
-/// 0 where as many hops as there are lines meet each of them once, and end where they began; else 1.
+/// Returns 0 if as many hops as there are lines meet each of them once and end where they began; else 1.
 fn whole(ring: &[Line]) -> u64 {
     let (mut met, mut at) = (vec![false; ring.len()], 0usize);
     for _ in 0..ring.len() {

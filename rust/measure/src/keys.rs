@@ -1,4 +1,4 @@
-//! Strings as bytes that sort as the tuples do: keys of the record layer. No loop and no clock may be put here.
+//! Packs tuples of strings into bytes that sort alike: keys of the record layer. No loop and no clock may be put here.
 //!
 //! `dyno.suites.records.encoding` has the same in Python, which says what is right.
 
@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 const NUL: u8 = 0;
-/// After a NUL that is inside of a part: no byte of UTF-8, and more than the NUL that ends a part.
+/// Follows a NUL within a part: it is not a byte of UTF-8, and greater than the NUL that ends a part.
 const INSIDE: u8 = 0xff;
 
-/// The prefix, and each of the strings in UTF-8 with a NUL behind it; a NUL inside of one is NUL 0xff.
+/// Returns the prefix and each of the strings, in UTF-8 and followed by a NUL. A NUL within a string becomes NUL 0xff.
 #[pyfunction]
 pub fn pack<'py>(
     py: Python<'py>,
@@ -40,7 +40,7 @@ fn nuls(text: &[u8]) -> usize {
     text.iter().filter(|&&byte| byte == NUL).count()
 }
 
-/// One part from `at` on; where the next one begins.
+/// Writes one part from `at` on; returns where the next one begins.
 fn put(key: &mut [u8], mut at: usize, text: &[u8]) -> usize {
     if !text.contains(&NUL) {
         let end = at + text.len();

@@ -1,9 +1,8 @@
-//! The native measuring loop: clock, histogram, loop, pacing; the packing of keys, which is in the time of every engine
-//! of the record layer; the random text of its records, and hashes of them; a search for a type; kernels that measure the machine itself;
-//! kernels over arrays of floats; and an idle loop. No engine may be put here, and nothing that knows one. The module also
-//! exports the system-call recorder of the crate `dyno-crash`.
+//! The native measuring loop: clock, loops, pacing, histogram. Beside it: the packing of keys, which is in the time of
+//! every engine of the record layer; the text and the hashes of its records; a search by type; kernels that measure the
+//! machine itself; and an idle loop. No engine may be put here, and nothing that knows one. The module also exports the
+//! system-call recorder of the crate `dyno-crash`.
 
-mod averages;
 mod buffer;
 mod calling;
 mod clock;
@@ -35,14 +34,14 @@ fn now() -> i64 {
     scale.moment_ns(if clock::tsc() { Tsc::now() } else { Monotonic::now() })
 }
 
-/// Measures the rate of the processor's counter against the monotonic clock again; the later, the more exact.
+/// Measures the rate of the processor's counter against the monotonic clock again. The later it is, the more exact.
 #[pyfunction]
 fn calibrate() {
     clock::calibrate();
 }
 
-/// One operation after the other: `calls`, in turn and again from the first, of `arguments`, and none before the
-/// moment `start_ns`.
+/// Calls one operation after the other, none before the moment `start_ns`: `calls` in turn, again and again, with
+/// `arguments`.
 #[pyfunction]
 #[pyo3(signature = (calls, arguments, deadline_ns, failed, start_ns = 0))]
 fn closed<'py>(
@@ -56,7 +55,7 @@ fn closed<'py>(
     run(py, Slice { calls, arguments, failed }, None, start_ns, deadline_ns)
 }
 
-/// The same, none before it is due: `due` holds a moment of this clock for each operation, int64 in ns.
+/// Does the same, but begins no operation before it is due. `due`: a moment for each operation, int64 in ns of `now`.
 #[pyfunction]
 fn paced<'py>(
     py: Python<'py>,
@@ -73,8 +72,8 @@ fn paced<'py>(
     run(py, Slice { calls, arguments, failed }, Some(&due), 0, deadline_ns)
 }
 
-/// Keeps the core awake that it runs on, until the process is killed; a core's other hardware thread has nearly all
-/// of its units meanwhile.
+/// Keeps its core awake until the process is killed, and leaves nearly all of the core's units to its other hardware
+/// thread.
 #[pyfunction]
 fn spin() {
     loop {
@@ -121,11 +120,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::primes, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::triad, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::chase, module)?)?;
-    module.add_function(wrap_pyfunction!(averages::float_sum, module)?)?;
-    module.add_function(wrap_pyfunction!(averages::float_max, module)?)?;
-    module.add_function(wrap_pyfunction!(averages::float_sums, module)?)?;
-    module.add_function(wrap_pyfunction!(averages::float_sines, module)?)?;
-    module.add_function(wrap_pyfunction!(averages::float_correlation, module)?)?;
     // Elsewhere strace records.
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     module.add_function(wrap_pyfunction!(dyno_crash::trace, module)?)?;

@@ -1,22 +1,19 @@
-//! Hashes of records with their versions, by which an answer is known again that was compared whole before. No loop
+//! Hashes of records with their versions. A check compares a record whole once and knows it again by its hash. No loop
 //! and no clock may be put here.
 //!
-//! `dyno.suites.records.dataset` has the same in Python, which says what is right.
+//! `dyno.suites.records.dataset.python_answer_hashes` is the reference.
+
+use std::ptr::null_mut;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyString};
+use pyo3::Borrowed;
 
 use crate::buffer::Array;
 
-/// Of the interpreter's hash of tuples, which is xxHash's for 64 bits.
-const PRIMES: [u64; 3] = [11_400_714_785_074_694_791, 14_029_467_366_897_019_727, 2_870_177_450_012_600_261];
-const SUFFIX: u64 = PRIMES[2] ^ 3_527_539;
-/// What stands for -1, which a hash may not be.
-const NOT_MINUS_ONE: u64 = 1_546_275_796;
-
-/// Writes into `into` the hash of each answer at its version; 0 for what is no record.
+/// Writes `hash((version, (name, location, stub)))` of each answer into `into`; 0 for an answer that is not a record.
 #[pyfunction]
 pub fn marks(
     py: Python<'_>,
@@ -29,52 +26,42 @@ pub fn marks(
         return Err(PyValueError::new_err("there are as many versions and places as answers"));
     }
     let (from, to) = (versions.contiguous()?, into.writable()?);
-    let names = [pyo3::intern!(py, "name"), pyo3::intern!(py, "location"), pyo3::intern!(py, "stub")];
-    let names = names.map(|name| name.as_ptr());
+    let names = ["name", "location", "stub"].map(|name| PyString::intern(py, name));
     for (at, answer) in answers.iter().enumerate() {
-        // SAFETY: within the arrays, as was checked; nobody else has the answer, which is alive, and is only read.
-        unsafe { *to.add(at) = strings(answer.as_ptr(), &names).map_or(0, |strings| mark(*from.add(at), strings)) };
+        // SAFETY: within the arrays, as was checked; no Python code but the interpreter's own runs meanwhile.
+        let (version, mark) = unsafe { (*from.add(at), &mut *to.add(at)) };
+        *mark = match strings(&answer, &names) {
+            Some(strings) => (version, strings.into_pyobject(py)?).into_pyobject(py)?.hash()? as i64,
+            None => 0,
+        };
     }
     Ok(())
 }
 
-/// Name, location and stub of a record; None of what is no dict of three strings by these names, of exactly these types,
-/// so that no code but the interpreter's own is run for their hashes.
-///
-/// # Safety
-/// A live object, and the interpreter's lock is held.
-unsafe fn strings(answer: *mut ffi::PyObject, names: &[*mut ffi::PyObject; 3]) -> Option<[*mut ffi::PyObject; 3]> {
-    if ffi::PyDict_CheckExact(answer) == 0 || ffi::PyDict_Size(answer) != 3 {
-        return None;
-    }
-    let (mut found, mut place) = ([std::ptr::null_mut(); 3], 0);
-    let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
-    while ffi::PyDict_Next(answer, &mut place, &mut key, &mut value) != 0 {
-        if ffi::PyUnicode_CheckExact(key) == 0 || ffi::PyUnicode_CheckExact(value) == 0 {
+type Strings<'a, 'py> = (Borrowed<'a, 'py, PyAny>, Borrowed<'a, 'py, PyAny>, Borrowed<'a, 'py, PyAny>);
+
+/// Name, location and stub of a record. None for anything but a dict of three strings by these names, of exactly these
+/// types, so that no hash or comparison is an engine's own.
+fn strings<'a, 'py>(answer: &'a Bound<'py, PyAny>, names: &[Bound<'py, PyString>; 3]) -> Option<Strings<'a, 'py>> {
+    let py = answer.py();
+    let (mut key, mut value, mut place) = (null_mut(), null_mut(), 0);
+    let mut strings = [null_mut(); 3];
+    // SAFETY: a live object and the interpreter's lock. The answer keeps the strings alive, which nothing changes here;
+    // the interpreter's borrowed references avoid counting, which would take most of the time.
+    unsafe {
+        if ffi::PyDict_CheckExact(answer.as_ptr()) == 0 || ffi::PyDict_Size(answer.as_ptr()) != 3 {
             return None;
         }
-        let at = names.iter().position(|&name| key == name || ffi::PyUnicode_Compare(key, name) == 0)?;
-        found[at] = value;
-    }
-    Some(found)
-}
-
-/// `hash((version, (name, location, stub)))`.
-///
-/// # Safety
-/// Three live strings, and the interpreter's lock is held.
-unsafe fn mark(version: i64, strings: [*mut ffi::PyObject; 3]) -> i64 {
-    let version = if version == -1 { -2 } else { version };
-    let strings = strings.map(|string| ffi::PyObject_Hash(string) as u64);
-    tuple(&[version as u64, tuple(&strings)]) as i64
-}
-
-fn tuple(hashes: &[u64]) -> u64 {
-    let mixed = hashes.iter().fold(PRIMES[2], |sum, hash| {
-        sum.wrapping_add(hash.wrapping_mul(PRIMES[1])).rotate_left(31).wrapping_mul(PRIMES[0])
-    });
-    match mixed.wrapping_add(hashes.len() as u64 ^ SUFFIX) {
-        u64::MAX => NOT_MINUS_ONE,
-        hash => hash,
+        while ffi::PyDict_Next(answer.as_ptr(), &mut place, &mut key, &mut value) != 0 {
+            if ffi::PyUnicode_CheckExact(key) == 0 || ffi::PyUnicode_CheckExact(value) == 0 {
+                return None;
+            }
+            let is_key =
+                |name: &Bound<'py, PyString>| name.as_ptr() == key || ffi::PyUnicode_Compare(key, name.as_ptr()) == 0;
+            strings[names.iter().position(is_key)?] = value;
+        }
+        // Three different keys among three names: none is null.
+        let [name, location, stub] = strings.map(|string| Borrowed::from_ptr(py, string));
+        Some((name, location, stub))
     }
 }

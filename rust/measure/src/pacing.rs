@@ -1,16 +1,16 @@
-//! Waiting for the moment at which an operation is due.
+//! Waits for the moment at which an operation is due.
 
 use pyo3::prelude::*;
 
 use crate::clock::{Counter, Scale};
 
-/// A sleep wakes late by tens of microseconds; the rest of the wait is spent looking at the clock.
+/// A sleep wakes late by tens of microseconds: this long before the end of a wait, spin on the clock instead.
 const AWAKE_NS: u64 = 120_000;
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
-/// Below this, giving up the interpreter's lock and taking it again would be most of the wait.
+/// A shorter wait holds the interpreter's lock: releasing and taking it would be most of the wait.
 const WITH_LOCK_NS: u64 = 3_000;
 
-/// Returns once `due` (in ticks) has come. Other threads may run meanwhile. Err is a signal's exception.
+/// Returns at `due` (in ticks). Other threads may run meanwhile. Err is the exception of a signal handler.
 pub fn wait_until<C: Counter>(py: Python<'_>, due: u64, scale: &Scale) -> PyResult<()> {
     loop {
         let left = due.saturating_sub(C::now());
@@ -39,11 +39,11 @@ pub fn wait_until<C: Counter>(py: Python<'_>, due: u64, scale: &Scale) -> PyResu
 
 fn sleep(ns: u64) {
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
-    // SAFETY: both pointers are valid for the call or null. A signal ends it early, and the caller looks again.
+    // SAFETY: both pointers are valid for the call or null. A signal ends it early; the caller checks the clock again.
     unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
 }
 
-/// Asks the kernel not to delay this thread's sleeps in order to join them with others' (50 µs by default).
+/// Tells the kernel not to delay this thread's sleeps, which it does by 50 µs to join wake-ups.
 pub fn exact_sleeps() {
     #[cfg(target_os = "linux")]
     // SAFETY: this option takes one number and touches no memory.

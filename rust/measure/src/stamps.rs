@@ -1,4 +1,4 @@
-//! The stamps of one slice: kept as ticks while the clock runs, turned into nanoseconds afterwards.
+//! The stamps of one slice: stored as ticks while the clock runs, converted to nanoseconds afterwards.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use pyo3::types::PyByteArray;
 use crate::clock::Scale;
 
 thread_local! {
-    /// The last slice's memory, so that the next one does not fault its pages in while the clock runs.
+    /// The last slice's memory, reused so that the next slice causes no page faults while the clock runs.
     static SPARE: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -36,7 +36,7 @@ impl Drop for Stamps {
 
 #[pymethods]
 impl Stamps {
-    /// Starts and ends as int64, ns on the loop's clock.
+    /// Returns starts and ends as int64, in ns on the loop's clock.
     fn resolve<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
         let column = |pick: fn(&(u64, u64)) -> u64| {
             PyByteArray::new_with(py, self.pairs.len() * 8, |bytes| {

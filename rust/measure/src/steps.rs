@@ -4,8 +4,8 @@
 //!
 //! span = end - start: the call, the passing of its argument, and one reading of the clock
 //!
-//! Between spans: the answer and the stamps are stored, and one comparison says whether the time is up or another
-//! thread is to have its turn. No memory is taken.
+//! Between spans: the answer and the stamps are stored, and comparisons check whether the time is up or it is another
+//! thread's turn. No memory is allocated.
 
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::ffi;
@@ -17,26 +17,26 @@ use crate::clock::Counter;
 use crate::pacing::{exact_sleeps, wait_until};
 use crate::stamps::Stamps;
 
-/// How long other threads wait for their turn. Longer than the interpreter's switch interval of 5 ms, after which a
-/// waiting thread asks for the lock: given up before that, it is taken again by the one who gave it up, and the other's
+/// How long other threads wait for their turn. It is longer than the interpreter's switch interval of 5 ms, after which a
+/// waiting thread requests the lock: a lock that is released earlier is taken again by the same thread, and the other's
 /// interval begins anew.
 const TURN_NS: u64 = 10_000_000;
 
-/// What one slice's loop works on. The references are kept by the caller for as long as the loop runs.
+/// The input of one slice's loop. The caller holds the references while the loop runs.
 pub struct Slice<'py> {
     pub calls: Bound<'py, PyTuple>,
     pub arguments: Bound<'py, PyTuple>,
     pub failed: Bound<'py, PyAny>,
 }
 
-/// In ticks: none begins before `start`, and the first that ends after `deadline` is the last.
+/// In ticks: no operation begins before `start`, and the first that ends after `deadline` is the last.
 pub struct Limits {
     pub start: u64,
     pub deadline: u64,
 }
 
-/// Calls one operation after the other until the first that ends after the deadline; with `due`, none before its time,
-/// and none that is due after the deadline.
+/// Calls one operation after the other until the first that ends after the deadline. With `due`, no operation begins
+/// before it is due, and none that is due after the deadline.
 pub fn steps<'py, C: Counter>(
     py: Python<'py>,
     slice: &Slice<'py>,
@@ -54,7 +54,7 @@ pub fn steps<'py, C: Counter>(
     if due.is_some() {
         exact_sleeps();
     }
-    // Waited for here and not as a moment that is due: that would be looked at for each operation.
+    // Waits here, since a moment in `due` would be checked for each operation.
     wait_until::<C>(py, limits.start, &scale)?;
     let mut yields = C::now() + turn;
     for at in 0..operations {
@@ -71,7 +71,7 @@ pub fn steps<'py, C: Counter>(
         let argument = unsafe { ffi::PyTuple_GetItem(arguments, at as ffi::Py_ssize_t) };
         let mut passed = [std::ptr::null_mut(), argument];
         let start = C::now();
-        // SAFETY: both are live objects; the place before the argument may be used by the callee.
+        // SAFETY: both are live objects; the callee may use the slot before the argument.
         let answer = unsafe { vectorcall(call, passed.as_mut_ptr().add(1), ONE, std::ptr::null_mut()) };
         let end = C::now();
         stamps.pairs.push((start, end));
@@ -93,7 +93,7 @@ fn items(tuple: &Bound<'_, PyTuple>) -> Vec<*mut ffi::PyObject> {
     tuple.iter_borrowed().map(|item| item.as_ptr()).collect()
 }
 
-/// What stands in the answers for an operation that raised. Err for what is no error of an operation.
+/// Returns the answer of an operation that raised. Err for an exception that ends the phase.
 #[cold]
 fn failure(py: Python<'_>, slice: &Slice<'_>) -> PyResult<*mut ffi::PyObject> {
     let error = PyErr::fetch(py);
@@ -103,7 +103,7 @@ fn failure(py: Python<'_>, slice: &Slice<'_>) -> PyResult<*mut ffi::PyObject> {
     Err(error)
 }
 
-/// A list that was made with all its places, which are filled one by one.
+/// A list of full length whose places are filled one by one.
 struct Answers<'py> {
     list: Bound<'py, PyList>,
     filled: ffi::Py_ssize_t,
@@ -111,7 +111,7 @@ struct Answers<'py> {
 
 impl<'py> Answers<'py> {
     fn with_room(py: Python<'py>, operations: usize) -> PyResult<Answers<'py>> {
-        // SAFETY: a new list or null; its places are null, which the interpreter's own code allows for.
+        // SAFETY: a new list or null; its places are null, which the interpreter allows.
         let list = unsafe {
             let new = ffi::PyList_New(operations as ffi::Py_ssize_t);
             Bound::from_owned_ptr_or_err(py, new)?.cast_into_unchecked()
@@ -121,12 +121,12 @@ impl<'py> Answers<'py> {
 
     #[inline(always)]
     fn push(&mut self, answer: *mut ffi::PyObject) {
-        // SAFETY: the place is within the list and still null; the list takes over the reference.
+        // SAFETY: the place is within the list and still null; the list takes the reference.
         unsafe { ffi::PyList_SetItem(self.list.as_ptr(), self.filled, answer) };
         self.filled += 1;
     }
 
-    /// The list, cut to what was filled.
+    /// Returns the list, cut to the filled places.
     fn finish(self) -> PyResult<Bound<'py, PyList>> {
         let whole = self.list.len();
         if (self.filled as usize) < whole {

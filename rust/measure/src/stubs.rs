@@ -1,7 +1,7 @@
-//! The random part of a record of the dataset, made again from the record's number wherever an input or a check wants
-//! it. No loop and no clock may be put here.
+//! The random part of a record of the dataset, computed from the record's number whenever an input or a check needs it.
+//! No loop and no clock may be put here.
 //!
-//! `dyno.suites.records.dataset` has the same in Python, which says what is right.
+//! `dyno.suites.records.dataset.python_stub` is the reference.
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use pyo3::exceptions::PyValueError;
@@ -14,7 +14,7 @@ use std::io::Write;
 /// Digits of the version at the start of a stub.
 const DIGITS: usize = 7;
 
-/// The version in 7 digits, and `chars` characters that SHAKE128 of "prefix number:version" makes, in Base64.
+/// Returns the version in 7 digits, and `chars` characters of SHAKE128("prefix number:version") in Base64.
 #[pyfunction]
 pub fn stub<'py>(
     py: Python<'py>,

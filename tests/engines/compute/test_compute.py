@@ -25,7 +25,7 @@ NAMES = [spec.name for spec in registry.engines() if PORT in spec.ports and not 
 GIVEN: tuple[tuple[str, Mapping[str, Any]], ...] = (
     *((name, {}) for name in NAMES),
     *((name, {"threads": 1}) for name in ("dask", "duckdb", "jax", "numexpr", "polars", "spark")),
-    *((name, {"threads": 2}) for name in ("native", "numba")),
+    ("numba", {"threads": 2}),
     ("dask", {"workers": 2}),
 )
 SLOW = ("spark",)
@@ -66,4 +66,4 @@ def test_an_engine_passes_the_checks(engine: str, given: Mapping[str, Any], tmp_
 
 def test_there_are_engines_to_test() -> None:
     assert {"python", "numpy", "pandas", "sqlite", "dask", "spark", "cupy", "dask_cupy", "cudf"} <= set(NAMES)
-    assert {"polars", "duckdb", "pyarrow", "numba", "numexpr", "jax", "torch", "native"} <= set(NAMES)
+    assert {"polars", "duckdb", "pyarrow", "numba", "numexpr", "jax", "torch"} <= set(NAMES)
