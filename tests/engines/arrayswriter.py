@@ -1,8 +1,8 @@
-"""The process that is killed while it writes to an engine of the port `arrays`; and the one that looks what is there
-afterwards. By themselves, since some engines are for another interpreter.
+"""Two processes for an engine of the port `arrays`: one writes until it is killed, the other checks what it left.
+They are separate processes, since some engines need another interpreter.
 
-Started as `python arrayswriter.py write|look`, with a job as a line of JSON on standard input. The one prints the
-number of each transaction that was acknowledged, the other what is not right, as JSON.
+Started as `python arrayswriter.py write|check`, with a job as a line of JSON on standard input. `write` prints the
+number of each acknowledged transaction, `check` the wrong columns as JSON.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ def opened(job: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def updates(number: int, able: bool) -> bool:
-    """Whether the transaction is an update; else it adds rows."""
+    """Whether the transaction is an update. Others append rows."""
     return able and number % 3 == 2
 
 
 def rows(before: int, able: bool) -> int:
-    """That there are after so many transactions."""
+    """Number of rows after that many transactions."""
     return ADDED * sum(not updates(number, able) for number in range(before))
 
 
 def place(number: int, able: bool) -> range:
-    """The rows that an update changes, or that are added."""
-    there = rows(number, able)
+    """The rows that a transaction updates or appends."""
+    count = rows(number, able)
     if not updates(number, able):
-        return range(there, there + ADDED)
-    start = number * 7919 % (there - CHANGED)
+        return range(count, count + ADDED)
+    start = number * 7919 % (count - CHANGED)
     return range(start, start + CHANGED)
 
 
@@ -69,43 +69,43 @@ def write(job: Mapping[str, Any]) -> None:
             if updates(number, job["updates"]):
                 port.update(Change(part.start, DATA.chunk(part, number, UPDATED)))
             else:
-                with port.writing(len(part)) as take:
-                    take(DATA.chunk(part))
+                with port.writing(len(part)) as write:
+                    write(DATA.chunk(part))
             print(number, flush=True)
 
 
-def held(transactions: int, able: bool) -> Chunk:
-    """All rows after so many transactions."""
-    found = dict(DATA.chunk(range(rows(transactions, able))))
+def expected(transactions: int, able: bool) -> Chunk:
+    """All rows after that many transactions."""
+    chunk = dict(DATA.chunk(range(rows(transactions, able))))
     for number in range(transactions):
         if updates(number, able):
             part = place(number, able)
             for name, values in DATA.chunk(part, number, UPDATED).items():
-                found[name][part.start : part.stop] = values
-    return found
+                chunk[name][part.start : part.stop] = values
+    return chunk
 
 
-def look(job: Mapping[str, Any]) -> dict[str, Any]:
-    """How many transactions there are, and which columns are not as they must be. Of the transaction that was in
-    flight everything may be there, nothing, or a part of it: not all have transactions."""
+def check(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The number of transactions in the store, and the wrong columns. The transaction in flight may be there,
+    missing, or partly there: not all engines have transactions."""
     done, able = job["done"], job["updates"]
     with opened(job) as port:
         total = port.sum("uid")
-        there = next(n for n in count() if n * (n + 1) // 2 >= total)
-        if there * (there + 1) // 2 != total or there not in (rows(done, able), rows(done + 1, able)):
-            return {"wrong": [f"the numbers of all rows are {total} together"], "done": done}
-        right, flying = held(done, able), place(done, able)
-        found = port.slice(range(rows(done, able)))
+        size = next(n for n in count() if n * (n + 1) // 2 >= total)
+        if size * (size + 1) // 2 != total or size not in (rows(done, able), rows(done + 1, able)):
+            return {"wrong": [f"the numbers of all rows add up to {total}"], "done": done}
+        right, in_flight = expected(done, able), place(done, able)
+        got = port.slice(range(rows(done, able)))
         if updates(done, able):
             for name in UPDATED:
-                right[name][flying.start : flying.stop] = found[name][flying.start : flying.stop]
-        wrong = [name for name in right if not same(np.asarray(found[name]), right[name])]
-    return {"wrong": wrong, "done": done + (there > rows(done, able))}
+                right[name][in_flight.start : in_flight.stop] = got[name][in_flight.start : in_flight.stop]
+        wrong = [name for name in right if not same(np.asarray(got[name]), right[name])]
+    return {"wrong": wrong, "done": done + (size > rows(done, able))}
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     if sys.argv[1] == "write":
-        write(asked)
+        write(request)
     else:
-        print(json.dumps(look(asked)))
+        print(json.dumps(check(request)))

@@ -1,4 +1,4 @@
-"""Which stores there are of a port that one suite has alone, and how one is held to the port's checks."""
+"""Stores to test for the ports of a single suite, and how the port's checks are run on one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
 
 Options = Mapping[str, Sequence[Mapping[str, str]]]
-"""What is tried of engines, by name, beside the defaults, at the default tier."""
+"""Options to test beside the defaults, at the default tier, by engine."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Store:
 
 
 def specs(port: str) -> list[EngineSpec]:
-    """Every engine of ours that has the port and stores something."""
+    """Every engine of Dyno's own that has the port and stores something."""
     return [
         spec.through(port)
         for spec in registry.engines()
@@ -60,22 +60,22 @@ def stores(every: Iterable[EngineSpec], options: Options) -> Iterator[Store]:
 
 
 def unstored(spec: EngineSpec, port: str, home: Path) -> Callable[[str], AbstractContextManager[Any]]:
-    """What opens such a port of an engine that stores nothing, by its defaults."""
+    """Opens the port of an engine that stores nothing, with default options."""
 
     @contextmanager
     def connect(name: str) -> Iterator[Any]:
         with (
             closing(spec.opener(home, None, spec.resolve({}))) as engine,
-            closing(spec.ports[port].open(engine)) as it,
+            closing(spec.ports[port].open(engine)) as opened,
         ):
-            yield it
+            yield opened
 
     return connect
 
 
 def holds(store: Store, place: Path, *, port: str, look: str) -> None:
-    """Asserts that every check of the port `port` passes but the engine's gaps, and that the engine tells what it is
-    of the store `look`, which one of the checks makes."""
+    """Asserts that every check of the port passes except the engine's gaps, and that the engine reports its version,
+    settings and files for the store `look`, which one of the checks creates."""
     store.need()
     checks = f"dyno.suites.{port}.conformance"
     job = {
@@ -92,14 +92,14 @@ def holds(store: Store, place: Path, *, port: str, look: str) -> None:
         [python, portchecks.__file__], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    version, settings, files = (told.pop(name) for name in ("version", "settings", "files"))
+    results = json.loads(done.stdout.splitlines()[-1])
+    version, settings, files = (results.pop(name) for name in ("version", "settings", "files"))
     gaps = {gap.check for gap in store.spec.gaps}
-    failed = {name: why for name, why in told.items() if why is not None}
+    failed = {name: why for name, why in results.items() if why is not None}
     assert {name: why for name, why in failed.items() if name not in gaps} == {}
     assert gaps <= set(failed), "a gap that works now: unmark it"
     assert any(character.isdigit() for character in version)
     wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
     assert {name: str(value) for name, value in settings.items() if name in wanted} == wanted
-    # A database may be in memory at this tier.
+    # At tier volatile a database may be in memory.
     assert bool(files) != store.spec.in_memory or store.tier is Tier.VOLATILE

@@ -1,8 +1,8 @@
-"""The process that holds an engine to the checks of a port: by itself, since not all of their libraries can be in one
-process, and some are for another interpreter.
+"""Runs a port's checks on one engine, in a process of its own: not all libraries fit into one process, and some need
+another interpreter.
 
-Started as `python portchecks.py` with a line of JSON on standard input. It prints a line of JSON: how each check
-ended, None where it passed; and what the engine tells of itself on the store `look`, which the checks have made.
+Started as `python portchecks.py` with a line of JSON on standard input. It prints a line of JSON: the error of each
+check, None if it passed; and the engine's version, settings and files for the store `look`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,10 @@ from dyno.contracts.suite import Job
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.readline())
-    spec, tier, home = (
-        registry.engine(asked["engine"]).through(asked["port"]),
-        Tier(asked["tier"]),
-        Path(asked["home"]),
-    )
-    options = spec.resolve(asked["options"])
-    told: dict[str, Any] = {}
+    request = json.loads(sys.stdin.readline())
+    spec = registry.engine(request["engine"]).through(request["port"])
+    tier, home, options = Tier(request["tier"]), Path(request["home"]), spec.resolve(request["options"])
+    results: dict[str, Any] = {}
     with ExitStack() as open_:
         server = spec.server(home / "server", tier, options, 1) if spec.server else None
         if server is not None:
@@ -44,17 +40,17 @@ def main() -> None:
             with closing(one.open(one.home)) as engine, closing(one.port(engine, *how)) as port:
                 yield port
 
-        for name, check in import_module(asked["checks"]).CHECKS.items():
+        for name, check in import_module(request["checks"]).CHECKS.items():
             try:
                 check(opened, tier)
-                told[name] = None
+                results[name] = None
             except Exception as error:
-                told[name] = f"{type(error).__name__}: {error}"
-        look = job(asked["look"])
+                results[name] = f"{type(error).__name__}: {error}"
+        look = job(request["look"])
         with closing(look.open(look.home)) as engine:
-            told["version"], told["settings"] = engine.version(), dict(engine.settings())
-            told["files"] = [str(path) for path in engine.files()]
-    print(json.dumps(told, default=str))
+            results["version"], results["settings"] = engine.version(), dict(engine.settings())
+            results["files"] = [str(path) for path in engine.files()]
+    print(json.dumps(results, default=str))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""Every engine of the port `arrays` against the port's checks, at each tier that it gives, by columns and by rows;
-and the checks against tables that are wrong, which is what they are for.
-"""
+"""Runs the checks of the port `arrays` on every engine at each tier, and on tables that are wrong on purpose."""
 
 from __future__ import annotations
 
@@ -56,8 +54,8 @@ def test_parquet_keeps_a_few_of_its_files_open(place: Path, monkeypatch: pytest.
     require(registry.engine("parquet").through(PORT))
     monkeypatch.setattr(parquet, "MOST_OPEN", 2)
     spec = registry.engine("parquet")
-    asked = Job(spec, place, Tier.PROCESS, spec.resolve({}), {}, seed=1, clients=1)
-    with closing(asked.open(place)) as engine, closing(spec.ports[PORT].open(engine)) as arrays:
+    job = Job(spec, place, Tier.PROCESS, spec.resolve({}), {}, seed=1, clients=1)
+    with closing(job.open(place)) as engine, closing(spec.ports[PORT].open(engine)) as arrays:
         for first in range(0, 50, 10):
             with arrays.writing(10) as write:
                 empty = {name: np.zeros(10, columns.dtype(name)) for name in NAMES}
@@ -74,41 +72,41 @@ def test_parquet_keeps_a_few_of_its_files_open(place: Path, monkeypatch: pytest.
 
 
 class Honest:
-    """A correct table of NumPy's arrays, which is what the broken ones are made of."""
+    """A correct table of NumPy arrays."""
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self.kept = kept
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays = arrays
         for name in NAMES:
-            kept.setdefault(name, np.empty(0, columns.dtype(name)))
+            arrays.setdefault(name, np.empty(0, columns.dtype(name)))
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        waiting = list[Chunk]()
-        yield waiting.append
-        for chunk in waiting:
+        chunks = list[Chunk]()
+        yield chunks.append
+        for chunk in chunks:
             self.add(chunk)
 
     def add(self, chunk: Chunk) -> None:
         for name, values in chunk.items():
-            self.kept[name] = np.concatenate([self.kept[name], values])
+            self.arrays[name] = np.concatenate([self.arrays[name], values])
 
     def sum(self, name: str) -> Any:
-        return columns.total(name, [self.kept[name]])
+        return columns.total(name, [self.arrays[name]])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        return [columns.moments(lambda name=name: [self.kept[name]]) for name in names]  # type: ignore[misc]
+        return [columns.moments(lambda name=name: [self.arrays[name]]) for name in names]  # type: ignore[misc]
 
     def slice(self, rows: range) -> Chunk:
-        return {name: self.kept[name][rows.start : rows.stop].copy() for name in NAMES}
+        return {name: self.arrays[name][rows.start : rows.stop].copy() for name in NAMES}
 
     def frame(self, names: Sequence[str]) -> Any:
         import pandas
 
-        return pandas.DataFrame({name: self.kept[name] for name in names})
+        return pandas.DataFrame({name: self.arrays[name] for name in names})
 
     def update(self, change: Change) -> None:
         for name, values in change.values.items():
-            self.kept[name][change.start : change.stop] = values
+            self.arrays[name][change.start : change.stop] = values
 
     def close(self) -> None:
         pass
@@ -126,8 +124,8 @@ class KeepsHalfOfTheBits(Honest):
 
 class AddsUpInDoubles(Honest):
     def sum(self, name: str) -> Any:
-        found = float(self.kept[name].astype("f8").sum())
-        return found if name in ("quantity", "total_price") else int(found)
+        total = float(self.arrays[name].astype("f8").sum())
+        return total if name in ("quantity", "total_price") else int(total)
 
 
 class AnswersAFloat(Honest):
@@ -137,7 +135,7 @@ class AnswersAFloat(Honest):
 
 class OfASample(Honest):
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        return [(float(self.kept[name].mean()), float(self.kept[name].std(ddof=1))) for name in names]
+        return [(float(self.arrays[name].mean()), float(self.arrays[name].std(ddof=1))) for name in names]
 
 
 class SwapsThem(Honest):
@@ -154,7 +152,7 @@ class BeginsAnew(Honest):
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
         for name in NAMES:
-            self.kept[name] = self.kept[name][:0]
+            self.arrays[name] = self.arrays[name][:0]
         with super().writing(rows) as write:
             yield write
 
@@ -162,18 +160,18 @@ class BeginsAnew(Honest):
 class KeepsWhatWasAnnounced(Honest):
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        wanted = len(self.kept["uid"]) + rows
+        wanted = len(self.arrays["uid"]) + rows
         with super().writing(rows) as write:
             yield write
         for name in NAMES:
-            self.kept[name] = np.resize(self.kept[name], wanted)
+            self.arrays[name] = np.resize(self.arrays[name], wanted)
 
 
 class UpdatesOneTooMany(Honest):
     def update(self, change: Change) -> None:
         super().update(change)
         for name in change.values:
-            self.kept[name][change.stop : change.stop + 1] = 1.0
+            self.arrays[name][change.stop : change.stop + 1] = 1.0
 
 
 class UpdatesNothing(Honest):
@@ -189,15 +187,15 @@ class WritesAtOnce(Honest):
 
 class Forgets(Honest):
     def close(self) -> None:
-        self.kept.clear()
+        self.arrays.clear()
 
 
-def held(kind: type[Honest], check: str) -> None:
-    kept: dict[str, dict[str, Any]] = {}
+def run_check(kind: type[Honest], check: str) -> None:
+    stores: dict[str, dict[str, Any]] = {}
 
     @contextmanager
     def opened(name: str) -> Iterator[Any]:
-        port = kind(kept.setdefault(name, {}))
+        port = kind(stores.setdefault(name, {}))
         yield port
         port.close()
 
@@ -225,12 +223,12 @@ BROKEN = [
 @pytest.mark.parametrize("check", CHECKS)
 def test_an_honest_table_passes(check: str) -> None:
     pytest.importorskip("pandas")
-    held(Honest, check)
+    run_check(Honest, check)
     assert check in {broken for _, broken in BROKEN}
 
 
 @pytest.mark.parametrize(("kind", "check"), BROKEN)
-def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
+def test_a_wrong_table_fails(kind: type[Honest], check: str) -> None:
     pytest.importorskip("pandas")
     with pytest.raises(Wrong):
-        held(kind, check)
+        run_check(kind, check)

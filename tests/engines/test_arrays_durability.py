@@ -1,5 +1,5 @@
-"""Guards what the tiers of the engines of the port `arrays` promise: a process that is killed by SIGKILL while it
-adds and updates rows has lost nothing that it had acknowledged; and at tier `power` each way to commit flushes.
+"""Tests the tiers of the engines of the port `arrays`: a process killed by SIGKILL loses no acknowledged rows, and at
+tier `power` each kind of commit flushes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dyno.servers import leftover_processes
 from dyno.suites.arrays.port import PORT
 
 KILLED_AFTER = (1, 17, 8)
-"""Acknowledgements of each of three processes in turn, each on the store that the one before left."""
+"""Acknowledgements of three processes in turn, each on the store that the one before left."""
 ALONE = [
     spec.through(PORT)
     for spec in registry.engines()
     if set(spec.ports) == {PORT} and not spec.floor and spec.opener.__module__.startswith("dyno.engines.")
 ]
-"""Those that the tests of other suites kill nothing of."""
+"""Engines whose durability no other suite tests."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ def cases() -> Iterator[Case]:
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """A directory on a disk, through which a server that runs as another user may pass."""
+    """A directory on a disk, accessible to a server that runs as another user."""
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o711)
         yield Path(place)
 
 
 class Writer:
-    """What the other processes are told, and how far they came."""
+    """The job of the other processes, and the number of acknowledged transactions."""
 
     def __init__(self, case: Case, home: Path) -> None:
         self.home, self.done = home, 0
@@ -81,8 +81,8 @@ class Writer:
     def job(self, **more: Any) -> str:
         return json.dumps({**self._job, **more}) + "\n"
 
-    def killed(self, acks: int) -> None:
-        """Has a process write, and kills it when it has acknowledged so many transactions."""
+    def write_and_kill(self, acks: int) -> None:
+        """Kills a writing process when it has acknowledged that many transactions."""
         words = [self.python, arrayswriter.__file__, "write"]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None and process.stdout is not None
@@ -91,13 +91,13 @@ class Writer:
         wanted = self.done + acks
         try:
             for line in process.stdout:
-                # An engine may say something itself.
+                # An engine may print something, too.
                 if not line.strip().isdigit():
                     continue
                 assert int(line) == self.done
                 self.done += 1
                 if self.done == wanted:
-                    # Of an engine with a server, that is the engine's process.
+                    # For an engine with a server, its processes are killed.
                     leftover_processes.clear(self.home)
                     process.kill()
         finally:
@@ -107,35 +107,35 @@ class Writer:
             leftover_processes.clear(self.home)
         assert self.done >= wanted, f"it ended by itself with status {process.returncode}"
 
-    def looked(self) -> list[str]:
-        """What is not right in the store, opened again."""
-        words = [self.python, arrayswriter.__file__, "look"]
+    def check(self) -> list[str]:
+        """Opens the store again and returns what is wrong."""
+        words = [self.python, arrayswriter.__file__, "check"]
         ended = subprocess.run(words, input=self.job(done=self.done), capture_output=True, text=True, timeout=200)
         assert ended.returncode == 0, ended.stderr
-        told = json.loads(ended.stdout.splitlines()[-1])
-        self.done = told["done"]
-        wrong: list[str] = told["wrong"]
+        result = json.loads(ended.stdout.splitlines()[-1])
+        self.done = result["done"]
+        wrong: list[str] = result["wrong"]
         return wrong
 
 
 @pytest.mark.parametrize("case", [*cases()], ids=str)
-def test_a_killed_process_has_lost_no_rows_that_it_acknowledged(case: Case, disk: Path) -> None:
+def test_a_killed_process_loses_no_acknowledged_rows(case: Case, disk: Path) -> None:
     require(case.spec)
     writer = Writer(case, disk)
     for acks in KILLED_AFTER:
-        writer.killed(acks)
-        assert writer.looked() == []
+        writer.write_and_kill(acks)
+        assert writer.check() == []
 
 
-def test_a_store_that_lost_what_was_acknowledged_is_caught(disk: Path) -> None:
+def test_a_store_that_lost_acknowledged_rows_is_caught(disk: Path) -> None:
     memmap = registry.engine("numpy_memmap").through(PORT)
     require(memmap)
     writer = Writer(Case(memmap, Tier.PROCESS), disk)
-    writer.killed(12)
+    writer.write_and_kill(12)
     (disk / "store" / "quantity.dat").write_bytes(bytes((disk / "store" / "quantity.dat").stat().st_size))
-    assert writer.looked() == ["quantity"]
+    assert writer.check() == ["quantity"]
     (disk / "store" / "rows").write_text("40")
-    assert writer.looked() != ["quantity"]
+    assert writer.check() != ["quantity"]
 
 
 # -- what is flushed ----------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_a_store_that_lost_what_was_acknowledged_is_caught(disk: Path) -> None:
     ("engine", "tier", "verdict", "commits"),
     [
         ("numpy_memmap", Tier.POWER, PROVEN, 2 * COMMITS),
-        # What is stored in a mapping is no call: it is what the tests above are for.
+        # Stores into a mapping are no system calls, so the tests above cover them.
         ("numpy_memmap", Tier.PROCESS, DECLARED, 2 * COMMITS),
         ("parquet", Tier.POWER, PROVEN, COMMITS),
         ("parquet", Tier.PROCESS, PROVEN, COMMITS),
@@ -153,7 +153,7 @@ def test_a_store_that_lost_what_was_acknowledged_is_caught(disk: Path) -> None:
         ("wendelin:storage=zeo", Tier.POWER, PROVEN, 2 * COMMITS),
     ],
 )
-def test_what_each_way_to_commit_does_at_a_tier(
+def test_each_kind_of_commit_flushes_as_its_tier_says(
     engine: str, tier: Tier, verdict: str, commits: int, disk: Path
 ) -> None:
     require(registry.engine(engine.partition(":")[0]))
@@ -162,6 +162,6 @@ def test_what_each_way_to_commit_does_at_a_tier(
         unavailable(f"engine {engine}: {found.why}")
     assert found.seen is not None
     assert found.verdict == verdict, found.why
-    # Rows that are added, and rows that are updated, where they can be.
+    # Appends, and updates if the engine has them.
     assert len(found.seen.commits) == commits
     assert found.seen.flushed == (commits if tier is Tier.POWER else 0)

@@ -1,5 +1,5 @@
-"""Guards the engines of the suite memory: each passes the conformance suite of the port `memory-access`, has the
-patterns that it says it has, and moves what it tells. And guards that suite: it fails on a report that can't be true.
+"""Runs the checks of the port `memory-access` on the engines of the suite memory: each has its own patterns and moves
+the bytes that it reports. The checks fail on reports that contradict themselves.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path
 
 @pytest.mark.parametrize("pattern", [*BLOCKS, TRIAD, CHASE])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_what_is_an_engines_own_is_whole_and_the_rest_is_absent(
-    spec: EngineSpec, pattern: str, tmp_path: Path
-) -> None:
+def test_an_engine_has_its_own_patterns_and_no_others(spec: EngineSpec, pattern: str, tmp_path: Path) -> None:
     require(spec)
     with unstored(spec, PORT, tmp_path)("") as port:
         if pattern not in PATTERNS[spec.name]:
@@ -48,29 +46,29 @@ def test_what_is_an_engines_own_is_whole_and_the_rest_is_absent(
     if pattern == CHASE:
         assert report.bytes is None
     else:
-        assert SIZE - 24 < report.bytes // report.operations <= SIZE, "all of it, in each event"
+        assert SIZE - 24 < report.bytes // report.operations <= SIZE, "each event covers the working set"
 
 
 # -- the suite itself ---------------------------------------------------------------------------------------------
 
-RIGHT = Report(tool="made up", operations=6, items=6, elapsed_ns=4_000, bytes=6 * SIZE, facts={"wrong": 0})
+RIGHT = Report(tool="stub", operations=6, items=6, elapsed_ns=4_000, bytes=6 * SIZE, facts={"wrong": 0})
 BROKEN = {
     "nothing": replace(RIGHT, operations=0),
     "no time": replace(RIGHT, elapsed_ns=0),
     "no bytes": replace(RIGHT, bytes=0),
-    "bytes not told": replace(RIGHT, bytes=None),
+    "bytes not reported": replace(RIGHT, bytes=None),
     "an element that is wrong": replace(RIGHT, facts={"wrong": 1}),
     "wrong as text": replace(RIGHT, facts={"wrong": "0"}),
 }
 
 
-def test_a_report_that_may_be_true_passes() -> None:
+def test_a_consistent_report_passes() -> None:
     assert check_report(TRIAD, RIGHT, 1) == 2
     assert check_report(CHASE, replace(RIGHT, bytes=None), 1) == 2
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_report_that_can_not_be_true_fails(how: str) -> None:
+def test_an_inconsistent_report_fails(how: str) -> None:
     with pytest.raises(Wrong):
         check_report(TRIAD, BROKEN[how], 1)
 
@@ -94,5 +92,5 @@ def test_caches_are_those_for_data_by_size(tmp_path: Path) -> None:
     assert caches(root=tmp_path) == wanted
 
 
-def test_where_the_kernel_tells_of_none_there_are_none(tmp_path: Path) -> None:
+def test_without_caches_in_sysfs_the_list_is_empty(tmp_path: Path) -> None:
     assert caches(root=tmp_path) == []

@@ -1,6 +1,4 @@
-"""Every engine of the port `ordered-kv` against the port's own checks, at each tier; and the checks against stores
-that are wrong, which is what they are for.
-"""
+"""Runs the checks of the port `ordered-kv` on every engine at each tier, and on stores that are wrong on purpose."""
 
 from __future__ import annotations
 
@@ -65,12 +63,10 @@ def test_every_engine_of_several_clients_passes(spec: EngineSpec, tier: Tier, ch
 
 
 class Honest(KVReader, OrderedKV):
-    """A store in a dict, which keeps what it was named by."""
+    """A correct store in a dict."""
 
-    kept: dict[str, dict[bytes, bytes]]
-
-    def __init__(self, kept: dict[bytes, bytes]) -> None:
-        self.kv = kept
+    def __init__(self, kv: dict[bytes, bytes]) -> None:
+        self.kv = kv
 
     def get(self, key: bytes) -> bytes | None:
         return self.kv.get(key)
@@ -82,7 +78,7 @@ class Honest(KVReader, OrderedKV):
         self.kv.pop(key, None)
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(found, self.kv[found]) for found in sorted(self.kv) if found >= key])
+        return iter([(each, self.kv[each]) for each in sorted(self.kv) if each >= key])
 
     def reading(self) -> AbstractContextManager[Any]:
         return nullcontext(self)
@@ -100,7 +96,7 @@ class Honest(KVReader, OrderedKV):
 
 class SeeksBeyond(Honest):
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(found, self.kv[found]) for found in sorted(self.kv) if found > key])
+        return iter([(each, self.kv[each]) for each in sorted(self.kv) if each > key])
 
 
 class OrdersByLength(Honest):
@@ -130,19 +126,19 @@ class TakesEmptyForAbsent(Honest):
 
 class FindsByPrefix(Honest):
     def get(self, key: bytes) -> bytes | None:
-        return next((value for found, value in self.kv.items() if found.startswith(key)), None)
+        return next((value for each, value in self.kv.items() if each.startswith(key)), None)
 
 
 class Forgets(Honest):
-    def __init__(self, kept: dict[bytes, bytes]) -> None:
+    def __init__(self, kv: dict[bytes, bytes]) -> None:
         super().__init__({})
 
 
 class MovesOneCursor(Honest):
-    """All seeks share what a single one may reuse."""
+    """All seeks share one cursor."""
 
-    def __init__(self, kept: dict[bytes, bytes]) -> None:
-        super().__init__(kept)
+    def __init__(self, kv: dict[bytes, bytes]) -> None:
+        super().__init__(kv)
         self.at: Iterator[tuple[bytes, bytes]] = iter(())
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -151,7 +147,7 @@ class MovesOneCursor(Honest):
 
 
 class KeepsItsSnapshot(Honest):
-    """What it read from once it reads from again."""
+    """Reads from its first snapshot forever."""
 
     snapshot: Honest | None = None
 
@@ -178,14 +174,14 @@ class Isolated(Honest):
         return nullcontext(self)
 
 
-def held(kind: type[Honest], check: str) -> None:
+def run_check(kind: type[Honest], check: str) -> None:
     stores: dict[str, dict[bytes, bytes]] = {}
     CHECKS[check](lambda name: nullcontext(kind(stores.setdefault(name, {}))), Tier.PROCESS)
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_an_honest_store_passes(check: str) -> None:
-    held(Honest, check)
+    run_check(Honest, check)
 
 
 @pytest.mark.parametrize(
@@ -208,15 +204,15 @@ def test_an_honest_store_passes(check: str) -> None:
         (KeepsItsSnapshot, "latest"),
     ],
 )
-def test_a_wrong_store_does_not(kind: type[Honest], check: str) -> None:
+def test_a_wrong_store_fails(kind: type[Honest], check: str) -> None:
     with pytest.raises(Wrong):
-        held(kind, check)
+        run_check(kind, check)
 
 
-def test_clients_that_see_a_commit_in_the_middle_are_not_isolated() -> None:
-    kept: dict[bytes, bytes] = {}
-    TWO_CLIENT_CHECKS["isolation"](Isolated(kept), Isolated(kept))
+def test_clients_that_see_a_commit_during_many_reads_are_not_isolated() -> None:
+    kv: dict[bytes, bytes] = {}
+    TWO_CLIENT_CHECKS["isolation"](Isolated(kv), Isolated(kv))
     for wrong in (Honest, KeepsItsSnapshot):
-        kept.clear()
+        kv.clear()
         with pytest.raises(Wrong):
-            TWO_CLIENT_CHECKS["isolation"](wrong(kept), Honest(kept))
+            TWO_CLIENT_CHECKS["isolation"](wrong(kv), Honest(kv))

@@ -1,6 +1,4 @@
-"""Guards the engines of the suite cpu: each passes the conformance suite of the port `primes`, and the two agree. And
-guards that suite: it fails on a report that can't be true.
-"""
+"""Runs the checks of the port `primes` on the engines of the suite cpu, and on reports that contradict themselves."""
 
 from __future__ import annotations
 
@@ -33,22 +31,22 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_longer_search_takes_longer(spec: EngineSpec, tmp_path: Path) -> None:
-    """A hundred times the divisions: no machine is so uneven that it would be the other way round."""
+    """It has a hundred times as many divisions, so no noise of the machine can reverse the order."""
     require(spec)
     with unstored(spec, PORT, tmp_path)("") as port:
         short, long = (port.search(1, limit, 10**9, 20).facts["latency_min_ns"] for limit in (1_000, 64_000))
     assert short < long
 
 
-@pytest.mark.parametrize(("limit", "there"), [(3, 0), (4, 1), (10, 3), (12, 4), (100, 24), (64_000, 6_412)])
-def test_there_are_so_many_primes(limit: int, there: int) -> None:
-    assert primes(limit) == there
+@pytest.mark.parametrize(("limit", "expected"), [(3, 0), (4, 1), (10, 3), (12, 4), (100, 24), (64_000, 6_412)])
+def test_primes_counts_primes(limit: int, expected: int) -> None:
+    assert primes(limit) == expected
 
 
 # -- the suite itself ---------------------------------------------------------------------------------------------
 
 RIGHT = Report(
-    tool="made up",
+    tool="stub",
     operations=6,
     items=6,
     elapsed_ns=4_000,
@@ -84,11 +82,11 @@ BROKEN = {
 }
 
 
-def test_the_check_passes_a_report_that_may_be_true() -> None:
+def test_the_check_passes_a_consistent_report() -> None:
     CHECKS["events"](stub(lambda threads, events: RIGHT), None)
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_the_check_fails_a_report_that_can_not_be_true(how: str) -> None:
+def test_the_check_fails_an_inconsistent_report(how: str) -> None:
     with pytest.raises(Wrong):
         CHECKS["events"](stub(lambda threads, events: BROKEN[how]), None)

@@ -1,6 +1,5 @@
-"""Guards the engines of the self-test suite: each passes the conformance suite of the port `synthetic`; ours does so
-with each of its options, costs what it is told to, and leaves no process. And guards that suite: it fails on a port
-that is broken.
+"""Tests the engines of the self-test suite: each passes the checks of the port `synthetic`; Dyno's own does so with
+each option, does the requested work, and leaves no process. The checks fail on broken ports.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ WORK = 20
 
 
 def opened(spec: EngineSpec, home: Path, tier: Tier | None = None, **given: Any) -> Opened:
-    """As the checks want it: a port on the engine with these options."""
+    """Opens a port on the engine with these options, for the checks."""
     home.mkdir(exist_ok=True)
 
     @contextmanager
@@ -50,7 +49,7 @@ def opened(spec: EngineSpec, home: Path, tier: Tier | None = None, **given: Any)
 
 
 def hold(connect: Opened, spec: EngineSpec, check: str) -> None:
-    """Runs one check. A gap must fail; anything else must not."""
+    """Runs one check, which must fail exactly if the engine has a gap for it."""
     gap = next((gap for gap in spec.gaps if gap.check == check), None)
     try:
         CHECKS[check](connect, None)
@@ -87,16 +86,14 @@ def test_every_option_is_tried() -> None:
 
 @pytest.fixture
 def worked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How many units of work each operation did."""
-    seen: list[float] = []
-    monkeypatch.setattr(synthetic, "crc_hqx", lambda data, start: seen.append(len(data) / synthetic.STEPS))
-    return seen
+    """Units of work of each operation."""
+    units: list[float] = []
+    monkeypatch.setattr(synthetic, "crc_hqx", lambda data, start: units.append(len(data) / synthetic.STEPS))
+    return units
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, WORK), (10, 22), (50, 30), (400, 100)])
-def test_slower_is_so_many_percent_more_work(
-    percent: int, expected: int, worked: list[float], tmp_path: Path
-) -> None:
+def test_slower_adds_a_percentage_of_work(percent: int, expected: int, worked: list[float], tmp_path: Path) -> None:
     with opened(synthetic.ENGINE, tmp_path, slower=percent)() as port:
         assert list(map(port.operation(), range(3))) == [0, 1, 2]
     assert worked == [expected] * 3
@@ -104,28 +101,30 @@ def test_slower_is_so_many_percent_more_work(
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """In place of sleeping."""
-    seen: list[float] = []
-    monkeypatch.setattr(synthetic.time, "sleep", seen.append)
-    return seen
+    """Durations of sleeps, which return at once."""
+    seconds: list[float] = []
+    monkeypatch.setattr(synthetic.time, "sleep", seconds.append)
+    return seconds
 
 
-def test_a_stall_comes_once_after_so_many_operations(slept: list[float], worked: list[float], tmp_path: Path) -> None:
+def test_a_stall_comes_once_after_a_number_of_operations(
+    slept: list[float], worked: list[float], tmp_path: Path
+) -> None:
     with opened(synthetic.ENGINE, tmp_path, stall_ms=250, stall_after=3)() as port:
         operation = port.operation()
         before = [len(slept) for number in range(6) if operation(number) == number]
-    assert before == [0, 0, 0, 1, 1, 1], "the fourth, which three came before"
+    assert before == [0, 0, 0, 1, 1, 1], "the fourth operation stalls"
     assert slept == [0.25]
-    assert worked == [WORK] * 6, "it works all the same"
+    assert worked == [WORK] * 6, "it works as well"
 
 
-def test_waiting_takes_the_place_of_working(slept: list[float], worked: list[float], tmp_path: Path) -> None:
+def test_waiting_replaces_working(slept: list[float], worked: list[float], tmp_path: Path) -> None:
     with opened(synthetic.ENGINE, tmp_path, wait_us=1_500)() as port:
         assert list(map(port.operation(), range(2))) == [0, 1]
     assert (slept, worked) == ([0.0015, 0.0015], [])
 
 
-def test_its_server_is_there_from_its_start_to_its_end(tmp_path: Path) -> None:
+def test_its_server_runs_from_start_to_close(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
     server = synthetic.serve(tmp_path / "server", spec.default_tier, spec.resolve({"server": "yes"}), 1)
     assert server is not None
@@ -138,7 +137,7 @@ def test_its_server_is_there_from_its_start_to_its_end(tmp_path: Path) -> None:
     server.close()
 
 
-def test_it_has_no_server_unless_it_was_asked_for(tmp_path: Path) -> None:
+def test_its_server_is_optional(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
     assert synthetic.serve(tmp_path, spec.default_tier, spec.resolve({}), 1) is None
 
@@ -147,7 +146,7 @@ def test_it_has_no_server_unless_it_was_asked_for(tmp_path: Path) -> None:
 
 
 class Stub:
-    """A port whose operation is given."""
+    """A port with a given operation."""
 
     def __init__(self, operation: Callable[[int], Any]) -> None:
         self._operation = operation
@@ -168,13 +167,13 @@ def stub(operation: Callable[[int], Any]) -> Opened:
 
 
 def forgetful() -> Callable[[int], Any]:
-    """Right for what it was asked for the first time."""
-    seen: set[int] = set()
-    return lambda number: None if number in seen else seen.add(number) or number
+    """Answers each number only once."""
+    answered: set[int] = set()
+    return lambda number: None if number in answered else answered.add(number) or number
 
 
 def counting() -> Callable[[int], Any]:
-    """Answers which operation it was, and not its number."""
+    """Answers the position of the operation rather than its number."""
     numbers = count()
     return lambda number: next(numbers)
 

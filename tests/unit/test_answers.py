@@ -1,4 +1,4 @@
-"""Guards what an answer is compared by: exact types and values, whatever the answer says of itself."""
+"""Tests the comparison of answers: by exact types and values, without any method of the answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """What is the same by exact types, worked out in another way."""
+    """An independent definition of sameness by exact types: equal results mean the same value."""
     if isinstance(value, dict):
         return "dict", frozenset((typed(key), typed(inner)) for key, inner in value.items())
     if isinstance(value, list | tuple):
@@ -42,7 +42,7 @@ def test_a_copy_is_the_same(value: Any) -> None:
 
 
 @given(VALUES, VALUES)
-def test_two_are_the_same_where_their_types_and_values_are(one: Any, other: Any) -> None:
+def test_same_compares_types_and_values(one: Any, other: Any) -> None:
     assert same(one, other) == (typed(one) == typed(other))
 
 
@@ -70,7 +70,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_only_equals_is_not_the_same(one: Any, other: Any) -> None:
+def test_equal_values_of_other_types_differ(one: Any, other: Any) -> None:
     assert not same(one, other) and not same(other, one)
 
 
@@ -85,15 +85,15 @@ RIGHT: list[Any] = [
 @pytest.mark.parametrize(
     "claims", [Object(), Dict(), String("a"), Bytes(b"a"), Number(1), List(), Raised()], ids=type
 )
-def test_what_claims_to_equal_everything_is_the_same_as_nothing(claims: Any, right: Any) -> None:
+def test_an_object_that_claims_to_equal_everything_is_never_the_same(claims: Any, right: Any) -> None:
     assert not same(claims, right) and not same(right, claims)
-    # Nor inside of what is what it should be.
+    # Nor inside a correct container.
     for outer in (lambda v: [v], lambda v: (v,), lambda v: {"a": v}, lambda v: {"a": "b", "c": [v]}):
         assert not same(outer(claims), outer(right))
         assert same(outer(right), outer(right))
 
 
-def test_a_key_that_claims_to_equal_everything_is_none() -> None:
+def test_a_key_that_claims_to_equal_everything_never_matches() -> None:
     class Key(str):
         def __eq__(self, other: object) -> bool:
             return True
@@ -129,28 +129,28 @@ def test_arrays_are_the_same_by_type_shape_and_bytes() -> None:
 
 
 class Child(Failure):
-    """Not exactly a Failure."""
+    """A subclass is not exactly a Failure."""
 
 
 @given(st.lists(st.sampled_from([Failure("raised"), Child("raised"), Raised(), Object(), None, 1, "Failure"])))
-def test_answers_of_exactly_one_type_are_found(answers: list[Any]) -> None:
+def test_positions_finds_answers_of_exactly_one_type(answers: list[Any]) -> None:
     right = [at for at, answer in enumerate(answers) if type(answer) is Failure]
     assert positions(answers, Failure) == positions(tuple(answers), Failure) == right
     assert positions_by_type(answers, Failure) == right
 
 
 def test_answers_are_searched_by_type_natively() -> None:
-    """In Python the search takes as long as the measuring loop."""
+    """In Python the search takes as long as the measuring loop, so it must be native."""
     the_loop("native")
     assert positions is not positions_by_type
 
 
-def test_a_list_is_one_of_so_many() -> None:
+def test_is_list_checks_type_and_length() -> None:
     assert is_list([1, 2], 2)
     assert not is_list([1, 2], 3) and not is_list((1, 2), 2) and not is_list(List([1, 2]), 2)
 
 
-def test_two_that_look_alike_are_told_apart() -> None:
+def test_a_difference_names_the_types() -> None:
     assert difference(1, 2) == "got 1, expected 2"
     assert difference(String("a"), "a") == "got 'a', expected 'a', of other types"
 
@@ -171,7 +171,7 @@ SOURCES = [
 
 
 def compared(source: str) -> Iterator[int]:
-    """The lines in which an answer, by the name that it has in suites, is compared or says what it is."""
+    """Lines that compare an answer by its own methods or isinstance, recognised by the names of answers in suites."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare) and any(
             isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops
@@ -185,7 +185,7 @@ def compared(source: str) -> Iterator[int]:
             yield node.lineno
 
 
-def test_no_suite_compares_an_answer_by_what_it_says_of_itself() -> None:
+def test_no_suite_compares_an_answer_by_its_own_methods() -> None:
     assert len(SOURCES) > 20
     assert [f"{path}:{line}" for path in SOURCES for line in compared(path.read_text())] == []
     taken_in = "if got != 1: pass\nx = answer == right\nisinstance(answer, dict)\n'a' in got\nlen(got) == 1"

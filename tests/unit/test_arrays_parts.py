@@ -1,5 +1,5 @@
-"""Guards what the arrays suite says it does: rows that are the same however they are asked for, sums that no lossy
-answer passes, all engines asked alike, and a model that knows what was changed.
+"""Tests the arrays suite: rows don't depend on chunks, lossy sums fail, all engines get the same inputs, and the
+model knows the updates.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_a_row_is_the_same_wherever_a_chunk_begins(dataset: Dataset) -> None:
         assert same(np.concatenate([piece[name] for piece in pieces]), whole[name])
 
 
-def test_rows_are_those_of_the_seed_and_of_the_version(dataset: Dataset) -> None:
+def test_rows_follow_from_seed_and_version(dataset: Dataset) -> None:
     first = dataset.chunk(ROWS)
     for other in (Dataset(2).chunk(ROWS), dataset.chunk(ROWS, version=1)):
         assert same(other["uid"], first["uid"])
@@ -70,7 +70,7 @@ def test_amounts_have_digits_to_the_last_bit(dataset: Dataset) -> None:
     for name in ("quantity", "total_price"):
         values = dataset.chunk(ROWS)[name]
         assert (values > 0).all() and (values != values.astype("f4")).mean() > 0.99
-        # The lowest bit is as often set as not.
+        # The lowest bit is set half of the time.
         assert 0.4 < (values.view("u8") & np.uint64(1)).mean() < 0.6
 
 
@@ -79,11 +79,11 @@ def test_amounts_have_digits_to_the_last_bit(dataset: Dataset) -> None:
 
 @pytest.fixture(scope="module")
 def reference(dataset: Dataset) -> Reference:
-    made = Reference()
+    reference = Reference()
     for _, chunk in dataset.chunks(ROWS, most=700):
-        made.add(chunk)
-        made.count(len(chunk["uid"]))
-    return made
+        reference.add(chunk)
+        reference.count(len(chunk["uid"]))
+    return reference
 
 
 def test_sums_are_exact(dataset: Dataset, reference: Reference) -> None:
@@ -100,7 +100,7 @@ def test_sums_are_exact(dataset: Dataset, reference: Reference) -> None:
     reference.check_stats(STATS, [reference.stats(name) for name in STATS])
 
 
-def test_what_was_taken_away_is_no_longer_counted(dataset: Dataset, reference: Reference) -> None:
+def test_subtracted_rows_no_longer_count(dataset: Dataset, reference: Reference) -> None:
     other, chunk = Reference(), dataset.chunk(range(500))
     other.count(500)
     for times in (1, 1, -1):
@@ -127,12 +127,12 @@ def test_what_was_taken_away_is_no_longer_counted(dataset: Dataset, reference: R
         ("quantity", int),
     ],
 )
-def test_a_wrong_sum_is_found(reference: Reference, name: str, wrong: Any) -> None:
+def test_a_wrong_sum_fails(reference: Reference, name: str, wrong: Any) -> None:
     with pytest.raises(Wrong, match=f"the sum of {name}"):
         reference.check_sum(name, wrong(reference.sum(name)))
 
 
-def test_sums_in_any_order_pass_and_those_of_half_of_the_bits_do_not(dataset: Dataset, reference: Reference) -> None:
+def test_sums_in_any_order_pass_and_sums_of_float32_fail(dataset: Dataset, reference: Reference) -> None:
     values = dataset.chunk(ROWS)["quantity"]
     for order in (values, values[::-1], np.sort(values)):
         naive = 0.0
@@ -147,7 +147,7 @@ def test_sums_in_any_order_pass_and_those_of_half_of_the_bits_do_not(dataset: Da
     "wrong",
     [lambda mean, off: (mean * (1 + 2e-12), off), lambda mean, off: (mean, off * (1 + 2e-9)), lambda *_: None],
 )
-def test_wrong_means_and_deviations_are_found(reference: Reference, wrong: Any) -> None:
+def test_wrong_means_and_deviations_fail(reference: Reference, wrong: Any) -> None:
     with pytest.raises(Wrong, match="quantity"):
         reference.check_stats(("quantity",), [wrong(*reference.stats("quantity"))])
     with pytest.raises(Wrong, match="a list of 1"):
@@ -170,16 +170,16 @@ def operations(slices: Any) -> list[Operations]:
 PORT: Any = SimpleNamespace(sum="sum", frame=None, stats="stats", slice="slice", update="update", writing=lambda n: n)
 
 
-def test_all_engines_are_asked_alike(dataset: Dataset) -> None:
+def test_all_engines_get_the_same_inputs(dataset: Dataset) -> None:
     for phase in ("reads", "updates"):
-        asked = [
+        inputs = [
             [work.arguments for work in getattr(ClientWork(work_of(dataset), phase, PORT, number), phase)()]
             for number in (0, 0, 1)
         ]
-        assert repr(asked[0]) == repr(asked[1]) != repr(asked[2])
+        assert repr(inputs[0]) == repr(inputs[1]) != repr(inputs[2])
 
 
-def test_a_cold_sum_is_one_and_is_not_done_again(dataset: Dataset) -> None:
+def test_a_cold_sum_is_done_once(dataset: Dataset) -> None:
     work = work_of(dataset)
     assert len(operations(ClientWork(work, "p", PORT, 0).sums(cold=True))) == 1
     assert operations(ClientWork(work, "p", PORT, 1).sums(cold=True)) == []
@@ -188,7 +188,7 @@ def test_a_cold_sum_is_one_and_is_not_done_again(dataset: Dataset) -> None:
     assert one.weights is None and one.sizes == [8_000]
 
 
-def test_rows_that_were_not_taken_void_the_phase(dataset: Dataset) -> None:
+def test_rows_that_were_not_written_void_the_phase(dataset: Dataset) -> None:
     work = work_of(dataset, 1_000)
     (added,) = operations(ClientWork(work, "append", PORT, 0).appends(range(1_000, 1_010)))
     assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
@@ -210,7 +210,7 @@ def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
                 for name, values in change.values.items():
                     held[name][change.start : change.stop] = values
             updates.check([None] * len(updates.arguments))
-    # 100 rows in slices of 30: the last is shorter, and 3 rounds of 4 have each of the 4 three times.
+    # 100 rows in slices of 30: the last is shorter, and 3 rounds of 4 updates visit each of the 4 slices three times.
     assert {version for version, _ in work.table.updated.values()} == {3}
     for rows in (range(100), range(29, 31), range(95, 100), range(31, 59)):
         work.table.check(rows, {name: values[rows.start : rows.stop] for name, values in held.items()})
@@ -232,7 +232,7 @@ def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
         (lambda answer: {name: answer[name] for name in NAMES[1:]}, "got columns"),
     ],
 )
-def test_what_is_no_slice_is_found(dataset: Dataset, wrong: Any, said: str) -> None:
+def test_a_wrong_slice_fails(dataset: Dataset, wrong: Any, said: str) -> None:
     work = work_of(dataset)
     right = dataset.chunk(range(5, 15))
     assert work.table.check(range(5, 15), dict(right)) == len(NAMES)
@@ -240,17 +240,17 @@ def test_what_is_no_slice_is_found(dataset: Dataset, wrong: Any, said: str) -> N
         work.table.check(range(5, 15), wrong(dict(right)))
 
 
-def test_a_floors_answers_are_not_looked_at(dataset: Dataset) -> None:
+def test_answers_of_a_null_engine_are_not_checked(dataset: Dataset) -> None:
     work = work_of(dataset, judged=False)
     share = ClientWork(work, "p", PORT, 0)
-    for made in chain(share.reads(), share.sums(False), share.stats()):
-        assert isinstance(made, Operations) and made.check([None] * len(made.arguments)) == 0
+    for work in chain(share.reads(), share.sums(False), share.stats()):
+        assert isinstance(work, Operations) and work.check([None] * len(work.arguments)) == 0
 
 
 # -- the declaration --------------------------------------------------------------------------------------
 
 
-def test_without_names_what_runs_here_without_a_server_takes_part() -> None:
+def test_by_default_engines_without_a_server_take_part() -> None:
     made = plan.make(RunRequest("arrays", preset="quick"))
     names = {cell.engine for cell in made.cells}
     assert "null" in names and not names & {"mariadb", "postgresql", "mysql"}

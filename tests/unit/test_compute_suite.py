@@ -30,7 +30,7 @@ def test_the_published_steps() -> None:
     assert [phase.name for phase in SUITE.phases] == [params.FIRST, *OPERATIONS]
 
 
-def test_numbers_are_the_same_for_all_and_of_the_type_that_is_asked_for() -> None:
+def test_numbers_follow_from_the_seed_and_have_the_requested_type() -> None:
     for dtype in DTYPES:
         one, again = numbers(3, dtype, 1000, 1), numbers(3, dtype, 1000, 1)
         assert one.dtype == dtype and (one == again).all() and one.min() >= 0 and one.max() < 1
@@ -52,7 +52,7 @@ def right(name: str, arrays: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_right_answer_passes_and_one_that_is_nearly_right_does_not(name: str, dtype: str) -> None:
+def test_a_right_answer_passes_and_a_nearly_right_one_fails(name: str, dtype: str) -> None:
     arrays = generate(1, dtype, 300_000, 3, INPUTS[name])
     reference, answer = Reference(arrays), right(name, arrays)
     assert reference.check(name, answer) == {"sin": 300_000, "sum2d": 3}.get(name, 1)
@@ -66,8 +66,8 @@ def test_a_right_answer_passes_and_one_that_is_nearly_right_does_not(name: str, 
             reference.check(name, wrong)
 
 
-def test_a_sum_of_singles_one_after_the_other_is_wrong() -> None:
-    """What it loses once the sum is large: 20 million numbers, of which those of the end count for less and less."""
+def test_a_naive_sum_of_float32_is_wrong() -> None:
+    """In float32 the sum of 20 million numbers stops growing, since each is lost beside the large sum."""
     arrays = {"x": np.full(20_000_000, 0.999, np.float32)}
     (last,) = np.add.accumulate(arrays["x"], dtype=np.float32)[-1:]
     with pytest.raises(Wrong, match="sum"):
@@ -75,7 +75,7 @@ def test_a_sum_of_singles_one_after_the_other_is_wrong() -> None:
     assert Reference(arrays).check("sum", arrays["x"].sum()) == 1
 
 
-def test_an_answer_of_a_class_of_its_own_is_taken_by_its_numbers_alone() -> None:
+def test_an_answer_is_compared_without_its_own_methods() -> None:
     class Sure(np.ndarray):
         def __le__(self, other: Any) -> Any:
             return np.True_
@@ -89,7 +89,7 @@ def test_an_answer_of_a_class_of_its_own_is_taken_by_its_numbers_alone() -> None
 
 
 class Planned:
-    """The right answer, once somebody wants it: Dask's and Polars's kind, and JAX's."""
+    """A lazy result, as of Dask, Polars and JAX, that converts to the right answer."""
 
     def __init__(self, right: Any, word: str) -> None:
         self._right = right
@@ -101,15 +101,15 @@ class Planned:
 
 @pytest.mark.parametrize("word", ["compute", "collect", "is_ready"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_answer_that_is_only_planned_is_none(name: str, word: str) -> None:
+def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
     arrays = generate(1, "float32", 1000, 3, INPUTS[name])
     assert Reference(arrays).check(name, Planned(right(name, arrays), "ready"))
     with pytest.raises(Wrong, match=f"{name}: got Planned, which is planned and not computed"):
         Reference(arrays).check(name, Planned(right(name, arrays), word))
 
 
-def test_an_engine_that_is_wrong_has_no_figure(tmp_path: Any) -> None:
-    """Neither before it is measured, nor where it is wrong only then."""
+def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
+    """Neither if it is wrong before measuring, nor if it is wrong only then."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -134,7 +134,7 @@ def test_an_engine_that_is_wrong_has_no_figure(tmp_path: Any) -> None:
     workload.close()
 
 
-def test_an_operation_without_memory_ends_the_trial_as_such(tmp_path: Any) -> None:
+def test_an_operation_without_memory_ends_the_trial(tmp_path: Any) -> None:
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -147,8 +147,8 @@ def test_an_operation_without_memory_ends_the_trial_as_such(tmp_path: Any) -> No
     workload.close()
 
 
-def test_a_sine_is_written_to_memory_that_the_process_has(tmp_path: Any) -> None:
-    """The kernel's work on pages that are new to the process would take longer than the sines."""
+def test_sines_are_written_to_memory_that_the_process_already_has(tmp_path: Any) -> None:
+    """Page faults would take longer than the sines."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -158,7 +158,7 @@ def test_a_sine_is_written_to_memory_that_the_process_has(tmp_path: Any) -> None
     for work in workload.work(phase, None, 0, 1, 0):
         (call,) = work.calls(None)
         before = getrusage(RUSAGE_SELF).ru_minflt
-        # As a loop does it: they are kept for the check.
+        # Kept for the check, as in the measuring loop.
         answers = [call(argument) for argument in work.arguments]
         faults += getrusage(RUSAGE_SELF).ru_minflt - before
         work.check(answers)
@@ -169,10 +169,10 @@ def test_a_sine_is_written_to_memory_that_the_process_has(tmp_path: Any) -> None
 
 
 @pytest.mark.parametrize(("takes_ns", "calls"), [(1_000_000, 10 * 5), (60_000_000, 5), (500_000_000, 1)])
-def test_caches_are_warmed_for_operations_that_are_short_enough(
+def test_caches_are_warmed_for_short_operations(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, takes_ns: int, calls: int
 ) -> None:
-    """Of ten operations of 200 ms each, five of them untimed before each, nobody would wait for the end."""
+    """Five untimed operations before each of ten that take 200 ms would be too slow."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
     job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)
@@ -192,7 +192,7 @@ def test_caches_are_warmed_for_operations_that_are_short_enough(
     assert len(made_) == calls
 
 
-def test_the_engine_is_opened_in_the_time_of_the_first_result(tmp_path: Any) -> None:
+def test_opening_the_engine_is_a_part_of_the_first_result(tmp_path: Any) -> None:
     opened: list[str] = []
 
     class Late(Null):

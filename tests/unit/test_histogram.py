@@ -1,5 +1,5 @@
-"""Guards the latencies: the fast recorders, native and in numpy, count exactly as the library's own recording does,
-merging and the interchange format lose nothing, and percentiles are right to three significant digits.
+"""Tests histograms: the native recorder and NumPy's count exactly like the library, merging and the interchange
+format lose nothing, and percentiles are right to three significant digits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PRECISION = 10.0**-DIGITS
 
 @pytest.fixture(scope="module", params=["native", "numpy"], autouse=True)
 def recorders(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every test with the native recorder, and as where that was not built."""
+    """Runs every test with the native recorder and without it."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "native":
             the_loop("native")
@@ -89,7 +89,7 @@ def test_adding_slice_by_slice_is_adding_at_once() -> None:
     assert sliced.counts.tolist() == recorded(values).counts.tolist()
 
 
-def test_what_is_out_of_range_is_cut_to_it_and_not_dropped() -> None:
+def test_values_out_of_range_are_clipped_and_not_dropped() -> None:
     recorder = recorded([-5, 0, HIGHEST + 1, 10 * HIGHEST])
     assert recorder.counts.tolist() == list(library([LOWEST, LOWEST, HIGHEST, HIGHEST]).counts)
 
@@ -137,7 +137,7 @@ def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int
     found = percentiles([recorded(values.tolist()).encode()])
     ordered, count = np.sort(values), len(values)
     for name, at in PERCENTILES.items():
-        # The library rounds the rank to the nearest, so the neighbours' values are right too.
+        # The library rounds the rank to the nearest, so the neighbours' values are right, too.
         exact = int(np.searchsorted(ordered, np.percentile(ordered, at, method="inverted_cdf")))
         low, high = ordered[max(exact - 1, 0)], np.percentile(ordered, min(at + 100 / count, 100), method="higher")
         got = found[name]
@@ -154,19 +154,19 @@ def test_a_quantile_of_the_filled_counters_is_the_percentile_of_the_whole(count:
     assert found == {name: expected[name] for name in PERCENTILES}
 
 
-def test_nothing_recorded_is_none_and_never_zero() -> None:
+def test_an_empty_histogram_has_no_percentiles() -> None:
     assert Recorder().encode() is None
     unknown = {"p50": None, "p90": None, "p95": None, "p99": None, "p999": None, "max": None}
     assert percentiles([]) == percentiles([None, None]) == unknown
 
 
-def test_a_curve_has_the_percentiles_as_far_as_a_value_lies_beyond_each() -> None:
+def test_a_curve_ends_where_too_few_values_lie_beyond() -> None:
     halves = [recorded(list(range(low, low + 500))).encode() for low in (1, 501)]
     assert curve([*halves, None], [0, 50, 99, 99.9, 99.99]) == [(0, 1), (50, 500), (99, 990), (99.9, 999)]
     assert curve([None], [50]) == curve([], [50]) == []
 
 
-def test_memory_does_not_grow_with_what_is_recorded() -> None:
+def test_memory_does_not_grow_with_the_number_of_values() -> None:
     recorder = Recorder()
     size = recorder.counts.nbytes
     for _ in range(10):

@@ -213,7 +213,7 @@ def share(dataset: SyntheticDataset, phase: str, number: int = 0, judged: bool =
 
 
 @pytest.mark.parametrize("how", ["extract_one", "extract_window", "downsample"])
-def test_all_engines_are_asked_alike(dataset: SyntheticDataset, how: str) -> None:
+def test_all_engines_get_the_same_inputs(dataset: SyntheticDataset, how: str) -> None:
     def asked(number: int, cold: bool = False) -> list[Any]:
         return [part.arguments for part in getattr(share(dataset, how, number), how)(cold)]
 
@@ -284,7 +284,7 @@ def test_a_sample_that_never_becomes_readable_fails(
     assert type(answer) is VisibilityTimes and set(part.parts([answer])) == {"acknowledged", "readable"}
 
 
-def test_a_floors_answers_are_not_looked_at(dataset: SyntheticDataset) -> None:
+def test_answers_of_a_null_engine_are_not_checked(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "p", judged=False)
     for how in ("extract_one", "extract_window", "downsample", "latest"):
         for part in getattr(asked, how)(False):
@@ -293,7 +293,7 @@ def test_a_floors_answers_are_not_looked_at(dataset: SyntheticDataset) -> None:
     assert isinstance(bulk, Bulk) and bulk.counted is not None and bulk.counted(True, 0) == dataset.total
 
 
-def test_without_names_what_runs_here_without_a_server_takes_part() -> None:
+def test_by_default_engines_without_a_server_take_part() -> None:
     names = {spec.name for spec in registry.engines_for(registry.suite("series")) if spec.by_default}
     assert {"null", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb"} <= names
     assert not names & {"mariadb", "postgresql", "mysql"}

@@ -1,5 +1,5 @@
-"""Guards the parts of the suite volume that run nothing: when a rate is steady, what a warm-up shows, what fio is
-told, what its output says, and the values of parameters.
+"""Tests the parts of the suite volume that measure nothing: the test for a steady rate, facts of a warm-up, the
+command lines and reports of fio and dd, and the values of parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rounds(rates: Sequence[int]) -> list[Round]:
         # 20.2 % of the mean from the least to the most.
         ([100, 100, 121, 100, 100], False),
         ([100, 100, 120, 100, 100], True),
-        # Not that far apart, and rising by more than 10 %.
+        # Within 20 %, but rising by more than 10 %.
         ([95, 98, 100, 104, 108], False),
         ([98, 99, 100, 101, 102], True),
         ([0] * 5, False),
@@ -49,12 +49,12 @@ def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: b
     assert steady.steady(rates) is is_steady
 
 
-def test_a_warm_up_goes_on_until_all_is_written_however_even_the_rate() -> None:
+def test_a_warm_up_continues_until_every_block_is_written() -> None:
     area = 200 * BLOCK
     assert [steady.enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]
 
 
-def test_a_warm_up_is_told_by_what_was_new_and_what_was_steady() -> None:
+def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> None:
     told = steady.facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
     assert told == {
         "steady": True,
@@ -67,13 +67,13 @@ def test_a_warm_up_is_told_by_what_was_new_and_what_was_steady() -> None:
     }
 
 
-def test_what_never_was_steady_has_no_penalty() -> None:
+def test_without_a_steady_rate_there_is_no_penalty() -> None:
     told = steady.facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
     assert told["steady"] is False and told["fresh_per_second"] == pytest.approx(50)
     assert told["steady_after_ns"] is told["steady_per_second"] is told["penalty_percent"] is None
 
 
-def test_what_is_faster_while_it_is_new_has_a_penalty_below_nothing() -> None:
+def test_a_faster_first_pass_has_a_negative_penalty() -> None:
     told = steady.facts(rounds([200, 100, 100, 100, 100, 100]), BLOCK, 200 * BLOCK)
     assert told["penalty_percent"] == pytest.approx(-100)
 
@@ -87,12 +87,12 @@ def given(io: IO, **how: Any) -> dict[str, str]:
     return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words)}
 
 
-def test_a_job_is_told_as_it_was_asked_for() -> None:
+def test_a_command_line_has_the_parameters_of_the_job() -> None:
     told = given(IO("randrw", BLOCK, 1 << 20, depth=8, jobs=2, read_percent=70, seed=3))
     wanted = {"rw": "randrw", "bs": "4096", "size": "1048576", "iodepth": "8", "numjobs": "2", "rwmixread": "70"}
     wanted |= {"ioengine": "libaio", "direct": "1", "runtime": "1500ms", "randseed": "3"}
     assert wanted.items() <= told.items() and "fdatasync" not in told
-    # Nothing is made where something is to be found.
+    # The file must exist.
     assert told["allow_file_create"] == "0"
 
 
@@ -102,7 +102,7 @@ def test_jobs_in_order_share_the_area_and_those_at_random_do_not() -> None:
     assert "offset_increment" not in given(IO("randwrite", BLOCK, 10 * BLOCK, jobs=3))
 
 
-def test_a_flush_is_of_a_plain_write_through_the_page_cache() -> None:
+def test_flushed_writes_go_through_the_page_cache() -> None:
     told = given(IO("write", BLOCK, 1 << 20, flush=True), ioengine="io_uring")
     assert told["fdatasync"] == "1" and told["direct"] == "0" and told["ioengine"] == "psync"
 
@@ -132,7 +132,7 @@ def state(write: dict[str, Any], read: dict[str, Any] | None = None, error: int 
 
 
 @pytest.mark.usefixtures("processes")
-def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
+def test_rounds_are_the_differences_of_fios_states(tmp_path: Path) -> None:
     states = [
         state(kind(8, 30, {"1000": 8})),
         state(kind(100, 250, {"1000": 100})),
@@ -146,7 +146,7 @@ def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
 
     words, io = printing(tmp_path, *states), IO("randwrite", BLOCK, 1 << 20)
     report = fiorun.run(words, Target(tmp_path, "volume"), io, 250 * MS, enough, "fio 3.33")
-    # What came too early to be a round is in the first.
+    # A state that came too early counts with the first round.
     assert seen == [Round(250 * MS, 250 * MS, 100), Round(500 * MS, 250 * MS, 300)]
     assert [(point["from_ns"], point["operations"]) for point in report.series] == [(0, 100), (250 * MS, 300)]
     assert [point["p99_ns"] // 100 for point in report.series] == [10, 50]
@@ -156,8 +156,8 @@ def test_rounds_are_the_differences_of_what_fio_tells(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) -> None:
-    # fio counts it among those that were done.
+def test_a_failed_request_is_counted_with_its_reason(tmp_path: Path) -> None:
+    # fio counts the failed request as done.
     last = state(kind(11, 20, {"1000": 10}), error=28)
     words = printing(tmp_path, last, before="fio: pid=1, err=28/file:io_u.c:1876, func=io_u error\n")
     report = fiorun.run(words, Target(tmp_path, "volume"), IO("randwrite", BLOCK, 1 << 20), 0, None, "fio 3.33")
@@ -166,7 +166,7 @@ def test_a_request_that_failed_is_counted_and_its_reason_told(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path) -> None:
+def test_a_job_without_a_report_is_an_error_with_its_output(tmp_path: Path) -> None:
     words = ["sh", "-c", "echo fio: bad option; exit 1"]
     with pytest.raises(fiorun.Failed, match="status 1: fio: bad option"):
         fiorun.run(words, Target(tmp_path, "volume"), IO("read", BLOCK, 1 << 20), 0, None, "fio 3.33")
@@ -176,7 +176,7 @@ def test_a_job_that_tells_nothing_is_an_error_with_what_was_said(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("processes")
-def test_dd_tells_what_it_wrote_and_what_it_left_to_be_flushed(tmp_path: Path) -> None:
+def test_dd_reports_its_bytes_and_the_flush_after_it(tmp_path: Path) -> None:
     report = ddrun.run(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
     assert (report.items, report.bytes, report.errors, report.first_error) == (10, 10 * BLOCK, 0, None)
     assert (tmp_path / "copy").read_bytes() == bytes(10 * BLOCK)
@@ -184,14 +184,14 @@ def test_dd_tells_what_it_wrote_and_what_it_left_to_be_flushed(tmp_path: Path) -
     assert not report.latencies, "it tells none"
 
 
-def test_dd_on_a_device_makes_nothing_shorter(tmp_path: Path) -> None:
+def test_dd_never_truncates_a_device(tmp_path: Path) -> None:
     for how in ("plain", "fdatasync", "direct"):
         words = ddrun.command(Target(tmp_path, "/proc/self/fd/9", (9,)), how, BLOCK, BLOCK)
         assert any("notrunc" in word for word in words), words
 
 
 @pytest.mark.usefixtures("processes")
-def test_dd_that_fails_is_told_of(tmp_path: Path) -> None:
+def test_a_failure_of_dd_is_reported(tmp_path: Path) -> None:
     report = ddrun.run(Target(tmp_path, "nowhere/copy"), "plain", BLOCK, 10 * BLOCK)
     assert report.errors == 1 and report.items == 0 and "nowhere/copy" in str(report.first_error)
 
@@ -208,7 +208,7 @@ def test_a_size_may_have_a_letter(text: object, value: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "1", "513", "-4k", "k", "4x", "4.5k", "99999999999g"])
-def test_a_size_that_no_device_takes_is_an_error(text: str) -> None:
+def test_a_size_that_is_no_multiple_of_512_is_an_error(text: str) -> None:
     (block,) = (setting for setting in registry.suite("volume").params if setting.name == "block_size")
     with pytest.raises(UsageError, match="a multiple of 512"):
         block.read(text, "suite volume: parameter")

@@ -1,6 +1,4 @@
-"""Guards the engines of the suite volume: each passes the conformance suite of the port `volume`, in each way in
-which it asks the kernel; and that suite fails on a port that tells of its work what can't be.
-"""
+"""Runs the checks of the port `volume` on fio with each of its ioengines, and on ports whose reports are wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ GIVEN: tuple[Mapping[str, Any], ...] = (
 def opened(
     spec: EngineSpec, home: Path, wrap: Callable[[Volume], Volume] = lambda port: port, **given: Any
 ) -> Opened:
-    """As the checks want it: a port on the engine with these options."""
+    """Opens a port on the engine with these options, for the checks."""
 
     @contextmanager
     def connect(name: str) -> Iterator[Volume]:
@@ -57,13 +55,13 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, place: Path) -
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)
-def test_ours_passes_the_check_in_each_way_of_asking_the_kernel(given: Mapping[str, Any], place: Path) -> None:
+def test_fio_passes_the_check_with_each_ioengine(given: Mapping[str, Any], place: Path) -> None:
     require(engine_fio.ENGINE)
     CHECKS["integrity"](opened(engine_fio.ENGINE, place, **given), None)
     CHECKS["reports"](opened(engine_fio.ENGINE, place, **given), None)
 
 
-def test_every_option_is_tried_but_that_which_destroys() -> None:
+def test_every_option_is_tried_except_destroy() -> None:
     tried = {name for given in GIVEN for name in given}
     assert tried == {option.name for option in engine_fio.ENGINE.options} - {"destroy"}
 
@@ -71,8 +69,8 @@ def test_every_option_is_tried_but_that_which_destroys() -> None:
 # -- the checks -----------------------------------------------------------------------------------------------------
 
 
-class Made:
-    """A port whose figures are made up, and wrong in one way."""
+class Stub:
+    """A port with invented figures, some of them wrong."""
 
     def __init__(self, **wrong: Any) -> None:
         self._wrong = wrong
@@ -91,31 +89,25 @@ class Made:
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: object = None) -> Report:
         kinds = {"read": [(5, 1)], "write": [(5, 1)]} if io.mixed else {}
-        report = Report("made up", 2, 2, 10**9, bytes=2 * io.block_size, latencies=[(5, 2)], by_kind=kinds)
+        report = Report("stub", 2, 2, 10**9, bytes=2 * io.block_size, latencies=[(5, 2)], by_kind=kinds)
         return replace(report, **{name: value for name, value in self._wrong.items() if name != "verify"})
 
     def copy(self, how: str, block_size: int, size: int) -> Report:
         items = size // block_size
-        report = Report("made up", items, items, 10**9, bytes=size)
+        report = Report("stub", items, items, 10**9, bytes=size)
         return replace(report, **{name: value for name, value in self._wrong.items() if name == "bytes"})
 
     def close(self) -> None:
         pass
 
 
-@contextmanager
-def made(**wrong: Any) -> Iterator[Opened]:
-    @contextmanager
-    def connect(name: str) -> Iterator[Volume]:
-        yield Made(**wrong)
-
-    yield connect
+def stub(**wrong: Any) -> Opened:
+    return lambda name: closing(Stub(**wrong))
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_sound_port_passes(check: str) -> None:
-    with made() as connect:
-        CHECKS[check](connect, None)
+    CHECKS[check](stub(), None)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +125,5 @@ def test_a_sound_port_passes(check: str) -> None:
     ids=str,
 )
 def test_a_check_fails_on_what_it_guards(check: str, wrong: dict[str, Any]) -> None:
-    with made(**wrong) as connect, pytest.raises(Wrong):
-        CHECKS[check](connect, None)
+    with pytest.raises(Wrong):
+        CHECKS[check](stub(**wrong), None)

@@ -1,8 +1,8 @@
-"""The process that holds an engine to the checks of the port `compute`: by itself, since a library's threads and
-settings are the process's. The engine is opened once, as in a trial: a start of Java for each check takes minutes.
+"""Runs the checks of the port `compute` on one engine, in a process of its own, since threads and settings of a
+library belong to the process. The engine is opened once, as in a trial: starting Java for each check takes minutes.
 
-Started as `python computechecks.py` with a line of JSON on standard input. It prints a line of JSON: how each check
-ended, None where it passed; and how many threads the engine tells.
+Started as `python computechecks.py` with a line of JSON on standard input. It prints a line of JSON: the error of
+each check, None if it passed; and the number of threads.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dyno.suites.compute import conformance
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.readline())
-    spec, home = registry.engine(asked["engine"]).through("compute"), Path(asked["home"])
-    options = spec.resolve(asked["options"])
-    conformance.SIZES = tuple(asked["sizes"])
-    told: dict[str, Any] = {}
+    request = json.loads(sys.stdin.readline())
+    spec, home = registry.engine(request["engine"]).through("compute"), Path(request["home"])
+    options = spec.resolve(request["options"])
+    conformance.SIZES = tuple(request["sizes"])
+    results: dict[str, Any] = {}
     with ExitStack() as open_:
         server = spec.server(home / "server", None, options, 1) if spec.server else None
         if server is not None:
@@ -40,11 +40,11 @@ def main() -> None:
         for name, check in conformance.CHECKS.items():
             try:
                 check(opened, None)
-                told[name] = None
+                results[name] = None
             except Exception as error:
-                told[name] = f"{type(error).__name__}: {error}"
-        told["threads"] = port.threads()
-    print(json.dumps(told))
+                results[name] = f"{type(error).__name__}: {error}"
+        results["threads"] = port.threads()
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Guards the engines of the suite compute: each passes the conformance suite of its port, of both types, or says
-which operations it does not offer; and computes with as many threads as it was asked to. Spark, which is half a
-gigabyte to fetch and as slow to start as Java, is left out unless `-m soak` asks for it: `dyno install spark` gets
-it.
+"""Runs the checks of the port `compute` on every engine: each passes them with both types, except for its gaps, and
+uses the requested number of threads. Spark is half a gigabyte to download and slow to start, so it needs `-m soak`
+and `dyno install spark`.
 """
 
 from __future__ import annotations
@@ -29,39 +28,39 @@ GIVEN: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("dask", {"workers": 2}),
 )
 SLOW = ("spark",)
-"""Each of whose operations takes so long that two sizes are enough; in runs that take long."""
+"""Engines with slow operations: tested at two sizes, and only in long runs."""
 CASES = [
     pytest.param(name, given, marks=[pytest.mark.soak] if name in SLOW else [], id=f"{name}-{dict(given)}")
     for name, given in GIVEN
 ]
 
 
-def held(engine: str, given: Mapping[str, Any], home: Path) -> dict[str, Any]:
+def run_checks(engine: str, given: Mapping[str, Any], home: Path) -> dict[str, Any]:
     sizes = (7, 5_000) if engine in SLOW else SIZES
-    asked = {"engine": engine, "options": dict(given), "home": str(home), "sizes": sizes}
+    request = {"engine": engine, "options": dict(given), "home": str(home), "sizes": sizes}
     python = registry.engine(engine).interpreter() or sys.executable
     ended = subprocess.run(
-        [str(python), str(CHECKER)], input=json.dumps(asked) + "\n", capture_output=True, text=True, timeout=280
+        [str(python), str(CHECKER)], input=json.dumps(request) + "\n", capture_output=True, text=True, timeout=280
     )
     assert ended.returncode == 0, ended.stderr
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return told
+    results: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return results
 
 
 @pytest.mark.parametrize(("engine", "given"), CASES)
 def test_an_engine_passes_the_checks(engine: str, given: Mapping[str, Any], tmp_path: Path) -> None:
     spec = registry.engine(engine).through(PORT)
     require(spec)
-    told = held(engine, given, tmp_path)
+    results = run_checks(engine, given, tmp_path)
     gaps = {gap.check for gap in spec.gaps}
     assert gaps <= set(CHECKS)
-    assert {name: told[name] for name in CHECKS if name not in gaps and told[name] is not None} == {}
+    assert {name: results[name] for name in CHECKS if name not in gaps and results[name] is not None} == {}
     for name in gaps:
-        assert told[name] is not None, f"gap {name} of engine {engine} works now: unmark it"
+        assert results[name] is not None, f"gap {name} of engine {engine} works now: unmark it"
     if "threads" in given:
-        assert told["threads"] == given["threads"]
+        assert results["threads"] == given["threads"]
     if "workers" in given:
-        assert told["threads"] == given["workers"]
+        assert results["threads"] == given["workers"]
 
 
 def test_there_are_engines_to_test() -> None:

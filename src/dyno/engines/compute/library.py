@@ -3,12 +3,12 @@ declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
-from dyno.contracts.model import Absent, Caveat, Tier, Value
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.model import Absent, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host.versions import version
 from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
@@ -16,7 +16,7 @@ from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
 
-class Library:
+class Library(Engine):
     """A library as an engine. Its port imports it, so that the import counts as part of the first result."""
 
     def __init__(
@@ -29,20 +29,8 @@ class Library:
         """The option `threads`: 0 if it is not set."""
         return int(str(self.options.get("threads", 0)))
 
-    def close(self) -> None:
-        return None
-
-    def version(self) -> str:
-        return "unknown"
-
     def settings(self) -> Mapping[str, Value | None]:
         return dict(self.options)
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 def library(title: str, *distributions: str) -> type[Library]:

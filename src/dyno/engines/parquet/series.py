@@ -15,7 +15,7 @@ from typing import Any
 from dyno.engines.arraystores.flushing import replace
 from dyno.engines.parquet import DIRECTORY, SUFFIX, Parquet
 from dyno.suites.series import port, samples
-from dyno.suites.series.port import FIELDS, Array, Buckets, SampleBatch, Samples
+from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
 PIECE = 1_000_000
 """Approximate number of samples in a piece of `all`."""
@@ -25,7 +25,9 @@ MERGED = "m"
 
 class Series(port.Series):
     def __init__(self, engine: Parquet, names: Sequence[str]) -> None:
-        self._engine = engine
+        from pyarrow.compute import field
+
+        self._engine, self._pv, self._ts = engine, field("pv"), field("ts")
         directory = engine.home / DIRECTORY
         known: list[str] = json.loads(directory.read_text()) if directory.exists() else []
         new = [name for name in names if name not in set(known)]
@@ -77,47 +79,41 @@ class Series(port.Series):
         return self._dataset
 
     def seen(self, pv: int, ts: int) -> bool:
-        from pyarrow.compute import field
-
-        return int(self._all.count_rows(filter=(field("pv") == self._numbers.one(pv)) & (field("ts") == ts))) > 0
+        return int(self._all.count_rows(filter=(self._pv == self._numbers.one(pv)) & (self._ts == ts))) > 0
 
     def _samples(self, condition: Any) -> Samples:
         return samples.samples(_arrays(self._all.to_table(filter=condition))[1:])
 
     def one(self, pv: int) -> Samples:
-        from pyarrow.compute import field
-
-        return self._samples(field("pv") == self._numbers.one(pv))
+        return self._samples(self._pv == self._numbers.one(pv))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        from pyarrow.compute import field
-
-        ts = field("ts")
-        return self._samples((field("pv") == self._numbers.one(pv)) & (ts >= start) & (ts < end))
+        return self._samples((self._pv == self._numbers.one(pv)) & (self._ts >= start) & (self._ts < end))
 
     def all(self) -> Iterator[SampleBatch]:
         """Pieces by variable, since a sample may be in several files."""
         import numpy as np
-        from pyarrow.compute import field
 
         pieces = int(self._all.count_rows()) // PIECE + 1
         bounds = np.linspace(0, self._numbers.count, pieces + 1).astype(int).tolist()
         for first, end in pairwise(bounds):
-            pv, *rest = _arrays(self._all.to_table(filter=(field("pv") >= first) & (field("pv") < end)))
+            pv, *rest = _arrays(self._all.to_table(filter=(self._pv >= first) & (self._pv < end)))
             yield samples.batch([self._numbers.from_store(pv), *rest])
 
     def latest(self) -> SampleBatch:
         """The last sample of each variable in each piece of a sorted file, and of these the last ones."""
         import numpy as np
 
-        lasts: list[list[Array]] = [[np.empty(0, kind) for kind in ("i4", "i8", "f8", "i2", "i2")]]
+        def last(columns: Sequence[Array]) -> list[Array]:
+            pv = columns[0]
+            ends = np.append(pv[1:] != pv[:-1], True)[: len(pv)]
+            return [column[ends] for column in columns]
+
+        pieces = [[np.empty(0, dtype) for dtype in DTYPES.values()]]
         for piece in self._all.to_batches():
-            columns = [column.to_numpy() for column in piece.columns]
-            last = np.append(columns[0][1:] != columns[0][:-1], True)[: len(columns[0])]
-            lasts.append([column[last] for column in columns])
-        pv, *rest = samples.latest_versions([np.concatenate(parts) for parts in zip(*lasts, strict=True)])
-        last = np.append(pv[1:] != pv[:-1], True)[: len(pv)]
-        return samples.batch([self._numbers.from_store(pv[last]), *(column[last] for column in rest)])
+            pieces.append(last([column.to_numpy() for column in piece.columns]))
+        pv, *rest = last(samples.latest_versions([np.concatenate(parts) for parts in zip(*pieces, strict=True)]))
+        return samples.batch([self._numbers.from_store(pv), *rest])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.downsample(self.window(pv, start, end), bucket)
