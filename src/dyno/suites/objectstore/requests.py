@@ -69,17 +69,17 @@ def run_all(
         done = requester.ended(PATIENCE_NS)
         if not done:
             raise Wrong(f"{len(running)} requests were not answered")
-        for place, answer in done:
+        for place, response in done:
             request = running.pop(place)
             free.append(place)
-            if isinstance(answer, Throttled) and retries < MAX_RETRIES:
+            if isinstance(response, Throttled) and retries < MAX_RETRIES:
                 retries += 1
                 throttled.append(request)
                 time.sleep(RETRY_SECONDS)
-            elif type(answer) is StoreResponse:
-                yield request, answer
+            elif type(response) is StoreResponse:
+                yield request, response
             else:
-                raise Wrong(f"{request.verb} {request.key}: {shorten(answer)}")
+                raise Wrong(f"{request.verb} {request.key}: {shorten(response)}")
 
 
 def digest_of(answer: StoreResponse) -> bytes:
@@ -126,11 +126,11 @@ def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes,
         ("stale_delete_lists", StoreRequest("list", key, number=2), []),
     )
     for check, request, right in steps:
-        answer, seen = (yield request), None
-        if isinstance(answer, Exception) and not (isinstance(answer, NoObject) and check):
-            return answer
-        if check and not isinstance(answer, NoObject):
-            seen = list(answer.names()) if request.verb == "list" else digest_of(answer)
+        response, seen = (yield request), None
+        if isinstance(response, Exception) and not (isinstance(response, NoObject) and check):
+            return response
+        if check and not isinstance(response, NoObject):
+            seen = list(response.names()) if request.verb == "list" else digest_of(response)
         if check and not same(seen, right):
             stale.append(check)
     return VisibilityResult(tuple(stale))

@@ -158,38 +158,38 @@ def persistence(opened: Opened, tier: Tier) -> None:
 def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
     """After random operations on few keys, the store and a dict have the same content."""
     rng = random.Random(seed)
-    expected: dict[tuple[str, str], Record] = {}
+    truth: dict[tuple[str, str], Record] = {}
     names = [f"k{i:02}" for i in range(30)]
     with opened("model", True) as port:
         for step in range(steps):
             chosen = rng.sample(names, rng.choice((1, 1, 2, 5)))
             kind = rng.choice(("replace", "replace", "delete", "insert", "get", "find", "scan"))
-            _step(port, expected, kind, chosen, str(step))
-        wanted = [expected[k] for k in sorted(expected)]
+            _step(port, truth, kind, chosen, str(step))
+        wanted = [truth[k] for k in sorted(truth)]
         expect(port.reader().scanner(100)(("", "")), wanted, "everything after random operations")
-        expect_entries(port, (name for name, _ in expected), "after random operations")
+        expect_entries(port, (name for name, _ in truth), "after random operations")
 
 
-def _step(port: Records, expected: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
+def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
     reader = port.reader()
     if kind == "replace":
         news = [record(name, stub) for name in names]
-        expect(port.replace(news), [expected.get(key(name)) for name in names], f"replace at step {stub}")
-        expected.update((key(new["name"]), new) for new in news)
+        expect(port.replace(news), [truth.get(key(name)) for name in names], f"replace at step {stub}")
+        truth.update((key(new["name"]), new) for new in news)
     elif kind == "insert":
-        news = [record(name, stub) for name in names if key(name) not in expected]
+        news = [record(name, stub) for name in names if key(name) not in truth]
         port.insert(news)
-        expected.update((key(new["name"]), new) for new in news)
+        truth.update((key(new["name"]), new) for new in news)
     elif kind == "delete":
-        wanted = [expected.pop(key(name), None) is not None for name in names]
+        wanted = [truth.pop(key(name), None) is not None for name in names]
         expect(port.delete([key(name) for name in names]), wanted, f"delete at step {stub}")
     elif kind == "get":
-        expect(reader.get(key(names[0])), expected.get(key(names[0])), f"get at step {stub}")
+        expect(reader.get(key(names[0])), truth.get(key(names[0])), f"get at step {stub}")
     elif kind == "find":
         old = reader.finder("rev_location")(names[0].upper()[::-1])
-        expect(old, expected.get(key(names[0])), f"find at step {stub}")
+        expect(old, truth.get(key(names[0])), f"find at step {stub}")
     else:
-        wanted_records = [expected[k] for k in sorted(expected) if k >= key(names[0])][:4]
+        wanted_records = [truth[k] for k in sorted(truth) if k >= key(names[0])][:4]
         expect(reader.scanner(4)(key(names[0])), wanted_records, f"scan at step {stub}")
 
 

@@ -60,9 +60,9 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
-def verify_digest(got: Digest, right: Digest) -> int:
-    if got != right:
-        raise Wrong(f"the archive has {got}, expected {right}")
+def verify_digest(digest: Digest, reference: Digest) -> int:
+    if digest != reference:
+        raise Wrong(f"the archive has {digest}, expected {reference}")
     return 1
 
 
