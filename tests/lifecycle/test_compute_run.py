@@ -133,7 +133,7 @@ def test_engines_run_on_the_users_own_cluster(shell: Shell, cluster: str) -> Non
     ("words", "said"),
     [
         (("--on", "http://here:1"), "no engine takes http://here:1"),
-        (("-e", "numpy", "--on", "tcp://here:1"), "engine numpy runs on no server of yours"),
+        (("-e", "numpy", "--on", "tcp://here:1"), "engine numpy can't run on a server of yours"),
         (("-e", "dask", "--on", "spark://here:1"), "begins with tcp:// or tls://"),
     ],
 )

@@ -828,8 +828,8 @@ def test_a_label_is_given_in_text_and_in_a_table() -> None:
         (["a=sqlite", "a=lmdb"], "label a is given to two rows"),
         (["a=sqlite", "b=sqlite"], "a and b are the same engine"),
         (["lmdb=sqlite"], "label lmdb is the name of another engine"),
-        (["=sqlite"], "wants 1 to 40 letters"),
-        (["a/b=sqlite"], "wants 1 to 40 letters"),
+        (["=sqlite"], "1 to 40 letters"),
+        (["a/b=sqlite"], "1 to 40 letters"),
         (["a=nowhere"], "engine nowhere is not known"),
     ],
 )

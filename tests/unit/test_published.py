@@ -83,7 +83,7 @@ def test_what_can_not_run_here_is_left_out_with_the_reason() -> None:
         "sqlite",
         "relstorage_oracle",
     }
-    assert "it is no engine of suite objects" in lacking(suite, ["sqlite"])["sqlite"]
+    assert "not an engine of suite objects" in lacking(suite, ["sqlite"])["sqlite"]
 
 
 def test_an_experiment_that_is_not_there_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""The rows of a plan: engines with the options that were asked for, their tiers, and the null engines among them."""
+"""The rows of a plan: engines with their requested options and tiers, and null engines beside them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dyno.text.passwords import HIDDEN, mask_argument
 
 
 class EngineRow(NamedTuple):
-    """An engine of a plan, with the options that were asked for."""
+    """An engine of a plan, with its requested options."""
 
     spec: EngineSpec
     options: dict[str, Value]
@@ -30,34 +30,34 @@ class EngineRow(NamedTuple):
 
 
 Entry = str | Mapping[str, Any]
-"""An engine as it is asked for: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
+"""A requested engine: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
 LABEL = "label"
-"""The key of a table that calls the row by another name."""
+"""The key of a table that gives the row another name."""
 _LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
 _GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
-"""Of an address with a user: its password was cut in two."""
+"""An address with a user and a +, at which its password would be cut in two."""
 
 
 class NamedRow(NamedTuple):
-    """What an entry says."""
+    """A parsed entry."""
 
     name: str
     options: dict[str, Any]
     tier: Tier | None
-    """Its own, which stands before that of all; None where it has none."""
+    """Its own tier, which overrides the run's; None if it has none."""
     label: str | None = None
 
     @property
     def asked(self) -> str:
-        """As a row names it, in which no tier stands."""
+        """The name of its row, which does not include the tier."""
         return Cell("", self.name, self.options, None, {}).asked
 
 
-def rows_of(suite: Suite, asked: RunRequest, clients: int) -> list[EngineRow]:
-    """Engines with the options that were asked for, and a null engine for each tier among them."""
-    tier = None if asked.tier is None else tier_named(asked.tier)
-    rows = _named(suite, asked, tier) if asked.engines else _default(suite, tier, clients)
+def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
+    """The requested engines, or else the suite's default ones, and a null engine for each of their tiers."""
+    tier = None if request.tier is None else tier_named(request.tier)
+    rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
     _check_clients(rows, clients)
     if not rows:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
@@ -65,7 +65,7 @@ def rows_of(suite: Suite, asked: RunRequest, clients: int) -> list[EngineRow]:
 
 
 def _why_none(suite: Suite, tier: Tier | None) -> str:
-    """Why no engine runs without being named."""
+    """Why no engine runs by default."""
     every = [spec for spec in registry.engines_for(suite) if not spec.floor]
     able = [spec for spec in every if not spec.lacking()]
     if able and not any(spec.by_default for spec in able):
@@ -79,48 +79,47 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
 
 
 def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
-    """The null engines of the suite's own port and of each port that a row is measured through, at each tier.
-
-    Those that were asked for are not added again.
-    """
+    """The null engines of the suite's own port and of each port of a row, at each tier, without those that were
+    requested."""
     used = {suite.ports[0], *(port for row in rows for port in row.spec.ports)}
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
-    there = [(row.spec.name, row.tier) for row in rows]
+    requested = [(row.spec.name, row.tier) for row in rows]
     tiers = list(dict.fromkeys(row.tier for row in rows))
-    wanted = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
-    return [EngineRow(spec, {}, tier) for spec, tier in wanted if (spec.name, tier) not in there]
+    floor_tiers = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
+    return [EngineRow(spec, {}, tier) for spec, tier in floor_tiers if (spec.name, tier) not in requested]
 
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
-    """Those that run without being named: installed, not a null engine, able to give the tier and to serve. Of a
-    suite that says which, those alone."""
+    """The engines that run without being named: installed, not null engines, able to give the tier and to serve the
+    clients. If the suite names its default engines, only those."""
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
     return [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
-def _where_else(suite: Suite, name: str) -> str:
-    """The suites that the engine runs in, and the engines that run in this one."""
+def _alternatives(suite: Suite, name: str) -> str:
+    """The suites of the engine, and the engines of the suite."""
     others = [each.name for each in registry.suites() if registry.through(each, registry.engine(name)) is not None]
     able = [spec.name for spec in registry.engines_for(suite)]
     return f"it runs in {', '.join(others) or 'none'}; {suite.name} has {', '.join(able)}"
 
 
-def _named(suite: Suite, asked: RunRequest, tier: Tier | None) -> list[EngineRow]:
+def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:
     rows: list[EngineRow] = []
-    for _, named in split_engines(asked.engines):
-        name, given = named.name, named.options
+    for _, named in split_engines(request.engines):
+        name, options = named.name, named.options
         spec = registry.through(suite, registry.engine(name))
         if spec is None:
-            raise UsageError(f"engine {name} has no port of suite {suite.name}; {_where_else(suite, name)}")
-        resolved = spec.resolve(given)
+            raise UsageError(f"engine {name} has no port of suite {suite.name}; {_alternatives(suite, name)}")
+        resolved = spec.resolve(options)
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
-        wanted = named.tier or tier
-        follows = wanted is None and spec.gives is not None and bool(resolved.get(URL))
+        requested = named.tier or tier
+        follows = requested is None and spec.gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
-        row = EngineRow(spec, {option: resolved[option] for option in given}, wanted or least, follows, named.label)
+        values = {option: resolved[option] for option in options}
+        row = EngineRow(spec, values, requested or least, follows, named.label)
         _check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
@@ -129,40 +128,38 @@ def _named(suite: Suite, asked: RunRequest, tier: Tier | None) -> list[EngineRow
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:
-    """Raises UsageError for a label that does not tell its rows from others."""
+    """Raises UsageError if two rows have one label, or two labels name one row."""
     names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
     labels: dict[str, str] = {}
     for row in rows:
-        asked = Cell("", row.spec.name, row.options, None, {}).asked
-        name = row.label or asked
+        engine = Cell("", row.spec.name, row.options, None, {}).asked
+        name = row.label or engine
         if names.setdefault(name, (row.spec, row.options)) != (row.spec, row.options):
             raise UsageError(f"label {name} is given to two rows: each needs its own")
-        if labels.setdefault(asked, name) != name:
-            raise UsageError(f"{labels[asked]} and {name} are the same engine with the same options: leave one out")
+        if labels.setdefault(engine, name) != name:
+            raise UsageError(f"{labels[engine]} and {name} are the same engine with the same options: leave one out")
 
 
 def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
-    """The engines, each on the user's own server or cluster at that address: those that are named, or else all of the
-    suite that take one like it. Raises UsageError for one that takes none, or not this."""
+    """The entries on the user's own server or cluster at that address; without entries, all engines of the suite that
+    accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts this one."""
+    with_url = [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
     if entries:
-        made = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
-        for spec in (registry.through(suite, registry.engine(str(one["name"]))) for one in made):
+        tables = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
+        for spec in (registry.through(suite, registry.engine(str(table["name"]))) for table in tables):
             if spec is not None and not any(setting.name == URL for setting in spec.options):
-                able = ", ".join(spec.name for spec in _takes(suite)) or "none does"
-                raise UsageError(f"engine {spec.name} runs on no server of yours; of suite {suite.name}: {able}")
-        return list(made)
-    able_specs = [spec for spec in _takes(suite) if _reads(spec, address)]
-    if not able_specs:
+                able = ", ".join(spec.name for spec in with_url) or "no engine does"
+                raise UsageError(
+                    f"engine {spec.name} can't run on a server of yours; of suite {suite.name} can: {able}"
+                )
+        return list(tables)
+    accepting = [spec for spec in with_url if _accepts(spec, address)]
+    if not accepting:
         raise UsageError(f"suite {suite.name}: no engine takes {mask_argument(address)}; see `dyno list engines`")
-    return [{"name": spec.name, URL: address} for spec in able_specs]
+    return [{"name": spec.name, URL: address} for spec in accepting]
 
 
-def _takes(suite: Suite) -> list[EngineSpec]:
-    """Engines with an option that names a server of the user's own."""
-    return [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
-
-
-def _reads(spec: EngineSpec, address: str) -> bool:
+def _accepts(spec: EngineSpec, address: str) -> bool:
     try:
         spec.resolve({URL: address})
     except UsageError:
@@ -171,22 +168,23 @@ def _reads(spec: EngineSpec, address: str) -> bool:
 
 
 def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
-    """Those of the engines that can't run here as they are written, as a row names them, each with the reason."""
-    found: dict[str, str] = {}
+    """The engines that can't run here, by the names of their rows, each with the reason."""
+    reasons: dict[str, str] = {}
     for named in map(split, engines):
         declared = registry.attempt("engine", named.name)
         spec = registry.through(suite, declared) if isinstance(declared, EngineSpec) else None
-        why = f"it is no engine of suite {suite.name}" if spec is None else spec.lacking(spec.resolve(named.options))
-        if why is not None:
-            found[named.asked] = why
-    return found
+        if spec is None:
+            reasons[named.asked] = f"it is not an engine of suite {suite.name}"
+        elif (why := spec.lacking(spec.resolve(named.options))) is not None:
+            reasons[named.asked] = why
+    return reasons
 
 
 def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
     if tier is None:
         return
     if not spec.tiers:
-        raise UsageError(f"engine {spec.name} stores nothing here, so that there is no tier to ask for: leave it out")
+        raise UsageError(f"engine {spec.name} stores nothing here and has no tiers: leave the tier out")
     if tier not in spec.tiers:
         gives = ", ".join(given.value for given in spec.tiers)
         raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
@@ -201,7 +199,7 @@ def _check_clients(rows: Sequence[EngineRow], most: int) -> None:
 
 
 def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
-    """Each text or table with what it says, of an engine that is known. Raises UsageError, which tells no part of an
+    """Yields each entry and its parsed form. Raises UsageError for an unknown engine, without any part of an
     address."""
     address = False
     for text in texts:
@@ -209,10 +207,10 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
             registry.engine(_label(text)[1].partition(":")[0] if isinstance(text, str) else text["name"])
         except UsageError:
             if address:
-                # Perhaps the rest of its password.
+                # The text may be the rest of a password with a comma.
                 raise UsageError(
-                    "what follows the comma in an address is no engine: a comma of its own is written %2C; or name"
-                    " the address by url=env:NAME, url=file:PATH or in a plan file"
+                    "what follows the comma in an address is not an engine: a comma of its own is written %2C; or"
+                    " name the address by url=env:NAME, url=file:PATH or in a plan file"
                 ) from None
             raise
         address = address or "://" in str(text)
@@ -228,25 +226,25 @@ def tier_named(name: str) -> Tier:
 
 
 def split(text: Entry) -> NamedRow:
-    """'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' as a label, a name, its options and its own tier."""
+    """Parses 'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' into a label, a name, options and a tier."""
     name, options = _split(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
     if label is not None and not _GOOD_LABEL.fullmatch(str(label)):
         shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
-        raise UsageError(f"engine {name}: {shown} wants 1 to 40 letters, digits, blanks or . _ -")
+        raise UsageError(f"engine {name}: {shown} must have 1 to 40 letters, digits, blanks or . _ -")
     if label is not None and label != name and label in registry.names("engine"):
         raise UsageError(f"engine {name}: label {label} is the name of another engine")
     return NamedRow(name, options, None if tier is None else tier_named(str(tier)), label)
 
 
 def _label(text: str) -> tuple[str | None, str]:
-    """The label of 'NAME=ENGINE:…', None if there is none, and the rest."""
-    found = _LABELLED.fullmatch(text)
-    return (found[1], found[2]) if found else (None, text)
+    """Splits 'LABEL=ENGINE:…'; the label is None if there is none."""
+    match = _LABELLED.fullmatch(text)
+    return (match[1], match[2]) if match else (None, text)
 
 
 SET = "set."
-"""Before the name of a setting of the engine's own: `servers.given`."""
+"""Prefix of the name of a setting of the engine's own: see `servers.set_option`."""
 
 
 def _split(text: Entry) -> tuple[str, dict[str, Any]]:
@@ -262,7 +260,7 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
         if not equals or not option:
             raise UsageError(f"engine {mask_argument(text)}: options are written {name}:option=value+option=value")
         if option.startswith(SET):
-            # Each in the option that has them all.
+            # One option has all settings.
             options[SET[:-1]] = f"{options.get(SET[:-1], '')} {shlex.quote(f'{option[len(SET) :]}={value}')}".strip()
         else:
             options[option] = value
@@ -270,12 +268,12 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
 
 
 def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
-    """The options with what is secret in their addresses hidden. What they are is added to `addresses`."""
+    """The options with their addresses masked. Adds the unmasked addresses to `addresses`."""
     shown = dict(options)
     for setting in spec.options:
         address = str(options.get(setting.name, "")) if setting.address else ""
         if (name := mask_argument(address)) != address:
             shown[setting.name] = name
             if addresses.setdefault(name, address) != address:
-                raise UsageError(f"{name} is given twice with another {HIDDEN}: nothing would tell the rows apart")
+                raise UsageError(f"{name} is given twice with different {HIDDEN}: their rows would have one name")
     return shown
