@@ -16,7 +16,7 @@ from dyno.contracts.model import Tier, Wrong
 from dyno.suites.arrays.dataset import Dataset
 from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
 from dyno.suites.arrays.reference import STATS
-from dyno.suites.arrays.work import Table
+from dyno.suites.arrays.work import Model
 
 Opened = Callable[[str], AbstractContextManager[Arrays]]
 Check = Callable[[Opened, Tier | None], None]
@@ -29,7 +29,7 @@ class Rows:
 
     def __init__(self, seed: int = 7) -> None:
         self.dataset = Dataset(seed)
-        self.table = Table(self.dataset, 5)
+        self.model = Model(self.dataset, 5)
 
     def write(self, port: Arrays, *counts: int) -> None:
         """Writes a chunk of each count, in one transaction."""
@@ -37,24 +37,24 @@ class Rows:
             for count in counts:
                 chunk = self.chunk(count)
                 write(chunk)
-                self.table.append(chunk)
+                self.model.append(chunk)
 
     def chunk(self, count: int) -> Chunk:
         """The next rows."""
-        return self.dataset.chunk(range(self.table.rows, self.table.rows + count))
+        return self.dataset.chunk(range(self.model.rows, self.model.rows + count))
 
     def update(self, port: Arrays, number: int) -> None:
-        version = self.table.next(number)
-        port.update(Change(self.table.part(number).start, self.table.values(number, version)))
-        self.table.update(number, version)
+        version = self.model.next(number)
+        port.update(Change(self.model.part(number).start, self.model.values(number, version)))
+        self.model.update(number, version)
 
     def check(self, port: Arrays) -> None:
         """Checks all rows, some slices, and the sums."""
-        whole = range(self.table.rows)
+        whole = range(self.model.rows)
         for rows in (whole, whole[:1], whole[-1:], whole[3:-2], whole[len(whole) // 2 :]):
-            self.table.check(rows, port.slice(rows))
+            self.model.check(rows, port.slice(rows))
         for name in NUMERIC:
-            self.table.reference.check_sum(name, port.sum(name))
+            self.model.reference.check_sum(name, port.sum(name))
 
 
 def slices(opened: Opened, tier: Tier | None) -> None:
@@ -73,9 +73,9 @@ def sums(opened: Opened, tier: Tier | None) -> None:
         chunk = {**rows.chunk(9), "order_id": np.arange(ODD, ODD + 9, dtype=np.uint64)}
         with port.writing(9) as write:
             write(chunk)
-        rows.table.append(chunk)
+        rows.model.append(chunk)
         for name in NUMERIC:
-            rows.table.reference.check_sum(name, port.sum(name))
+            rows.model.reference.check_sum(name, port.sum(name))
         got = port.slice(range(9))["order_id"]
         if not same(got, chunk["order_id"]):
             raise Wrong(f"order_id: {array_difference(got, chunk['order_id'])}")
@@ -86,8 +86,8 @@ def stats(opened: Opened, tier: Tier | None) -> None:
     rows = Rows()
     with opened("stats") as port:
         rows.write(port, 11)
-        rows.table.reference.check_stats(STATS, port.stats(STATS))
-        rows.table.reference.check_stats(STATS[::-1], port.stats(STATS[::-1]))
+        rows.model.reference.check_stats(STATS, port.stats(STATS))
+        rows.model.reference.check_stats(STATS[::-1], port.stats(STATS[::-1]))
 
 
 def frames(opened: Opened, tier: Tier | None) -> None:
@@ -117,7 +117,7 @@ def appends(opened: Opened, tier: Tier | None) -> None:
         with port.writing(100) as write:
             chunk = rows.chunk(2)
             write(chunk)
-        rows.table.append(chunk)
+        rows.model.append(chunk)
         rows.check(port)
         rows.write(port, 6)
         rows.check(port)

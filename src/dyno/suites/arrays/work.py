@@ -14,14 +14,13 @@ import numpy as np
 
 from dyno.contracts.equality import array_difference, same
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Failure, Operations
-from dyno.contracts.suite import Work as Slice
+from dyno.contracts.suite import Failure, Operations, Work
 from dyno.suites._shared.permutation import Permutation
 from dyno.suites.arrays.dataset import RANGES, ROW_BYTES, Dataset
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
 from dyno.suites.arrays.reference import STATS, Reference
 
-Slices = Iterator[Slice]
+Slices = Iterator[Work]
 UPDATED = tuple(RANGES)
 """The columns that an update changes."""
 SLICE_OPERATIONS = 256
@@ -36,7 +35,7 @@ def bytes_of(names: Sequence[str]) -> int:
 
 
 @dataclass
-class Table:
+class Model:
     """Expected content of the store: the number of rows, and the slices that were updated."""
 
     dataset: Dataset
@@ -104,10 +103,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Work:
+class TrialState:
     """Parameters that all phases of a trial share."""
 
-    table: Table
+    model: Model
     column: str
     repeats: int
     slices: int
@@ -118,9 +117,9 @@ class Work:
 class ClientWork:
     """The slices of one phase, for the only client."""
 
-    def __init__(self, work: Work, phase: str, port: Arrays, round: int) -> None:
-        self._work, self._phase, self._port, self._round = work, phase, port, round
-        self._table = work.table
+    def __init__(self, state: TrialState, phase: str, port: Arrays, round: int) -> None:
+        self._state, self._phase, self._port, self._round = state, phase, port, round
+        self._model = state.model
 
     def appends(self, rows: range, transactions: int = 1) -> Slices:
         """Appends rows in a number of transactions of about the same size. Further rounds append nothing, since the
@@ -131,7 +130,7 @@ class ClientWork:
         ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
         for start, stop in pairwise(ends):
             held: AbstractContextManager[Any] = self._port.writing(stop - start)
-            for part, chunk in self._table.dataset.chunks(range(start, stop)):
+            for part, chunk in self._model.dataset.chunks(range(start, stop)):
                 yield Operations(
                     calls=lambda write: (write,),
                     arguments=[chunk],
@@ -146,23 +145,23 @@ class ClientWork:
             if type(answer) is Failure:
                 # All later rows would be at other positions.
                 raise Wrong(f"rows {rows.start} to {rows.stop} were not written: {answer.error}")
-            self._table.append(chunk)
+            self._model.append(chunk)
         return 0
 
     def sums(self, cold: bool, by_frame: bool = False) -> Slices:
         """Sums of the column by the engine, or by a DataFrame. Only the first one is cold."""
-        work, frame = self._work, self._port.frame
+        state, frame = self._state, self._port.frame
 
         def sum_frame(column: str) -> Any:
             return frame((column,))[column].sum()
 
-        call, column = sum_frame if by_frame else self._port.sum, work.column
-        count = (0 if self._round else 1) if cold else work.repeats
-        return self._reduce(call, column, (column,), count, partial(work.table.reference.check_sum, column))
+        call, column = sum_frame if by_frame else self._port.sum, state.column
+        count = (0 if self._round else 1) if cold else state.repeats
+        return self._reduce(call, column, (column,), count, partial(state.model.reference.check_sum, column))
 
     def stats(self) -> Slices:
-        check = partial(self._table.reference.check_stats, STATS)
-        return self._reduce(self._port.stats, STATS, STATS, self._work.repeats, check)
+        check = partial(self._model.reference.check_stats, STATS)
+        return self._reduce(self._port.stats, STATS, STATS, self._state.repeats, check)
 
     def _reduce(
         self,
@@ -175,11 +174,11 @@ class ClientWork:
         """Operations over all rows of some columns."""
 
         def check_all(answers: Sequence[Any]) -> int:
-            if not self._table.judged:
+            if not self._model.judged:
                 return 0
             return sum(check(answer) for answer in answers if type(answer) is not Failure)
 
-        rows = self._table.rows
+        rows = self._model.rows
         for _ in range(count):
             yield Operations(
                 calls=lambda _: (call,),
@@ -189,11 +188,11 @@ class ClientWork:
             )
 
     def reads(self) -> Slices:
-        rows = self._table.rows
-        length = min(self._table.slice_rows, rows)
+        rows = self._model.rows
+        length = min(self._model.slice_rows, rows)
         # Seeded without the engine and the trial, so that all of them get the same inputs.
-        rng = np.random.default_rng([self._work.seed, crc32(self._phase.encode()), self._round])
-        starts = rng.integers(0, rows - length, self._work.slices, endpoint=True).tolist()
+        rng = np.random.default_rng([self._state.seed, crc32(self._phase.encode()), self._round])
+        starts = rng.integers(0, rows - length, self._state.slices, endpoint=True).tolist()
         for at in range(0, len(starts), SLICE_OPERATIONS):
             parts = [range(start, start + length) for start in starts[at : at + SLICE_OPERATIONS]]
             yield Operations(
@@ -204,26 +203,26 @@ class ClientWork:
             )
 
     def _check_slices(self, parts: Sequence[range], answers: Sequence[Any]) -> int:
-        if not self._table.judged:
+        if not self._model.judged:
             return 0
         return sum(
-            self._table.check(part, answer)
+            self._model.check(part, answer)
             for part, answer in zip(parts, answers, strict=False)
             if type(answer) is not Failure
         )
 
     def updates(self) -> Slices:
         """Updates adjacent slices in random order; a second time only when all were updated."""
-        count = -(-self._table.rows // self._table.slice_rows)
-        order = Permutation(count, [self._work.seed, 5])
-        first = self._round * self._work.updates
-        for at in range(first, first + self._work.updates, SLICE_OPERATIONS):
-            positions = range(at, min(at + SLICE_OPERATIONS, first + self._work.updates))
+        count = -(-self._model.rows // self._model.slice_rows)
+        order = Permutation(count, [self._state.seed, 5])
+        first = self._round * self._state.updates
+        for at in range(first, first + self._state.updates, SLICE_OPERATIONS):
+            positions = range(at, min(at + SLICE_OPERATIONS, first + self._state.updates))
             # No slice twice in one batch: versions are known only after the check.
             numbers = dict.fromkeys(int(order[each % count : each % count + 1][0]) for each in positions)
-            versions = [(number, self._table.next(number)) for number in numbers]
+            versions = [(number, self._model.next(number)) for number in numbers]
             changes = [
-                Change(self._table.part(number).start, self._table.values(number, version))
+                Change(self._model.part(number).start, self._model.values(number, version))
                 for number, version in versions
             ]
             yield Operations(
@@ -237,9 +236,9 @@ class ClientWork:
         for (number, version), answer in zip(versions, answers, strict=False):
             if type(answer) is Failure:
                 raise Wrong(f"slice {number} was not updated: {answer.error}")
-            self._table.update(number, version)
+            self._model.update(number, version)
         return 0
 
     def _sizes(self, sizes: list[int]) -> list[int] | None:
         """Bytes that operations move; a null engine moves none."""
-        return sizes if self._table.judged else None
+        return sizes if self._model.judged else None
