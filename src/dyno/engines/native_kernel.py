@@ -1,29 +1,30 @@
-"""Dyno's own kernels for processor and memory, in its native extension: see rust/measure/src/kernels.rs."""
+"""Dyno's own kernels for processor and memory, in its native extension (rust/measure/src/kernels.rs)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 import dyno
-from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Absent, Fact, Value
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.model import Absent, Fact, Tier, Value
 from dyno.contracts.suite import Report
-from dyno.engines.compute.unopened import Unopened
 from dyno.suites.memory.port import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
 
 TOOL = "Dyno's own kernel"
 
 
-class Kernel(Unopened):
-    """The extension is a part of Dyno."""
+class Kernel(Engine):
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        pass
 
     def version(self) -> str:
         return f"{TOOL} {dyno.__version__}"
 
 
 class Primes:
-    """The port `primes`: the same divisions as sysbench's, which are counted."""
+    """The port `primes`: the same divisions as sysbench's. It also counts the primes."""
 
     def __init__(self, engine: Kernel) -> None:
         self._tool = engine.version()
@@ -33,27 +34,21 @@ class Primes:
 
         from dyno import _native
 
-        elapsed_ns, threads_ns, least, most = _native.primes(threads, limit, limit_ns, events)
-        every = sorted(ns for thread in threads_ns for ns in thread)
-        each = [len(thread) for thread in threads_ns]
+        elapsed_ns, threads_ns, fewest, most = _native.primes(threads, limit, limit_ns, events)
+        latencies = sorted(ns for thread in threads_ns for ns in thread)
+        counts, done = [len(thread) for thread in threads_ns], len(latencies)
         facts: dict[str, Fact] = {
-            "latency_min_ns": every[0],
-            "latency_avg_ns": round(mean(every)),
-            "latency_p95_ns": every[min(round(len(every) * 0.95), len(every) - 1)],
-            "latency_max_ns": every[-1],
-            "events_per_thread": mean(each),
-            "events_deviation": pstdev(each),
-            "fewest_primes": least,
+            "latency_min_ns": latencies[0],
+            "latency_avg_ns": round(mean(latencies)),
+            "latency_p95_ns": latencies[min(round(done * 0.95), done - 1)],
+            "latency_max_ns": latencies[-1],
+            "events_per_thread": mean(counts),
+            "events_deviation": pstdev(counts),
+            "fewest_primes": fewest,
             "most_primes": most,
         }
-        return Report(
-            tool=self._tool,
-            operations=len(every),
-            items=len(every),
-            elapsed_ns=elapsed_ns,
-            latencies=[(ns, 1) for ns in every],
-            facts=facts,
-        )
+        histogram = [(ns, 1) for ns in latencies]
+        return Report(self._tool, done, done, elapsed_ns, latencies=histogram, facts=facts)
 
     def close(self) -> None:
         pass
@@ -78,18 +73,16 @@ class Memory:
             done, moved = sum(hops), None
         else:
             raise Absent(f"has no {pattern}: that is sysbench's")
-        facts: dict[str, Fact] = {"wrong": wrong}
-        return Report(self._tool, operations=done, items=done, elapsed_ns=elapsed_ns, bytes=moved, facts=facts)
+        return Report(self._tool, done, done, elapsed_ns, bytes=moved, facts={"wrong": wrong})
 
     def close(self) -> None:
         pass
 
 
-def missing(options: Mapping[str, Value]) -> str | None:
-    """Whether the extension was built."""
+def needs(options: Mapping[str, Value]) -> str | None:
     if find_spec("dyno._native") is not None:
         return None
-    return "needs Dyno's native extension: install a Rust toolchain (cargo), and Dyno again"
+    return "needs Dyno's native extension: install a Rust toolchain (cargo) and install Dyno again"
 
 
 ENGINE = EngineSpec(
@@ -98,6 +91,6 @@ ENGINE = EngineSpec(
     opener=Kernel,
     ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
     tiers={},
-    needs=missing,
+    needs=needs,
     clients="threads",
 )

@@ -1,4 +1,4 @@
-"""sysbench: an outside tool that measures processor and memory, and tells what it measured."""
+"""sysbench: an outside tool that measures processor and memory and reports its figures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Absent, Tier, Value
 from dyno.contracts.suite import Report
-from dyno.engines.compute.unopened import Unopened
 from dyno.engines.sysbench import program
 from dyno.suites.memory.port import BLOCKS
 
@@ -17,11 +16,10 @@ ENDLESS = "1000T"
 """More than is moved before the time is over."""
 
 
-class Sysbench(Unopened):
+class Sysbench(Engine):
     """Each phase runs the program."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
-        super().__init__(home, tier, options)
         self._version = program.version()
 
     def version(self) -> str:
