@@ -10,7 +10,7 @@ from pathlib import Path
 from shell import TESTS, Ended, Shell
 
 REPOSITORY = TESTS.parent
-# What a build takes; of the sources, not what was built before.
+# What a build needs, without what earlier builds left.
 PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "src", "rust")
 UNWANTED = ("*.so", "*.egg-info", "__pycache__", "target", "build")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -18,7 +18,7 @@ SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(s
 
 
 def copy(target: Path) -> Path:
-    """The sources of a checkout, without what was built."""
+    """Copies the sources of a checkout, without build products."""
     target.mkdir()
     for name in PARTS:
         path = REPOSITORY / name
@@ -36,7 +36,7 @@ def without_cargo() -> str:
 
 
 def sdist(shell: Shell, place: Path) -> Path:
-    """The source distribution, as its build back end makes it; the sources are gone then."""
+    """Builds a source distribution with the build back end, and deletes the sources."""
     source, made = copy(place / "source"), place / "sdist"
     made.mkdir()
     ended = shell.sh("sh", "-c", 'cd "$1" && exec "$2" -c "$3" "$4"', "-", source, sys.executable, SDIST, made)
@@ -47,6 +47,6 @@ def sdist(shell: Shell, place: Path) -> Path:
 
 
 def wheel(shell: Shell, source: Path, place: Path) -> Ended:
-    """Builds one with what is installed here, into `place`; without asking for anything from elsewhere."""
+    """Builds a wheel into `place` with the packages installed here, without network access."""
     words = ("--no-deps", "--no-index", "--no-build-isolation", "--no-cache-dir", "--wheel-dir", place)
     return shell.sh(sys.executable, *PIP, "wheel", source, *words)

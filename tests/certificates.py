@@ -1,4 +1,4 @@
-"""An authority of certificates for tests, made by openssl."""
+"""A certificate authority for tests, made by openssl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 class Authority:
-    """An authority, and the certificate that it signed for a server on 127.0.0.1. `home` is made."""
+    """A certificate authority and a certificate signed by it for a server on 127.0.0.1. Creates `home`."""
 
     def __init__(self, home: Path) -> None:
         if shutil.which("openssl") is None:
@@ -32,6 +32,6 @@ class Authority:
         subprocess.run(["openssl", *words], cwd=self._home, check=True, capture_output=True)
 
     def owned_by(self, user: str | int) -> None:
-        """Lets the user of a server read the server's key: some refuse a key that others may read."""
+        """Makes the server's user the owner of the key: some servers refuse a key that others may read."""
         shutil.chown(self.key, user)
         self.key.chmod(0o600)

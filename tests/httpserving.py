@@ -1,6 +1,6 @@
-"""Servers of HTTP that do as they are told, for the tests: what a real one would do only when it is broken.
+"""Scripted HTTP servers for tests, which do what a real one does only when it is broken.
 
-Not a test itself. Each path has a function, which is given the connection and writes to it what it likes.
+Each path has a function that gets the connection and writes to it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def whole(body: bytes = b"", status: str = "200 OK", *headers: str) -> Answer:
 
 
 def cut(peer: socket.socket) -> None:
-    """Ends in the middle of a body."""
+    """Closes the connection in the middle of a body."""
     peer.sendall(response(bytes(1000))[:-900])
 
 
 @dataclass
 class Scripted:
-    """One that listens to a port of this machine's, a thread for each connection."""
+    """A server on a local port, with a thread for each connection."""
 
     answers: Mapping[str, Answer]
     over: threading.Event = field(default_factory=threading.Event)
-    """Set when the test is over: whoever stalls waits for it."""
+    """Set when the test is over; stalled answers wait for it."""
     asked: list[bytes] = field(default_factory=list)
     """The heads of all requests."""
 
@@ -45,12 +45,12 @@ class Scripted:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def stall(self, peer: socket.socket) -> None:
-        """A piece of a body, and then nothing."""
+        """Sends a part of a body, then nothing more."""
         peer.sendall(response(bytes(1000))[:-900])
         self.over.wait(100)
 
     def endless(self, peer: socket.socket) -> None:
-        """A header of 10 GB."""
+        """Sends a header of 10 GB."""
         peer.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
         for _ in range(10 << 10):
             peer.sendall(b"x" * (1 << 20))
@@ -77,7 +77,7 @@ class Scripted:
 
     def close(self) -> None:
         self.over.set()
-        # Who waits in accept(2) is woken up by that, and not by close(2).
+        # shutdown wakes up the thread that waits in accept(2); close(2) does not.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -85,7 +85,7 @@ class Scripted:
 
 @contextlib.contextmanager
 def scripted(**answers: Answer) -> Iterator[Scripted]:
-    """`name=answer`: what is at the path `/name`; more may be added while it runs."""
+    """Serves `answer` at the path `/name` for each keyword; more may be added while it runs."""
     server = Scripted({f"/{name}": answer for name, answer in answers.items()})
     try:
         yield server

@@ -1,4 +1,4 @@
-"""Loop devices and small file systems for the tests: made where this machine lets them be made, and taken away."""
+"""Loop devices and small file systems for tests, created if this machine allows it, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ SBIN = "/usr/sbin:/sbin"
 
 
 def sh(*words: object) -> str:
-    """What a program printed. Raises subprocess.CalledProcessError."""
+    """Returns a program's output. Raises subprocess.CalledProcessError."""
     path = f"{os.environ.get('PATH', '')}:{SBIN}"
     environment = {**os.environ, "PATH": path, "LC_ALL": "C"}
     program = shutil.which(str(words[0]), path=path) or str(words[0])
-    told = subprocess.run(
+    ended = subprocess.run(
         [program, *map(str, words[1:])], capture_output=True, text=True, env=environment, check=True, timeout=60
     )
-    return told.stdout.strip()
+    return ended.stdout.strip()
 
 
-def possible() -> None:
-    """Skips where there are no loop devices: in a container, without root. What judges a device is tested on files
-    everywhere."""
+def require_loop_devices() -> None:
+    """Skips the test without loop devices (in a container, or without root). Recognizing a device's content is also
+    tested on files, everywhere."""
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("loop devices want root, and a kernel that has them")
+        pytest.skip("loop devices need root and kernel support")
 
 
 @contextmanager
-def looped(file: Path, *flags: str) -> Iterator[str]:
-    """A loop device on the file, '/dev/loop3'."""
-    possible()
+def loop_device(file: Path, *flags: str) -> Iterator[str]:
+    """Attaches a file to a loop device; yields its path, such as '/dev/loop3'."""
+    require_loop_devices()
     try:
         device = sh("losetup", "--find", "--show", *flags, file)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no loop device can be had: {error}")
+        pytest.skip(f"can't attach a loop device: {error}")
     try:
         yield device
     finally:
-        # Of the number, whatever file is below it next.
+        # The device number may be reused for another file, so reset its read-only flag.
         sh("blockdev", "--setrw", device)
         sh("losetup", "--detach", device)
 
 
 @contextmanager
 def mounted(what: object, where: Path, *flags: object) -> Iterator[Path]:
-    possible()
+    require_loop_devices()
     where.mkdir(exist_ok=True)
     sh("mount", *flags, what, where)
     try:
@@ -65,9 +65,9 @@ def mounted(what: object, where: Path, *flags: object) -> Iterator[Path]:
 
 
 def image(file: Path, size: int = SIZE) -> Path:
-    """A file without a block of its own."""
-    with file.open("wb") as made:
-        made.truncate(size)
+    """A sparse file without any block."""
+    with file.open("wb") as sparse:
+        sparse.truncate(size)
     return file
 
 
@@ -88,13 +88,13 @@ def swap(file: Path) -> None:
 
 
 def dos(file: Path) -> None:
-    """A partition table of one partition, as written by hand: MBR."""
+    """A partition table with one partition: MBR."""
     entry = struct.pack("<B3sB3sII", 0, b"\0\2\0", 0x83, b"\xff\xff\xff", 2048, 8192)
     _write(file, 446, entry + bytes(48) + b"\x55\xaa")
 
 
 def gpt(file: Path) -> None:
-    """The header of a GPT at sector 1, with the MBR that protects it."""
+    """The header of a GPT at sector 1, with its protective MBR."""
     last = file.stat().st_size // 512 - 1
     entries = bytes(128 * 128)
     head = struct.pack(
@@ -149,7 +149,7 @@ def _write(file: Path, offset: int, data: bytes) -> None:
         opened.write(data)
 
 
-HOLDS = {
+CONTENTS = {
     "ext4": ext4,
     "swap": swap,
     "dos": dos,
@@ -158,4 +158,4 @@ HOLDS = {
     "linux_raid_member": raid,
     "crypto_LUKS": luks,
 }
-"""By what util-linux calls it."""
+"""Content by util-linux's name."""

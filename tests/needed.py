@@ -1,4 +1,4 @@
-"""What the tests need of the machine: without it they are skipped, and fail under CI=true, where it must be there."""
+"""Requirements of tests on the machine. If one is missing the test is skipped, or fails under CI=true."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unavailable(why: str) -> None:
 
 
 def require(spec: EngineSpec) -> None:
-    """Where the engine can't run here. One that is untested is skipped everywhere: nobody has it."""
+    """Skips the test (or fails it in CI) if the engine can't run here. An untested engine is skipped everywhere."""
     if spec.untested:
         pytest.skip(f"engine {spec.name}: {spec.untested}")
     if lacking := spec.lacking():
@@ -28,8 +28,8 @@ def require(spec: EngineSpec) -> None:
 
 
 def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that the phases in `words` (after '--phases'; all if it is missing) use, and those at
-    their default: a run refuses the others."""
+    """The parameters that a run accepts: those used by the phases in `words` (after '--phases', or all), and those at
+    their default."""
     declared = registry.suite(suite)
     named = str(words[words.index("--phases") + 1]) if "--phases" in words else "all"
     phases = {phase.name for phase in declared.phases} if named == "all" else set(named.split(","))

@@ -1,6 +1,6 @@
-"""Dyno's command line as a shell runs it, for the tests, and a look at what it leaves behind.
+"""Runs Dyno's command line as a shell does, and checks what it leaves behind.
 
-Not a test itself, and nothing of Dyno is imported here: what is tested is what a user would see.
+Imports nothing of Dyno: tests see what a user would see.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-# A disk by convention, where /tmp may be memory.
+# On a disk by convention, while /tmp may be in memory.
 DISK = Path("/var/tmp")
 TESTS = Path(__file__).parent
 FAULTY = TESTS / "plugins" / "faulty"
 RECORDER = TESTS / "plugins" / "recorder"
 COMMAND = (sys.executable, "-m", "dyno")
 MARK = "DYNO_TEST_MARK"
-# Long enough for a machine that is busy with other things; a test that waits for it has failed.
+# Long enough for a busy machine; a test that waits for it has failed.
 PATIENCE = 100.0
-# What would change the output of a program that looks at its terminal.
+# Variables that change the output of a program that inspects its terminal.
 _TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -48,9 +48,9 @@ class Shell:
     plugins: Sequence[Path] = ()
     """Directories of plug-ins, put on PYTHONPATH."""
     given: dict[str, str] = field(default_factory=dict)
-    """Further environment variables."""
+    """Additional environment variables."""
     mark: str = field(default_factory=lambda: uuid4().hex)
-    """A value in the environment of every process of this shell's, by which they are found again."""
+    """A value in the environment of every process of this shell, to find them again."""
 
     @property
     def file(self) -> Path:
@@ -81,7 +81,7 @@ class Shell:
 
     @contextlib.contextmanager
     def started(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-        """A command that runs meanwhile, in a session of its own; whatever is left of it is killed at the end."""
+        """Runs a command in the background, in its own session; kills whatever is left of it at the end."""
         process = subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
             cwd=self.home,
@@ -91,7 +91,7 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # Not ignored, as it is in what a shell started in the background.
+            # A shell starts background processes with SIGINT ignored.
             preexec_fn=_heed_interrupts,
         )
         try:
@@ -103,7 +103,7 @@ class Shell:
     # -- what there is afterwards ---------------------------------------------------------------------------
 
     def shown(self, *arguments: object) -> Any:
-        """`dyno show --json` of the run file, as data."""
+        """The data of `dyno show --json` for the run file."""
         status, out, err = self.dyno("show", self.file, "--json", *arguments)
         assert status == 0, err
         return json.loads(out, parse_constant=_not_json)
@@ -116,22 +116,22 @@ class Shell:
         return found
 
     def attempts(self, engine: str | None = None) -> list[dict[str, Any]]:
-        """The trials' lines of the run file, read without Dyno; those of one engine, if it is named."""
+        """The trial lines of the run file, read without Dyno; optionally of one engine."""
         header, *lines = [json.loads(line) for line in self.file.read_text().splitlines()]
         of = [at for at, cell in enumerate(header["cells"]) if engine in (None, cell["engine"])]
         return [line for line in lines if line["cell"] in of]
 
     def planned(self) -> int:
-        """How many trials the run file's plan has; which null engines stand in it is not for the tests to say.
+        """The number of trials in the run file's plan, whatever null engines it has.
 
-        Of each of these it has three, or as many as there are blocks.
+        A null engine has three trials, or as many as there are blocks if fewer.
         """
         header = json.loads(self.file.read_text().splitlines()[0])
         blocks = int(header["plan"]["samples"])
         return sum(min(blocks, 3) if cell["floor"] else blocks for cell in header["cells"])
 
     def trial_lines(self) -> int:
-        """How many whole trial lines the run file has now; 0 where there is no file yet."""
+        """The number of complete trial lines in the run file now; 0 if it doesn't exist yet."""
         return max(self.file.read_bytes().count(b"\n") - 1, 0) if self.file.exists() else 0
 
     def left(self) -> list[str]:
@@ -139,14 +139,13 @@ class Shell:
         return sorted(path.name for path in self.work.iterdir()) if self.work.exists() else []
 
     def alive(self) -> list[int]:
-        """Processes with this shell's mark in their environment, the command's and all that come of it, or at home
-        in its work directory: a server may write its title over its environment.
-        """
+        """Processes with this shell's mark in their environment, or with their working directory below its work
+        directory: a server may overwrite its environment with its title."""
         wanted, work = f"{MARK}={self.mark}".encode(), f"{self.work.resolve()}/"
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
-                # It may have ended, or not be ours to read; a zombie has no environment left.
+                # The process may have ended or be another user's. A zombie has no environment.
                 with contextlib.suppress(OSError):
                     ours = wanted in (entry / "environ").read_bytes().split(b"\0")
                     if ours or str((entry / "cwd").readlink()).startswith(work):
@@ -154,7 +153,7 @@ class Shell:
         return found
 
     def workers(self) -> list[int]:
-        """Processes that carry out a trial: each is the first of a session, in its trial's directory."""
+        """Processes that run a trial: each leads a session, in its trial's directory."""
         found = []
         for pid in self.alive():
             with contextlib.suppress(OSError):
@@ -163,7 +162,7 @@ class Shell:
         return found
 
     def strays(self) -> list[int]:
-        """Processes that are there and stay: the kernel is given some time to take away what was killed."""
+        """Processes that stay: waits a little for the kernel to remove killed ones."""
         wait_for(lambda: not self.alive(), seconds=5)
         return self.alive()
 
@@ -174,7 +173,7 @@ class Shell:
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """Looks at `condition` until it holds; False if that takes longer than `seconds`."""
+    """Polls `condition` until it is true; returns False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -188,7 +187,7 @@ def is_one_line(text: str) -> bool:
 
 
 def small(**values: object) -> list[str]:
-    """The flags of a run that takes next to no time; a value given as `param_x` is a parameter's."""
+    """Flags of a very short run. A keyword `param_x` sets the parameter x."""
     chosen = {"param_records": 300, "samples": 2, "budget": 30, "phases": "rand-key", **values}
     return [
         word

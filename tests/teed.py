@@ -1,5 +1,4 @@
-"""Outside tools whose output is kept as well as passed on, so that what Dyno makes of it can be held against it. Not
-a test itself."""
+"""Outside tools whose output is recorded as well as passed on, to compare it with what Dyno reports."""
 
 from __future__ import annotations
 
@@ -11,21 +10,21 @@ from pathlib import Path
 from shell import Shell
 
 
-def teed(shell: Shell, home: Path, *tools: str) -> Path:
-    """Has the shell find, in place of these tools, ones that keep what they print in the file that is returned."""
+def tee_tools(shell: Shell, home: Path, *tools: str) -> Path:
+    """Puts recording wrappers of these tools on the shell's PATH. Returns the file with their output."""
     home.mkdir()
-    kept = home / "kept"
-    kept.touch()
+    output = home / "kept"
+    output.touch()
     for tool in tools:
         real = shutil.which(tool)
         assert real is not None, tool
         file = home / tool
-        file.write_text(f'#!/bin/sh\n"{real}" "$@" | tee -a "{kept}"\n')
+        file.write_text(f'#!/bin/sh\n"{real}" "$@" | tee -a "{output}"\n')
         file.chmod(0o755)
     shell.given["PATH"] = os.pathsep.join([str(home), os.environ["PATH"]])
-    return kept
+    return output
 
 
-def told(kept: Path, pattern: str) -> list[float]:
-    """The figures that the tools printed, in the order of their runs."""
-    return [float(found) for found in re.findall(pattern, kept.read_text())]
+def printed_figures(output: Path, pattern: str) -> list[float]:
+    """The figures that the tools printed, in order."""
+    return [float(figure) for figure in re.findall(pattern, output.read_text())]

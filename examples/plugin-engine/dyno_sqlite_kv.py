@@ -14,18 +14,18 @@ from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.contracts.settings import Setting, integer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The way back from half a commit is in memory: a process that dies in a commit may leave a torn file.
+    # The rollback journal is in memory: a process that dies during a commit may leave a torn file.
     Tier.VOLATILE: {"journal_mode": "memory", "synchronous": "off"},
-    # The log is handed to the kernel at a commit, and flushed by it when it likes.
+    # A commit writes the log to the kernel, which flushes it later.
     Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
-    # The log is flushed to the device at every commit.
+    # Every commit flushes the log to the device.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
 SYNCHRONOUS = ("off", "normal", "full", "extra")
 
 
 class SQLiteKV:
-    """One database file; every client has a connection of its own."""
+    """One database file. Every client has its own connection."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         self._path = home / "kv.sqlite"
@@ -36,7 +36,7 @@ class SQLiteKV:
         )
 
     def connect(self) -> sqlite3.Connection:
-        # Autocommit: a transaction begins where this file says BEGIN.
+        # Autocommit: only an explicit BEGIN starts a transaction.
         connection = sqlite3.connect(self._path, isolation_level=None, timeout=60)
         for name, value in self._pragmas.items():
             connection.execute(f"PRAGMA {name}={value}")
@@ -66,7 +66,7 @@ class SQLiteKV:
 
 
 class Keys(OrderedKV, KVReader):
-    """The `ordered-kv` port: it reads, and inside `writing` it writes."""
+    """The `ordered-kv` port. The same object reads and writes."""
 
     def __init__(self, engine: SQLiteKV) -> None:
         self._connection = engine.connect()
@@ -99,7 +99,7 @@ class Keys(OrderedKV, KVReader):
         return self._transaction("BEGIN")
 
     def writing(self) -> Any:
-        # Takes the write lock at once: a transaction that reads first could not be given it later.
+        # Takes the write lock at once: a transaction that has read first can't always get it later.
         return self._transaction("BEGIN IMMEDIATE")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One small real run, for the tests that hold the documented formats against what Dyno writes."""
+"""A small real run for the tests that compare the documented formats with what Dyno writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def run_file(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Path:
-    """A run of two engines and the floor, with a bulk phase, a phase of operations and a mixed one."""
+    """A run of two engines and the null engine, with a bulk phase, a phase of operations and a mixed one."""
     place = tmp_path_factory.mktemp("run")
     path = place / "run.json"
     words = [

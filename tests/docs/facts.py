@@ -1,4 +1,4 @@
-"""What the documentation is held against: keys of JSON, and the command line. No test, and no page is read here."""
+"""Facts that the documentation is compared with: keys of JSON, and the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from dyno import cli
 
-# Dicts whose keys are names of something, not of the format.
+# Dicts whose keys are names rather than keys of the format.
 MAPS = re.compile(
     r"cells\[\]\.(params|settings|options|latency_by_kind_ns|latency_by_part_ns|server)|phases\[\]\.kinds|absent(\[\]\.params)?|host\.psi(\.\*)?"
     r"|settings|facts|spent_ns|samples\[\]\.(by_kind|by_part|server)|resources\.(client|server)|(comparisons|changes|lost|new)\[\]\.params"
@@ -18,7 +18,7 @@ MAPS = re.compile(
 
 
 def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of plain JSON as a path: `cells[].throughput.median`. A map's own keys are `*`."""
+    """Every key of plain JSON as a path: `cells[].throughput.median`. The keys of MAPS are `*`."""
     if isinstance(value, list):
         for item in value:
             yield from keys(item, f"{path}[]")
@@ -31,8 +31,8 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[str], set[str]]:
-    """What is there and not documented; what is documented and not there, nor inside of something that is null
-    or empty here."""
+    """The undocumented keys, and the documented keys that are missing; keys below a null or empty value don't count
+    as missing."""
     there = {path for path, _ in seen}
     hollow = there - {path for path, value in seen if value is not None and value not in ({}, [])}
     missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}
@@ -46,7 +46,7 @@ def command(name: str) -> click.Command:
 
 
 def parse(words: list[str]) -> None:
-    """As the command line is parsed, and nothing after that."""
+    """Parses a command line without running it."""
     if not words or words[0].startswith("-"):
         cli.dyno.make_context("dyno", list(words))
         return

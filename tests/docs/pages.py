@@ -1,7 +1,5 @@
-"""Reads the documentation the way the tests of it need: sections, tables, fenced blocks, links.
-
-Nothing here may know what a page should say.
-"""
+"""Reads the documentation for its tests: sections, tables, fenced blocks, links. Knows nothing of what a page should
+say."""
 
 from __future__ import annotations
 
@@ -49,13 +47,13 @@ def prose(text: str) -> str:
 
 
 def sections(text: str, level: int = 2) -> dict[str, str]:
-    """Heading, without its backticks, to what stands under it, for the headings of one level."""
+    """Maps the headings of one level, without backticks, to the text below them."""
     parts = re.split(rf"^{'#' * level} (.+)$", text, flags=re.MULTILINE)
     return {head.replace("`", "").strip(): body for head, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of all table rows, those of the header and of the line under it left out."""
+    """The cells of all table rows, without header rows and separators."""
     found: list[list[str]] = []
     body = False
     for line in prose(text).splitlines():
@@ -70,18 +68,18 @@ def rows(text: str) -> list[list[str]]:
 
 
 def named(text: str) -> dict[str, list[str]]:
-    """Rows by each name in backticks in their first cell; several names may share a row."""
+    """Maps each name in backticks in a row's first cell to the row; several names may share a row."""
     return {name: row for row in rows(text) for name in _CODE.findall(row[0])}
 
 
 def links(text: str) -> list[str]:
-    """The targets of the links that are not to other places on the net."""
+    """The targets of links to other files and headings."""
     found = re.findall(r"\]\(([^)\s]+)\)", prose(text))
     return [target for target in found if not re.match(r"[a-z]+:", target)]
 
 
 def anchors(text: str) -> set[str]:
-    """What `#...` may name: headings in lower case, blanks as hyphens, without punctuation."""
+    """Valid `#...` targets: headings in lower case, blanks as hyphens, without punctuation."""
     heads = re.findall(r"^#+ (.+)$", prose(text), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 

@@ -1,4 +1,4 @@
-"""The composite action: its scripts are shell, use what it declares, and end as the gate does."""
+"""Tests the composite action: its scripts are valid shell, use the declared inputs, and end like the gate."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def scripts() -> list[str]:
     return [textwrap.dedent(script) for script in found]
 
 
-def test_its_scripts_are_shell() -> None:
+def test_scripts_of_the_action_are_valid_shell() -> None:
     assert len(scripts()) == 2
     for script in scripts():
         done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_input_is_used_and_declared() -> None:
+def test_inputs_of_the_action_are_declared_and_used() -> None:
     declared = set(re.findall(r"^  (\w+):$", ACTION[: ACTION.index("\noutputs:")], re.MULTILINE))
     assert declared == set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", ACTION)) and len(declared) > 8
-    # Not put into a script, where a text of a pull request would be run.
+    # Not inserted into a script, where text from a pull request would be executed.
     assert not any("${{" in script for script in scripts())
     page = (ROOT / "docs" / "ci.md").read_text()
     told = page[page.index("Its inputs:") : page.index("Its outputs")]
@@ -64,7 +64,7 @@ chmod +x "$3/bin/pip" "$3/bin/dyno"
 
 @pytest.fixture
 def measuring(shell: Shell, tmp_path: Path) -> Shell:
-    """What the first script finds: a checkout of two commits, with a plan, and its inputs."""
+    """The environment of the first script: a checkout of two commits with a plan, and its inputs."""
     (tmp_path / "repo" / "bench").mkdir(parents=True)
     (tmp_path / "repo" / "bench" / "plan.toml").write_text(PLAN)
     (tmp_path / "python").write_text(PYTHON)
@@ -79,7 +79,7 @@ def measuring(shell: Shell, tmp_path: Path) -> Shell:
     return shell
 
 
-def test_it_measures_both_in_turns(measuring: Shell, tmp_path: Path) -> None:
+def test_the_action_measures_both_commits_in_turns(measuring: Shell, tmp_path: Path) -> None:
     ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
     assert ended.status == 0, ended.err
     place = Path((tmp_path / "output").read_text().strip().removeprefix("place="))
@@ -90,14 +90,16 @@ def test_it_measures_both_in_turns(measuring: Shell, tmp_path: Path) -> None:
     assert f"{place}/base: install --quiet -r a.txt" in noted and "install --quiet -r a.txt" in noted.splitlines()[-1]
 
 
-def test_a_base_that_is_not_there_is_told_with_what_to_do(measuring: Shell) -> None:
+def test_a_missing_base_is_an_error_with_a_remedy(measuring: Shell) -> None:
     measuring.given["BASE"] = "HEAD^1^1"
     ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
     assert ended.status == 1 and "::error::there is no commit HEAD^1^1 in repo" in ended.out
 
 
 @pytest.mark.parametrize(("slower", "status"), [(4.0, 1), (1.0, 0)])
-def test_it_ends_as_the_gate_does(shell: Shell, tmp_path: Path, slower: float, status: int) -> None:
+def test_the_action_ends_with_the_status_of_the_gate(
+    shell: Shell, tmp_path: Path, slower: float, status: int
+) -> None:
     place = tmp_path / "place"
     (place / "venv-head" / "bin").mkdir(parents=True)
     command = place / "venv-head" / "bin" / "dyno"

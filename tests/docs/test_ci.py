@@ -1,4 +1,4 @@
-"""The gate that docs/ci.md sets up, and examples/ci, are such that they would run."""
+"""Tests that the gate of docs/ci.md and examples/ci would run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORKFLOW = (CI / "dyno.yml").read_text()
 
 
 def scripts(text: str) -> list[str]:
-    """What the `run:` keys of a workflow have, of one line or of several, without their indentation."""
+    """The `run:` values of a workflow, of one line or several, without their indentation."""
     found = []
     for line in re.finditer(r"^( *)(?:- )?run: (.*)\n((?:\1  .*\n|\n)*)", text, re.MULTILINE):
         body = line[3] if line[2] == "|" else line[2]
@@ -36,7 +36,7 @@ def scripts(text: str) -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words after dyno, of whichever environment, in shell lines; without what is not for it."""
+    """The words after dyno (in any environment) in shell lines, without shell operators."""
     found = []
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
@@ -48,15 +48,15 @@ def commands(text: str) -> list[list[str]]:
     return found
 
 
-def test_commands_of_the_workflow_parse() -> None:
+def test_commands_of_the_workflow_are_valid() -> None:
     found = [words for script in scripts(WORKFLOW) for words in commands(script)]
     assert [words[0] for words in found] == ["run", "check", "report"]
     for words in found:
         parse(words)
 
 
-def test_the_workflow_is_laid_out_as_yaml_is() -> None:
-    """No reader of YAML is among what the tests need: what a slip of the hand would break."""
+def test_the_workflow_looks_like_valid_yaml() -> None:
+    """A parser of YAML is not among the tests' requirements, so this checks for common mistakes."""
     lines = [line for line in WORKFLOW.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert "\t" not in WORKFLOW
     for line in lines:
@@ -71,7 +71,7 @@ def test_the_workflow_is_laid_out_as_yaml_is() -> None:
     steps = WORKFLOW[WORKFLOW.index("    steps:\n") :]
     for step in re.split(r"^      - ", steps, flags=re.MULTILINE)[1:]:
         assert re.match(r"(name|uses): \S", step) and len(re.findall(r"^\s*(?:run|uses): ", step, re.MULTILINE)) == 1
-        # Quoted, or without what YAML would take for something else.
+        # Quoted, or free of characters that are special in YAML.
         for value in re.findall(r"^\s*\w[\w-]*: ([^|\n].*)$", step, re.MULTILINE):
             if not value.startswith('"'):
                 assert ": " not in value and " #" not in value and value[0] not in "[{&*!%@`'", value
@@ -86,7 +86,7 @@ def test_the_page_quotes_the_example() -> None:
     ]
 
 
-def test_the_example_measures_in_turns_what_its_plan_wants() -> None:
+def test_the_example_measures_its_plan_in_turns() -> None:
     made = plan.make(plan_file.read(CI / "plan.toml"))
     loops = [re.findall(r"^ *for \w+ in (.*); do$", script, re.MULTILINE) for script in scripts(WORKFLOW)]
     rounds, sides = (words.split() for words in next(found for found in loops if len(found) == 2))
@@ -99,10 +99,8 @@ def test_statuses_of_the_gate_are_documented() -> None:
 
 
 @pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.5)])
-def test_a_slowdown_beyond_the_margin_by_so_much_of_the_noise_is_found_nine_times_in_ten(
-    rows: int, reaches: float
-) -> None:
-    """The rule of thumb for a margin: one row is slower, the others are as they were."""
+def test_the_documented_slowdown_is_found_nine_times_in_ten(rows: int, reaches: float) -> None:
+    """The rule of thumb for a margin. One row is slower, the others are unchanged."""
     random, margin, samples, spread, repeats = np.random.default_rng(1), 0.05, 10, 0.04, 400
     noise = two_sided(CONFIDENCE, samples - 1) * spread / samples**0.5
     slower = np.log1p(-margin) - reaches * noise

@@ -1,4 +1,4 @@
-"""The JSON of `dyno compare` and `dyno check` is that of docs/compare-json.md, key by key."""
+"""Compares the JSON of `dyno compare` and `dyno check` with docs/compare-json.md, key by key."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A run of two rows of one tier in two phases; and what it might have been on another machine, where one of the
-    rows is of another option."""
+    """A run of two rows of one tier in two phases, and a made-up run on another machine, where one row has another
+    option."""
     place = tmp_path_factory.mktemp("compared")
     before, after = place / "before.json", place / "after.json"
     words = [
@@ -48,7 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
 
 
 def held(found: Any, documented: set[str], filled: Sequence[str]) -> None:
-    """Every key is documented and every documented key is there; what the lists hold was there to be compared."""
+    """Checks that exactly the documented keys exist, and that the named lists were not empty."""
     undocumented, gone = differences(list(keys(found)), documented)
     assert not undocumented and not gone
     assert all(found[name] for name in filled)
@@ -80,6 +80,6 @@ def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -
     ("key", "values"),
     [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", comparison.STATES)],
 )
-def test_values_that_programs_ask_for_are_told(key: str, values: Collection[str]) -> None:
+def test_values_for_programs_are_documented(key: str, values: Collection[str]) -> None:
     meaning = named(read("compare-json.md"))[key][2]
     assert all(f"`{value}`" in meaning for value in values)

@@ -1,4 +1,4 @@
-"""The documentation says all that there is, and nothing that there is not."""
+"""Compares the documentation with the code: everything that exists is documented, and nothing else."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def ours(kind: str) -> list[str]:
-    """The names of the engines or suites that come with Dyno; plug-ins that happen to be installed have their own
-    documentation."""
+    """Names of the engines or suites that come with Dyno. Installed plug-ins have their own documentation."""
     return sorted(registry.own(kind))
 
 
@@ -93,7 +92,7 @@ def test_engine_options_are_documented(engine: EngineSpec) -> None:
     options = [*engine.options, *(option for port in engine.ports.values() for option in port.options)]
     assert set(table) == {option.name for option in options}
     for option in options:
-        # Ports may have other defaults: '1 (`records`), 0 (`arrays`)'.
+        # A port may have another default: '1 (`records`), 0 (`arrays`)'.
         told = plain(table[option.name][1]).split()
         assert shown(option.default) in told, f"{engine.name}: default of {option.name}"
         assert table[option.name][2]
@@ -101,7 +100,7 @@ def test_engine_options_are_documented(engine: EngineSpec) -> None:
 
 def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> None:
     table = named(sections(engine_section(engine.name), 3).get("Tiers", ""))
-    # A tier that depends on the version of the client library may stand there and be missing here.
+    # A tier that depends on the version of the client library may be documented and missing here.
     assert {tier.value for tier in engine.tiers} <= set(table)
     for tier, settings in engine.tiers.items():
         said = plain(" ".join(table[tier.value][1:]))
@@ -113,7 +112,7 @@ def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> 
         assert re.search(rf"`{engine.default_tier.value}`[^|\n]*\(default\)", engine_section(engine.name))
 
 
-def test_engine_says_how_to_install_and_share_it(engine: EngineSpec) -> None:
+def test_engine_installation_and_sharing_are_documented(engine: EngineSpec) -> None:
     section = engine_section(engine.name)
     wanted = [f"- Install: `{engine.remedy}`"] if engine.remedy else []
     assert re.findall(r"^- Install: `[^`]*`", section, re.MULTILINE) == wanted
@@ -136,7 +135,7 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
         said = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
         codes = {caveat.code for caveat in said}
     documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
-    # Some are of a user's own server, or of one of another kind; one of who gives settings.
+    # Some caveats are about a user's own server, a server of another kind, or settings by the user.
     asked = {set_option.SET} & {option.name for option in engine.options}
     assert codes <= documented if server else codes == documented - asked
 
@@ -147,7 +146,7 @@ def test_the_fields_of_a_declaration_are_documented() -> None:
     assert set(named(found["What holds through one port"])) == {field.name for field in fields(PortSpec)}
 
 
-def test_no_section_on_an_engine_that_is_not_there() -> None:
+def test_documented_engines_exist() -> None:
     assert set(sections(read("engines.md"))) - {"What is the same for all"} == set(ours("engine"))
 
 
@@ -159,7 +158,7 @@ def suite(request: pytest.FixtureRequest) -> Suite:
     return registry.suite(request.param)
 
 
-def test_every_suite_has_a_page_and_no_page_is_of_a_suite_that_is_not_there() -> None:
+def test_suites_and_their_pages_match() -> None:
     assert sorted(page.stem for page in (pages.DOCS / "suites").glob("*.md")) == ours("suite")
 
 
@@ -206,7 +205,7 @@ def test_suite_presets_are_documented(suite: Suite) -> None:
 def words_of(parameter: click.Parameter) -> set[str]:
     if isinstance(parameter, click.Option):
         return {*parameter.opts, *parameter.secondary_opts}
-    # As the usage line shows it, without the brackets that say that it may be left out.
+    # As the usage line shows it, without the brackets of optional words.
     return {parameter.make_metavar(click.Context(cli.dyno)).removeprefix("[").removesuffix("]")}
 
 
@@ -216,13 +215,13 @@ def test_command_and_its_flags_are_documented(name: str) -> None:
     assert f"dyno {name}" in found, f"docs/commands.md has no section 'dyno {name}'"
     body = found[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
-    # The flags of the run options have a page of their own.
+    # The flags of run options are documented on a page of their own.
     tables = rows(body) + (rows(sections(read("run-options.md"))["Options"]) if name == "run" else [])
     said = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
     assert said == there
 
 
-def test_no_section_on_a_command_that_is_not_there() -> None:
+def test_documented_commands_exist() -> None:
     found = {head for head in sections(read("commands.md")) if head.startswith("dyno ")}
     assert found == {f"dyno {name}" for name in cli.COMMANDS}
 
@@ -237,8 +236,8 @@ def test_exit_statuses_are_documented() -> None:
 
 @pytest.fixture(scope="module")
 def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """That run, and others that have what it lacks: an open loop over two seconds of an engine with a server, and a
-    cold phase, which one of the engines can't have."""
+    """That run, and runs with what it lacks: an open loop of two seconds on an engine with a server, and a cold
+    phase, which one of the engines lacks."""
     place, found = tmp_path_factory.mktemp("runs"), [run_file]
     for words in (
         "selftest -e synthetic:server=yes --rate 200 --duration 1.5",
@@ -257,7 +256,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
     for run_file in run_files:
         first, *rest = run_file.read_text().splitlines()
         header = json.loads(first)
-        # So that there is something to say against the machine, whatever machine this is.
+        # Makes sure that there is a doubt about the machine.
         header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
         planted = tmp_path / "planted.json"
         planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
@@ -268,12 +267,12 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         assert all(set(server) == set(whole["cells"][0]["client"]) for server in servers)
     undocumented, gone = differences(seen, set(named(read("show-json.md"))))
     assert not undocumented and not gone
-    # What no machine leaves out was there to be compared.
+    # Fields that exist on every machine must have been compared.
     filled = {path for path, value in seen if value not in (None, {}, [])}
     assert {f"cells[].{name}" for name in ("series[][].p99_ns", "response_ns.p99", "server.*", "loop.name")} <= filled
 
 
-def test_show_prints_that_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_documented_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.dyno.main(["show", str(run_file), "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out) == documents.as_data(load(run_file))
 
@@ -284,7 +283,7 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     assert len(headers) == len(run_files) and len(headers) + len(trials) == len(lines)
     page = sections(read("run-file.md"))
     options = set(named(sections(read("run-options.md"))["In the run file"])) - {"plan.least"}
-    # What has been crashed here is the cache's, and told apart.
+    # Known crashes come from a cache, and are documented separately.
     seen = [pair for line in headers for pair in keys({**line, "crashed": None})]
     assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
     undocumented, gone = differences(seen, set(named(page["The first line"])) | options | host_keys())
@@ -297,7 +296,7 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     assert {f"samples[].{field.name}" for field in fields(Sample)} <= documented
 
 
-def test_all_of_a_run_file_is_read(run_files: list[Path]) -> None:
+def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
     for run_file in run_files:
         header, *trials = map(json.loads, run_file.read_text().splitlines())
         del header["cells"]
@@ -308,7 +307,7 @@ def test_all_of_a_run_file_is_read(run_files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ours("suite"))
-def test_all_that_a_suite_declares_is_read(name: str, tmp_path: Path) -> None:
+def test_every_declaration_of_a_suite_is_read(name: str, tmp_path: Path) -> None:
     engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.lacking())
     made = plan.make(RunRequest(suite=name, engines=[engine.name]))
     header = json.loads(json.dumps({"plan": made.data(), **made.declared, "host": {}}))
@@ -414,7 +413,7 @@ def test_findings_on_the_machine_are_documented() -> None:
     assert set(machine_findings.FINDINGS) == set(named(sections(read("methodology.md"))["The machine"]))
 
 
-def test_tests_that_the_methodology_names_are_there_and_pass() -> None:
+def test_tests_named_in_the_methodology_exist() -> None:
     text = read("methodology.md")
     names = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text))
     assert names
@@ -425,7 +424,7 @@ def test_tests_that_the_methodology_names_are_there_and_pass() -> None:
 
 
 def sound(file: Path) -> set[str]:
-    """The tests of a file, without those that are marked as failing: what they say does not hold yet."""
+    """The tests of a file, without those marked as expected failures."""
     found = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
     marked = "pytest.mark.xfail"
     return {node.name for node in found if not any(ast.unparse(d).startswith(marked) for d in node.decorator_list)}
@@ -452,7 +451,7 @@ def test_relative_links_resolve(page: Path) -> None:
 
 
 class Planned(Exception):
-    """Stands in for a run: the plan was made, and nothing is measured."""
+    """Replaces a run once its plan is made: nothing is measured."""
 
 
 def plugin_names() -> set[str]:
@@ -485,7 +484,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     def execute(*_: object) -> None:
         raise Planned
 
-    # Another version of a server is where its reader has it: this machine's own stands for it.
+    # A reader may have another version of a server; this machine's own stands in for it.
     elsewhere, here = re.compile(r"program=/opt/[^,+]+"), program("postgres", places=places())
     if here is None and any(map(elsewhere.search, words)):
         unavailable("there is no PostgreSQL here to stand for another version")
@@ -494,27 +493,27 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     example = next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml")
     Path("plan.toml").write_text(example)
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
-    # The plan is the same whether its engines are here or not: some are only got for the long runs.
+    # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
     monkeypatch.setattr(EngineSpec, "lacking", lambda *_: None)
-    # Not all plan: `dyno replicate` by itself lists.
+    # Some commands make no plan: `dyno replicate` alone lists experiments.
     with suppress(Planned):
         cli.dyno.main(words, standalone_mode=False)
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.relative)
-def test_extras_that_are_to_be_installed_are_there(page: Path) -> None:
+def test_documented_extras_exist(page: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named_ = re.findall(r"(?:dyno-bench|\.)\[([\w,]+)\]['\"]", pages.contents(page))
     assert {name for names in named_ for name in names.split(",")} <= set(extras)
 
 
 @pytest.mark.parametrize("page", ["adding-an-engine.md", "adding-a-suite.md"])
-def test_quoted_code_is_that_of_the_examples(page: str) -> None:
+def test_quoted_code_is_from_the_examples(page: str) -> None:
     files = [p.read_text() for p in EXAMPLES.rglob("*") if p.suffix in (".py", ".toml")]
     quoted = [block.text for block in blocks(read(page)) if block.language in ("python", "toml")]
     assert quoted
     for text in quoted:
-        # A quoted method stands at the margin.
+        # A quoted method starts at the margin.
         depths = [textwrap.indent(text, " " * depth) for depth in (0, 4, 8)]
         assert any(found in file for file in files for found in depths), text
 

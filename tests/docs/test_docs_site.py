@@ -1,4 +1,4 @@
-"""The documentation builds as a site, with every page in it and every link and anchor where it says."""
+"""Tests that the documentation builds as a site, with every page, link and anchor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pages import DOCS, ROOT
 from shell import Shell
 
 
-def test_it_builds_without_a_warning(shell: Shell, tmp_path: Path) -> None:
+def test_the_documentation_builds_without_a_warning(shell: Shell, tmp_path: Path) -> None:
     words = ("build", "--strict", "--config-file", ROOT / "mkdocs.yml", "--site-dir", tmp_path / "site")
     ended = shell.sh(sys.executable, "-m", "mkdocs", *words)
     assert ended.status == 0, ended.out + ended.err
@@ -19,7 +19,7 @@ def test_it_builds_without_a_warning(shell: Shell, tmp_path: Path) -> None:
     assert pages <= built
     home = (tmp_path / "site" / "index.html").read_text()
     assert "tutorials/choosing-a-store.html" in home
-    # What is outside of it is named, and not linked.
+    # Files outside of docs/ are named, not linked.
     assert not re.search(r'href="[^"]*\.\./examples', (tmp_path / "site" / "ci.html").read_text())
 
 

@@ -1,4 +1,4 @@
-"""The page on durability has every tier of every engine in the table of the proof, and what it says was seen."""
+"""Tests that the page on durability has every tier of every engine in its tables, with consistent verdicts."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def ours() -> Iterator[EngineSpec]:
-    """Those of the suite that come with Dyno; of plug-ins that happen to be installed nothing is said."""
+    """The engines of the suite that come with Dyno; installed plug-ins don't count."""
     named = registry.own("engine")
     return (spec for spec in registry.engines_for(registry.suite("records")) if not spec.floor and spec.name in named)
 
 
-def test_every_tier_of_every_engine_stands_in_the_table() -> None:
+def test_the_table_has_every_tier_of_every_engine() -> None:
     told = [(row["engine"], row["tier"]) for row in table("tiers")]
     assert sorted(told) == sorted((spec.name, tier.value) for spec in ours() for tier in spec.tiers), REMADE
 
 
-def test_the_settings_in_the_table_are_those_of_the_engines() -> None:
+def test_the_table_has_the_settings_of_the_engines() -> None:
     told = {(row["engine"], row["tier"]): set(row["settings"].split()) for row in table("tiers")}
     for spec in ours():
         for tier, settings in spec.tiers.items():
@@ -56,18 +56,18 @@ def _word(value: object) -> object:
 
 
 @pytest.mark.parametrize("name", ["tiers", "journals", "archives", "zodb", "relstorage", "arrays", "objectstores"])
-def test_what_the_table_calls_proven_was_seen_and_nothing_is_broken(name: str) -> None:
+def test_proven_tiers_have_evidence_and_none_is_broken(name: str) -> None:
     for row in table(name):
         verdict, _, why = row["verdict"].partition(": ")
         assert verdict in (PROVEN, NOTHING) or (verdict == DECLARED and why), row
         assert (verdict == NOTHING) <= (row["tier"] == Tier.VOLATILE.value), row
         if verdict == PROVEN:
             told = row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]
-            # Of each phase that proves it.
+            # Sum over the phases that prove the tier.
             assert told in ("100 of 100", "200 of 200"), row
 
 
-def test_every_tier_of_every_server_of_time_series_stands_in_its_table() -> None:
+def test_the_table_has_every_tier_of_every_time_series_server() -> None:
     told = [(row["engine"], row["tier"]) for row in table("archives")]
     alone = [
         registry.engine(name)
@@ -76,13 +76,13 @@ def test_every_tier_of_every_server_of_time_series_stands_in_its_table() -> None
     assert told == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
 
 
-def test_every_tier_of_every_storage_of_zodb_stands_in_its_table() -> None:
+def test_the_table_has_every_tier_of_every_zodb_storage() -> None:
     told = [(row["engine"], row["tier"]) for row in table("zodb")]
     able = [spec for spec in registry.engines_for(registry.suite("objects")) if not spec.floor]
     assert sorted(told) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
-def test_every_tier_of_every_engine_of_arrays_alone_stands_in_its_table() -> None:
+def test_the_table_has_every_tier_of_every_array_engine() -> None:
     told = [(row["engine"], row["tier"]) for row in table("arrays")]
     named = registry.own("engine")
     whole = {"arrays"}, {"arrays", "series"}
@@ -91,13 +91,13 @@ def test_every_tier_of_every_engine_of_arrays_alone_stands_in_its_table() -> Non
     assert sorted(told) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
 
 
-def test_every_tier_of_every_object_store_stands_in_its_table() -> None:
+def test_the_table_has_every_tier_of_every_object_store() -> None:
     told = [(row["engine"], row["tier"]) for row in table("objectstores")]
     able = [spec for spec in registry.engines_for(registry.suite("objectstore")) if not spec.floor]
     assert sorted(told) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
-def test_every_journal_of_sqlite_stands_in_the_other_table_at_every_tier_that_it_gives() -> None:
+def test_the_table_has_every_tier_of_every_sqlite_journal() -> None:
     spec = registry.engine("sqlite")
     said = named(sections(sections(read("engines.md"))["sqlite"], 3)["Options"])["journal_mode"][2]
     modes = set(re.findall(r"`(\w+)`", said)) - {tier.value for tier in Tier}
@@ -111,7 +111,7 @@ def test_every_journal_of_sqlite_stands_in_the_other_table_at_every_tier_that_it
     assert {(row["engine"], row["tier"]) for row in table("journals")} == wanted
 
 
-def test_the_versions_are_told_of_every_engine_that_ran() -> None:
+def test_the_page_has_the_version_of_every_engine_that_ran() -> None:
     told = re.findall(r"^- ([\w-]+): .*\d", block("tiers"), re.MULTILINE)
     assert set(told) == {row["engine"] for row in table("tiers") if not row["verdict"].startswith(DECLARED)}
 
@@ -130,7 +130,7 @@ def test_calls_that_are_traced_are_documented() -> None:
     assert counted <= said
 
 
-def test_the_command_that_makes_the_proof_is_there() -> None:
+def test_the_command_for_the_proof_exists() -> None:
     assert {"--tiers", "--markdown"} <= {
         o for p in command("selftest").params if isinstance(p, click.Option) for o in p.opts
     }

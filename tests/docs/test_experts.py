@@ -1,6 +1,7 @@
-"""Every engine says how its expert would run it: what is set, why, what an expert would set, and what that changes.
+"""Tests that the docs say how an expert would run each engine: what is set and why, what the expert would set, and
+the difference that makes.
 
-A figure is a ratio with its interval, or the reason why there is none; and somebody is named who says so.
+A figure is a ratio with its interval, or the reason why there is none; the expert's name is given.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ YEAR = re.compile(r"\b20\d\d\b")
 
 
 def measured() -> list[EngineSpec]:
-    """Every engine of Dyno's own that stores something."""
+    """Every engine of Dyno's own that stores data."""
     return [
         spec
         for spec in registry.engines()
@@ -30,7 +31,7 @@ def measured() -> list[EngineSpec]:
 
 
 @pytest.mark.parametrize("spec", measured(), ids=lambda spec: spec.name)
-def test_an_engine_says_how_its_expert_would_run_it(spec: EngineSpec) -> None:
+def test_every_engine_has_an_experts_settings(spec: EngineSpec) -> None:
     found = sections(sections(read("engines.md"))[spec.name], 3)
     assert HEADING in found, f"docs/engines.md, {spec.name}: no '### {HEADING}'"
     text = found[HEADING]
@@ -44,7 +45,7 @@ def test_an_engine_says_how_its_expert_would_run_it(spec: EngineSpec) -> None:
     assert YEAR.search(text.rpartition("|\n")[2]), f"docs/engines.md, {spec.name}: no source with its year"
 
 
-def test_null_engines_and_what_is_planted_have_no_expert() -> None:
+def test_null_and_synthetic_engines_have_no_expert() -> None:
     names = {spec.name for spec in measured()}
     assert {"lmdb", "leveldb", "rocksdb", "sqlite", "duckdb", "memory", "postgresql"} <= names
     assert not names & {"null", "nullkv", "synthetic"}

@@ -1,4 +1,4 @@
-"""docs/library.md says all that the library has, and its script does what it says."""
+"""Tests that docs/library.md documents the whole library, and that its script works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def public(kind: type) -> set[str]:
     return {name for name in vars(kind) if not name.startswith("_")}
 
 
-def test_every_field_and_method_is_documented() -> None:
+def test_every_field_and_method_of_the_library_is_documented() -> None:
     found = sections(read("library.md"))
     tables = {**named(found["A result"]), **named(found["Comparisons"])}
     rows = {field.name for kind in (dyno.Row, dyno.Comparison) for field in fields(kind)}
@@ -25,7 +25,7 @@ def test_every_field_and_method_is_documented() -> None:
     assert functions == {name for name in dyno.__all__ if name[0].islower()}
 
 
-def test_the_script_runs_compares_and_plots(shell: Shell) -> None:
+def test_the_librarys_script_runs_compares_and_plots(shell: Shell) -> None:
     (script,) = [block.text for block in blocks(read("library.md")) if block.language == "python"]
     assert len(script.strip().splitlines()) <= 12
     ended = shell.sh(sys.executable, "-c", script)

@@ -1,4 +1,4 @@
-"""The example plug-ins install, are found, run, and are right."""
+"""Tests that the example plug-ins can be installed, are found and work."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that holds both plug-ins, installed as their users would, without a network."""
+    """A directory with both plug-ins, installed without a network as users would."""
     place = tmp_path_factory.mktemp("plugins")
-    # Copied first: a build leaves its own files beside the sources.
+    # From a copy: a build leaves files beside the sources.
     sources = [shutil.copytree(ROOT / "examples" / name, place / name) for name in ("plugin-engine", "plugin-suite")]
     target = place / "target"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -47,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found_in(installed: Path, work: Path) -> dict[str, str]:
-    """An environment in which the plug-ins are found, and what was found before."""
+    """An environment in which the plug-ins are found, beside what was found before."""
     path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": path, "DYNO_WORK": str(work)}
 
@@ -78,7 +78,7 @@ def cells(dyno: Run, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_list_shows_them(dyno: Run) -> None:
+def test_list_shows_the_plugins(dyno: Run) -> None:
     listed = dyno("list", "engines").stdout
     rows = {line.split()[0]: line for line in listed.splitlines() if line}
     assert "records" in rows["sqlite-kv"] and "ready" in rows["sqlite-kv"]
@@ -86,7 +86,7 @@ def test_list_shows_them(dyno: Run) -> None:
     assert "sorting" in dyno("list", "suites").stdout
 
 
-def test_the_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
+def test_the_plugin_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
     for tier in Tier:
         words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5", "--phases", "all")
         found = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
@@ -97,12 +97,12 @@ def test_the_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
         assert all(cell["bytes_on_disk"] > 0 for cell in rows)
 
 
-def test_the_engine_serves_several_clients(dyno: Run) -> None:
+def test_the_plugin_engine_serves_several_clients(dyno: Run) -> None:
     words = ("-p", "records=200", "--samples", "1", "--phases", "rand-key,mixed", "--clients", "2")
     assert all(cell["valid"] for cell in cells(dyno, "records", "-e", "sqlite-kv:cache_mib=8", *words))
 
 
-def test_the_suite_runs_with_its_floor(dyno: Run) -> None:
+def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
     words = ("-p", "length=50,500", "-p", "lists=100", "--samples", "1")
     found = cells(dyno, "sorting", *words)
     assert all(cell["valid"] for cell in found)
@@ -120,7 +120,7 @@ def test_the_suite_runs_with_its_floor(dyno: Run) -> None:
 
 @pytest.fixture(scope="module")
 def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the suite, whose times are put in: of 8 ns and 32 ns a number by turns, so that lines cross."""
+    """A run of the suite with inserted times of 8 ns and 32 ns per number in turns, so that lines cross."""
     home = tmp_path_factory.mktemp("swept")
     environment = found_in(installed, home / "work")
     words = ("-p", "length=10,100,1000", "-p", "lists=20", "--samples", "3", "-o", "r.json")
@@ -137,7 +137,7 @@ def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "r.json"
 
 
-def test_bytes_parts_and_kinds_are_in_every_form(dyno: Run, swept: Path) -> None:
+def test_bytes_parts_and_kinds_are_in_every_output(dyno: Run, swept: Path) -> None:
     found = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
     rows = {(cell["engine"], cell["params"]["length"]): cell for cell in found}
     quick, slow = rows["timsort", 100], rows["numpy-sort", 100]
@@ -162,7 +162,7 @@ CROSSING = (
 )
 
 
-def test_a_sweep_is_on_the_terminal_on_the_page_and_in_pictures(dyno: Run, swept: Path, tmp_path: Path) -> None:
+def test_a_sweep_is_on_the_terminal_on_the_page_and_in_charts(dyno: Run, swept: Path, tmp_path: Path) -> None:
     shown = dyno("show", str(swept)).stdout
     assert "sort, bandwidth by length" in shown and CROSSING in shown
     (line,) = (line for line in shown.splitlines() if line.split()[:1] == ["timsort"] and "length" not in line)
@@ -179,14 +179,14 @@ def test_a_sweep_is_on_the_terminal_on_the_page_and_in_pictures(dyno: Run, swept
     assert "tier None" not in page and "Tier </h3>" not in page
 
 
-def test_engines_of_the_suite_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
+def test_engines_of_the_plugin_suite_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
     told = json.loads(dyno("compare", str(swept), "--baseline", "numpy-sort", "--json").stdout)["comparisons"]
     ratios = {one["params"]["length"]: (one["metric"], one["tier"], round(one["ratio"], 2)) for one in told}
     assert ratios == {10: ("bandwidth", None, 4), 100: ("bandwidth", None, 4), 1000: ("bandwidth", None, 0.25)}
     assert "against timsort, the fastest, by bandwidth" in dyno("compare", str(swept)).stdout
 
 
-def test_the_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: Path) -> None:
+def test_the_plugin_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: Path) -> None:
     words = ("-p", "length=50", "-p", "lists=20", "--samples", "1", "--rate", "400", "--duration", "0.3")
     assert all(cell["valid"] for cell in cells(dyno, "sorting", *words, "--clients", "2"))
     _, *trials = [json.loads(line) for line in (tmp_path / "r.json").read_text().splitlines()]
@@ -198,12 +198,12 @@ def test_the_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: 
         assert sample["response"] and sample["late"]
 
 
-def test_the_engine_can_be_cold(dyno: Run, tmp_path: Path) -> None:
+def test_the_plugin_engine_has_cold_phases(dyno: Run, tmp_path: Path) -> None:
     words = ("-p", "records=2000", "--samples", "1", "--phases", "rand-key-cold")
     found = cells(dyno, "records", "-e", "sqlite-kv", *words)
     assert all(cell["valid"] for cell in found if cell["engine"] == "sqlite-kv")
     samples = [json.loads(line)["samples"] for line in (tmp_path / "r.json").read_text().splitlines()[1:]]
-    # Where the work directory is in memory, it is lukewarm.
+    # If the work directory is in memory, the phase is lukewarm.
     residencies = [sample["residency"] for (sample,) in samples if sample["temperature"] != "none"]
     assert [residency["file_bytes"] > 2000 * 150 for residency in residencies] == [True]
 
@@ -221,7 +221,9 @@ def plugin(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @pytest.mark.parametrize("tier", list(Tier), ids=lambda tier: tier.value)
 @pytest.mark.parametrize("check", CHECKS)
-def test_the_engine_conforms(plugin: Callable[[str], ModuleType], check: str, tier: Tier, tmp_path: Path) -> None:
+def test_the_plugin_engine_conforms(
+    plugin: Callable[[str], ModuleType], check: str, tier: Tier, tmp_path: Path
+) -> None:
     spec: EngineSpec = plugin("dyno_sqlite_kv").ENGINE
     params = {setting.name: setting.default for setting in PARAMS}
     job = Job(spec, tmp_path, tier, spec.resolve({}), params, seed=1, clients=1)
@@ -240,7 +242,9 @@ def test_the_engine_conforms(plugin: Callable[[str], ModuleType], check: str, ti
     CHECKS[check](opened, tier)
 
 
-def test_the_engine_tells_the_settings_of_its_tier(plugin: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_the_plugin_engine_reports_the_settings_of_its_tier(
+    plugin: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
     spec: EngineSpec = plugin("dyno_sqlite_kv").ENGINE
     for tier, wanted in spec.tiers.items():
         home = tmp_path / tier.value
@@ -249,7 +253,7 @@ def test_the_engine_tells_the_settings_of_its_tier(plugin: Callable[[str], Modul
             assert dict(engine.settings()) == {**wanted, "cache_kib": 3 * 1024}
 
 
-def test_the_suite_asks_for_other_lists_in_each_round(plugin: Callable[[str], ModuleType]) -> None:
+def test_the_plugin_suite_has_other_lists_in_each_round(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
     job = Job(spec.through("sorting"), Path(), None, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
@@ -268,7 +272,7 @@ def test_the_suite_asks_for_other_lists_in_each_round(plugin: Callable[[str], Mo
     assert len({repr(lists(number)) for number in range(4)}) == 4
 
 
-def test_the_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
+def test_the_plugin_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
     job = Job(spec.through("sorting"), Path(), None, {}, {"length": 5, "lists": 2}, seed=1, clients=1)

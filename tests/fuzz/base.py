@@ -1,5 +1,4 @@
-"""What is damaged: small run files in which everything is that a run file may have, plans, and command lines. Not a
-test itself."""
+"""Inputs of the fuzz tests: small run files that have everything a run file may have, plans, and command lines."""
 
 from __future__ import annotations
 
@@ -161,7 +160,7 @@ def attempt(cell: int, block: int, found: tuple[Sample, ...], **changed: Any) ->
 
 
 def run_file(path: Path, rate: bool, until: bool, layout: bool, sizes: Sequence[int] = (10, 200)) -> bytes:
-    """A run of two engines and a null engine, of some sizes; of one of them a trial failed and another was voided."""
+    """A run of two engines and a null engine at some sizes; one engine has a failed trial, another lacks a phase."""
     cells = [
         Cell(
             "made-up",
@@ -316,8 +315,8 @@ CRASHED = (
         "notes": [],
     },
 )
-# What ends every command of `dyno run` before anything is begun, once its plan is made. Twice: a flag before it may
-# take the first for its value.
+# Ends every `dyno run` once its plan is made, before anything starts. Twice, because a flag before it may take the
+# first as its value.
 NOTHING_IS_RUN = ("--resume", "--resume", "--overwrite", "--overwrite")
 COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("run", "records", "-e", "lmdb,sqlite:cache_mib=8", "-p", "records=10", "--samples", "1"), NOTHING_IS_RUN),
@@ -325,7 +324,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("run", "plan.toml", "--phases", "rand-key", "--memory", "1", "--tier", "power"), NOTHING_IS_RUN),
     (("replicate", "acid-2013", "--preset", "quick", "--samples", "1"), NOTHING_IS_RUN),
     (("list", "engines"), ()),
-    # No engine of this name is there, which is looked at before anything is fetched.
+    # No engine has this name, and names are checked before anything is downloaded.
     (("install", "sqlite", "memory"), ("no-such-engine",)),
     (("doctor", "--json", "--work", "work"), ("--no-such-flag",)),
     (("conform", "sqlite", "--tier", "power", "--json"), ("--tier", "nothing", "--tier", "nothing")),

@@ -1,5 +1,5 @@
-"""Runs many commands in forked processes, and judges each: no traceback, a status that means something, no more than
-so much CPU time, and no figure that can't be. Not a test itself."""
+"""Runs many commands in forked processes and checks each one: no traceback, a valid status, limited CPU time, and no
+impossible figure."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ STATUSES = (0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class Case:
-    """Some commands, one after the other, in a directory of their own with these files."""
+    """Commands to run one after the other, in a directory of their own with these files."""
 
     name: str
     files: Mapping[str, bytes]
     commands: Sequence[Sequence[str]]
     rest: Sequence[Sequence[str]] = ()
-    """Those that are left out where the first of the commands is refused."""
+    """Commands to skip if the first one is refused."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended; `wrong` says what is not to be."""
+    """The result of a command; `wrong` says what is wrong with it."""
 
     case: str
     words: Sequence[str]
@@ -54,24 +54,24 @@ class Ended:
 
 
 class TooLong(BaseException):
-    """The command took more CPU time than any may."""
+    """The command took more than CPU_SECONDS."""
 
 
-def judged(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> list[Ended]:
-    """All the cases, each made from its seed in the process that runs it."""
+def run_cases(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> list[Ended]:
+    """Runs all cases. Each is made from its seed in the process that runs it."""
     with tempfile.TemporaryDirectory() as place:
         told = [Path(place, str(number)) for number in range(processes)]
         shares = [list(seeds[number::processes]) for number in range(processes)]
         alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, told, strict=True)}
         found: list[Ended] = []
         while alive:
-            # Of these alone: the tests may have other children.
+            # Only these: the tests may have other child processes.
             pid, status = os.waitpid(next(iter(alive)), 0)
             share, path = alive.pop(pid)
             if status:
                 found.append(_died(path, status))
                 done = sum('"case"' in line for line in path.read_text().splitlines())
-                # The one that killed it is not tried again.
+                # The case that killed the process is not tried again.
                 rest = share[done:]
                 more = path.with_name(f"{path.name}-{done}")
                 alive[_forked(make, rest, more)] = (rest, more)
@@ -104,10 +104,10 @@ def _forked(make: Callable[[int], Case], seeds: Sequence[int], told: Path) -> in
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    # The charting library is the same in every page, and takes longer to pack than all else.
+    # The charting library is the same on every page, and takes longer to compress than everything else.
     parts.library, build.pack = cache(parts.library), cache(build.pack)
     signal.signal(signal.SIGPROF, _too_long)
-    # Nothing is opened, and no address is asked for.
+    # Opens no browser.
     os.environ["BROWSER"] = "/bin/true"
 
 
@@ -146,7 +146,7 @@ def _case(case: Case, home: Path) -> Iterator[Ended]:
 
 
 def run(case: str, words: Sequence[str]) -> Ended:
-    """One command, in this process."""
+    """Runs one command in this process."""
     status: Any = None
     wrong: str | None = None
     with _caught() as (out, err):
@@ -170,7 +170,7 @@ def run(case: str, words: Sequence[str]) -> Ended:
 
 @contextlib.contextmanager
 def _caught() -> Iterator[tuple[int, int]]:
-    """Files in the place of standard output and standard error, for which commands make streams of their own."""
+    """Redirects standard output and error to files by descriptor, because commands create their own streams."""
     streams, before = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -192,19 +192,19 @@ def _where(error: BaseException) -> str:
 # -- what is not to be ----------------------------------------------------------------------------------------
 
 NO_NUMBER = re.compile(r"(?<![\w.\\])[-+]?(nan|inf|NaN|Infinity)(?![\w])")
-# What is a part of a whole. Some shares may be over it: of a time, the CPU time of several threads.
+# Percentages of a whole. Other percentages may exceed 100, such as the CPU time of several threads.
 SHARES = re.compile(
     r"(?:harness|steal|stood) ([\d,.]+) %|([\d,.]+) % (?:of \d+ cores|of its files|was stolen|of a trial's CPU time)"
     r"|(?:under load was|stood still for|waited for memory for|harness took up to) ([\d,.]+) %"
     r"|([\d,.]+) % of (?:the CPU time to others|rate)"
 )
 HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Of a cell in JSON: what may be less than nothing.
+# Keys of a cell whose values may be negative.
 SIGNED = {"written_bytes", "facts", "trial_facts", "params", "settings", "plan", "options"}
 
 
 def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | None:
-    """What is wrong with how a command ended; None where nothing is."""
+    """What is wrong with a command's result; None if nothing is."""
     if status not in STATUSES:
         return f"status {status!r}"
     if "Traceback" in err:
@@ -221,7 +221,7 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
 
 
 def _figures(words: Sequence[str], out: str) -> str | None:
-    # With -o there is nothing but what is said of it; and after another flag it may be the value of that.
+    # With -o, only a message is printed; after another flag, --json may be that flag's value.
     asked = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
     if asked and not any(word.startswith(("-o", "--output", "--help")) for word in words):
         return _json(out)
@@ -260,7 +260,7 @@ def _wrong(found: Any, at: str) -> Iterator[str]:
 
 
 def _files(words: Sequence[str]) -> str | None:
-    """What a command wrote."""
+    """Checks the files that a command wrote."""
     for path in [*Path.cwd().rglob("*.html"), *Path.cwd().rglob("*.svg")]:
         text = path.read_text(encoding="utf-8")
         for packed in re.findall(r"H4sI[\w+/]+=*", text):

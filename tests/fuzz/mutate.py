@@ -1,5 +1,4 @@
-"""Damages files and command lines by chance, each by a seed of its own. Not a test itself, and nothing of Dyno is
-imported here."""
+"""Damages files and command lines at random, each by its own seed. Imports nothing of Dyno."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ DEEP = 3_000
 
 
 class Raw(str):
-    """What stands in the file as it is, be it JSON or not."""
+    """Text that is written as it is, whether JSON or not."""
 
 
 HOSTILE = (
@@ -73,20 +72,20 @@ def text(found: Any, escaped: bool = True) -> str:
     return json.dumps(found, ensure_ascii=escaped)
 
 
-Place = tuple[Any, Any]
-"""A dict or a list, and a key of it."""
+Position = tuple[Any, Any]
+"""A dict or a list, and one of its keys."""
 
 
-def places(found: Any) -> Iterator[Place]:
-    """Of all values below, in no order but always the same."""
+def positions(found: Any) -> Iterator[Position]:
+    """All values below, in a fixed order."""
     items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
     for key, value in items:
         yield found, key
-        yield from places(value)
+        yield from positions(value)
 
 
-def another(random: Random, value: Any) -> Any:
-    """In place of a value: mostly one of its kind, which is the harder to find out."""
+def replacement(random: Random, value: Any) -> Any:
+    """A replacement of a value, mostly of the same kind, which is harder to notice."""
     if random.random() < 0.25:
         return random.choice((*HOSTILE, *NUMBERS, *OTHERS))
     if isinstance(value, bool) or value is None:
@@ -104,7 +103,7 @@ def another(random: Random, value: Any) -> Any:
 
 
 def histogram(random: Random, value: str) -> str:
-    """Another one, or none: its counts, its head or its packing are damaged."""
+    """A damaged histogram: its counts, its head or its compression."""
     packed = base64.b64decode(value)
     plain = bytearray(zlib.decompress(packed[8:]))
     way = random.randrange(5)
@@ -113,35 +112,35 @@ def histogram(random: Random, value: str) -> str:
     if way == 1:
         return base64.b64encode(packed[:8] + zlib.compress(bytes(50_000_000))).decode()
     for _ in range(random.randint(1, 4)):
-        # Behind the head, as a rule: what it says is looked at first.
+        # Mostly behind the head, because the head is checked first.
         plain[random.randrange(0 if way == 2 else 40, len(plain))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
     body = zlib.compress(bytes(plain))
     return base64.b64encode(packed[:4] + len(body).to_bytes(4, "big") + body).decode()
 
 
-def replaced(random: Random, line: dict[str, Any]) -> None:
-    where, key = random.choice(list(places(line)))
+def damage_value(random: Random, line: dict[str, Any]) -> None:
+    where, key = random.choice(list(positions(line)))
     way = random.random()
     if way < 0.65:
-        where[key] = another(random, where[key])
+        where[key] = replacement(random, where[key])
     elif way < 0.8:
         del where[key]
     elif way < 0.9 and isinstance(where, dict):
-        # In its place, so that all others are read as before.
+        # At the same position, so that the order of the keys stays the same.
         renamed = random.choice((*HOSTILE, key.upper()))
         items = [(renamed if name == key else name, value) for name, value in where.items()]
         where.clear()
         where.update(items)
     else:
-        other, name = random.choice(list(places(line)))
+        other, name = random.choice(list(positions(line)))
         where[key] = deepcopy(other[name])
 
 
-def in_line(random: Random, line: str) -> str:
-    """With one to three values of it changed, or with a key twice."""
+def damage_line(random: Random, line: str) -> str:
+    """Changes one to three values of a line, or repeats a key."""
     found = json.loads(line)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        replaced(random, found)
+        damage_value(random, found)
     made = text(found, random.random() < 0.8)
     if random.random() < 0.05:
         ends = made.find('":', random.randrange(len(made)))
@@ -155,41 +154,41 @@ def in_line(random: Random, line: str) -> str:
 
 
 def run_file(random: Random, whole: bytes) -> bytes:
-    """A run file with something wrong in it, or nothing that matters."""
+    """Damages a run file, sometimes without consequence."""
     way = random.random()
     if way < 0.75:
         lines = whole.decode().splitlines()
         at = random.randrange(len(lines)) if random.random() < 0.6 else 0
-        lines[at] = in_line(random, lines[at])
+        lines[at] = damage_line(random, lines[at])
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
-    return random.choice(BYTES)(random, whole) if way < 0.9 else of_lines(random, whole)
+    return random.choice(BYTES)(random, whole) if way < 0.9 else damage_lines(random, whole)
 
 
-def cut(random: Random, whole: bytes) -> bytes:
+def truncate(random: Random, whole: bytes) -> bytes:
     return whole[: random.randrange(len(whole))]
 
 
-def flipped(random: Random, whole: bytes) -> bytes:
+def flip_bits(random: Random, whole: bytes) -> bytes:
     made = bytearray(whole)
     for _ in range(random.randint(1, 8)):
         made[random.randrange(len(made))] ^= 1 << random.randrange(8)
     return bytes(made)
 
 
-def spliced(random: Random, whole: bytes) -> bytes:
-    """A piece of it is missing, or there twice, or zeros."""
+def splice(random: Random, whole: bytes) -> bytes:
+    """Removes, repeats or zeroes a range of bytes."""
     first, last = sorted(random.randrange(len(whole)) for _ in range(2))
     last = min(last, first + random.choice((1, 10, 300)))
     return whole[:first] + random.choice((b"", whole[first:last] * 2, bytes(last - first))) + whole[last:]
 
 
-BYTES: tuple[Callable[[Random, bytes], bytes], ...] = (cut, flipped, spliced)
+BYTES: tuple[Callable[[Random, bytes], bytes], ...] = (truncate, flip_bits, splice)
 
 
 INSERTED = (b"\n", b"null\n", b"[]\n", b"5\n", b'{"kind":"later"}\n', b'{"kind":"end"}\n')
 
 
-def of_lines(random: Random, whole: bytes) -> bytes:
+def damage_lines(random: Random, whole: bytes) -> bytes:
     lines = whole.splitlines(keepends=True)
     at = random.randrange(len(lines))
     way = random.randrange(5)
@@ -223,7 +222,7 @@ KEYS = ("x", "sample", "[param]", "[[engine]]", "param.records", "memory", "seed
 
 
 def plan(random: Random, whole: str) -> bytes:
-    """A plan file with something wrong in it, or nothing that matters."""
+    """Damages a plan file, sometimes without consequence."""
     way = random.random()
     if way < 0.15:
         return random.choice(BYTES)(random, whole.encode())
@@ -245,9 +244,9 @@ def plan(random: Random, whole: str) -> bytes:
 
 # -- command lines --------------------------------------------------------------------------------------------
 
-# No word leads out of the directory, and none opens a browser.
+# No word leads out of the directory or opens a browser.
 LETTERS = "abcxyzABC0159-_=:+,%[]{}()* \t\n'\"é\x1b\u202e"
-GIVEN = (
+ARGUMENTS = (
     *("", "-", "--", "-1", "0", "1", "nan", "inf", "1e999", "9" * 30, "9" * 5_000, "x", "x" * 120_000),
     *("\x1b[2J", "é"),
     *("a=b", "=", "records=1,2", "records=", "clients=0", "rate=nan", "sqlite:", "sqlite:x", "records=" + "9" * 30),
@@ -257,19 +256,19 @@ GIVEN = (
 
 
 def command(random: Random, words: list[str]) -> list[str]:
-    """Words of a command with something wrong in them, or nothing that matters."""
+    """Damages the words of a command, sometimes without consequence."""
     made = list(words)
     for _ in range(random.choice((1, 1, 2, 3))):
         at = random.randrange(len(made) + 1)
         way = random.randrange(5)
         if way == 0 or not made:
-            made.insert(at, random.choice(GIVEN))
+            made.insert(at, random.choice(ARGUMENTS))
         elif way == 1:
             made.insert(at, random.choice(made))
         elif way == 2:
             del made[at % len(made)]
         elif way == 3:
-            made[at % len(made)] = random.choice(GIVEN)
+            made[at % len(made)] = random.choice(ARGUMENTS)
         else:
             word = made[at % len(made)]
             place = random.randrange(len(word) + 1)

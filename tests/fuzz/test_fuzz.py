@@ -1,8 +1,8 @@
-"""Whatever is wrong with a file or a command line, it is said in one line, or does no harm: no traceback, a status
-that means something, no figure that can't be, no text that steers a terminal, no end of waiting.
+"""Feeds damaged files and command lines to Dyno. Each must give a one-line error or do no harm: no traceback, a valid
+status, no impossible figure, no control characters for the terminal, no hang.
 
-A few hundred of each in every run of the tests; tens of thousands with `-m soak`. Each is made from its number, so
-that what failed can be made again: `python tests/fuzz/test_fuzz.py file 4711`.
+A few hundred of each in every run of the tests, tens of thousands with `-m soak`. A case depends only on its number,
+so that a failure can be repeated: `python tests/fuzz/test_fuzz.py file 4711`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from random import Random
 import mutate
 import pytest
 from base import COMMANDS, CRASHED, NOTHING_IS_RUN, PLANS, PRICES, run_file, run_files
-from judge import Case, Ended, judged
+from judge import Case, Ended, run_cases
 
 from dyno.report.formats import FORMATS
 
@@ -47,8 +47,8 @@ OTHERS = (
     ("show", "m.json", "--failures"),
     ("show", "m.json", "--all", "--prices", "prices.toml"),
 )
-# Each takes as long as all of those above.
-DRAWN = (
+# Each of these takes as long as all of the above.
+DRAWING = (
     ("report", "m.json", "-o", "x.html", "--overwrite"),
     ("site", "m.json", "r.json", "-o", "site"),
     *(
@@ -74,15 +74,15 @@ def sweep() -> bytes:
 
 
 def file(seed: int) -> Case:
-    """A damaged run file, through every command that reads one, and one of those that draw."""
-    drawn = DRAWN[seed // 3 % len(DRAWN)] if seed % 3 else DRAWN[seed % 2]
+    """A damaged run file, read by every command that reads one, and by one command that draws."""
+    drawn = DRAWING[seed // 3 % len(DRAWING)] if seed % 3 else DRAWING[seed % 2]
     return _file(seed, FORMS[:1], (*FORMS[1:], *OTHERS, drawn))
 
 
 def quick_file(seed: int) -> Case:
-    """The same, through the table and a few."""
+    """A damaged run file, read by a few commands."""
     others = Random(seed).sample((*FORMS[1:], *OTHERS), 2)
-    return _file(seed, FORMS[:1], (*others, *([DRAWN[seed // 10 % len(DRAWN)]] if seed % 10 == 0 else ())))
+    return _file(seed, FORMS[:1], (*others, *([DRAWING[seed // 10 % len(DRAWING)]] if seed % 10 == 0 else ())))
 
 
 def _file(seed: int, commands: Sequence[Sequence[str]], rest: Sequence[Sequence[str]]) -> Case:
@@ -107,7 +107,7 @@ def command(seed: int) -> Case:
 
 
 def several(seed: int) -> Case:
-    """A damaged run file of a sweep, alone and as one of a history."""
+    """A damaged run file of a sweep, alone and as part of a history."""
     random = Random(f"several {seed}")
     whole = sweep()
     others = [f"{number}.json" for number in range(7)]
@@ -142,8 +142,8 @@ def prices(seed: int) -> Case:
     )
 
 
-def held(make: Callable[[int], Case], seeds: range, processes: int) -> None:
-    found = apart(make, seeds, processes)
+def check_cases(make: Callable[[int], Case], seeds: range, processes: int) -> None:
+    found = run_apart(make, seeds, processes)
     print("\n" + counts(found))
     wrong = [ended for ended in found if ended.wrong]
     shown = "\n".join(f"{one.case}: dyno {' '.join(map(str, one.words))[:200]}: {one.wrong}" for one in wrong[:40])
@@ -151,8 +151,9 @@ def held(make: Callable[[int], Case], seeds: range, processes: int) -> None:
     assert len({ended.case for ended in found}) == len(seeds)
 
 
-def apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:
-    """By a process of its own, which has no threads when it forks: those of the tests may hold a lock."""
+def run_apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:
+    """Runs the cases from a new process, which has no threads when it forks: a thread of the tests may hold a
+    lock."""
     words = [make.__name__, "--from", str(seeds.start), "--to", str(seeds.stop), "--processes", str(processes)]
     ended = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, check=True, text=True)
     return [Ended(*json.loads(line)) for line in ended.stdout.splitlines()]
@@ -174,15 +175,15 @@ FEW = [(quick_file, 160), (plan, 200), (command, 200), (several, 40), (crashed, 
 
 
 @pytest.mark.parametrize(("make", "count"), FEW, ids=named)
-def test_a_few_of_each(make: Callable[[int], Case], count: int) -> None:
-    held(make, range(count), processes=1)
+def test_some_damaged_inputs_of_each_kind(make: Callable[[int], Case], count: int) -> None:
+    check_cases(make, range(count), processes=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("make", [file, plan, command, several, crashed, prices], ids=named)
-def test_very_many_of_each(make: Callable[[int], Case]) -> None:
-    held(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
+def test_many_damaged_inputs_of_each_kind(make: Callable[[int], Case]) -> None:
+    check_cases(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
 
 
 if __name__ == "__main__":
@@ -196,5 +197,5 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     bases()
     every = [*asked.seeds, *range(asked.start, asked.stop)]
-    for ended in judged(kinds[asked.kind], every, asked.processes):
+    for ended in run_cases(kinds[asked.kind], every, asked.processes):
         print(json.dumps([ended.case, list(ended.words), ended.status, ended.wrong]))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from needed import require
 from shell import Shell
-from teed import teed, told
+from teed import printed_figures, tee_tools
 
 from dyno import registry
 
@@ -49,15 +49,15 @@ def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None
 def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:
     """It prints four digits of its time, and of its rate two behind the point."""
     require(registry.engine("sysbench"))
-    kept = teed(shell, tmp_path / "tools", "sysbench")
+    output = tee_tools(shell, tmp_path / "tools", "sysbench")
     run(shell, "-e", "sysbench", "--clients", 2)
     (line,) = shell.attempts("sysbench")
     (sample,) = line["samples"]
-    *_, printed = told(kept, r"events per second:\s+([\d.]+)")
+    *_, printed = printed_figures(output, r"events per second:\s+([\d.]+)")
     assert sample["items"] / sample["elapsed_ns"] * 1e9 == pytest.approx(printed, rel=0.05)
-    *_, total = told(kept, r"total number of events:\s+(\d+)")
+    *_, total = printed_figures(output, r"total number of events:\s+(\d+)")
     assert sample["items"] == total
-    *_, p95 = told(kept, r"95th percentile:\s+([\d.]+)")
+    *_, p95 = printed_figures(output, r"95th percentile:\s+([\d.]+)")
     assert sample["facts"]["latency_p95_ns"] == round(p95 * 1e6)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from needed import require
 from shell import Shell
-from teed import teed, told
+from teed import printed_figures, tee_tools
 
 from dyno import registry
 from dyno.engines.postgresql.server import places
@@ -65,7 +65,7 @@ def test_aborted_transactions_are_counted_as_errors(shell: Shell) -> None:
 def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
     """Compares the last run of the tool in each phase. A hot phase has an untimed run before it."""
     require(registry.engine("postgresql").through("transactions"))
-    kept = teed(shell, tmp_path / "tools", "sysbench", "pgbench")
+    output = tee_tools(shell, tmp_path / "tools", "sysbench", "pgbench")
     ended = shell.dyno(
         *("run", "oltp", "-e", "postgresql", "--phases", "write-only,tpcb-like", "-p", "table_size=2000"),
         *("--clients", 2, "--samples", 1, "--budget", 1, "-o", shell.file),
@@ -73,12 +73,12 @@ def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) ->
     assert ended.status == 0, ended.out + ended.err
     (line,) = shell.attempts("postgresql")
     rates = {sample["phase"]: sample["items"] / sample["elapsed_ns"] * 1e9 for sample in line["samples"]}
-    *_, by_sysbench = told(kept, r"transactions:\s+\d+\s+\(([\d.]+) per sec")
-    *_, by_pgbench = told(kept, r"tps = ([\d.]+)")
+    *_, by_sysbench = printed_figures(output, r"transactions:\s+\d+\s+\(([\d.]+) per sec")
+    *_, by_pgbench = printed_figures(output, r"tps = ([\d.]+)")
     assert rates["write-only"] == pytest.approx(by_sysbench, rel=0.05)
     assert rates["tpcb-like"] == pytest.approx(by_pgbench, rel=0.001)
     (found,) = (sample for sample in line["samples"] if sample["phase"] == "write-only")
-    *_, errors = told(kept, r"ignored errors:\s+(\d+)")
+    *_, errors = printed_figures(output, r"ignored errors:\s+(\d+)")
     assert found["errors"] == errors
 
 

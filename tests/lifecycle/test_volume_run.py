@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, possible
+from loops import CONTENTS, MIB, digest, ext4, image, loop_device, mounted, require_loop_devices
 from needed import require
 from shell import Shell, is_one_line
 
@@ -130,21 +130,21 @@ def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, t
 def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
-    with looped(file) as device:
+    with loop_device(file) as device:
         assert "device is not known" in refused(shell, "-p", f"device={device}")
         assert "device is not known" in refused(shell, "-e", f"fio:device={device}")
         refused(shell, "-e", "fio", "--work", device)
     assert digest(file) == before
 
 
-@pytest.mark.parametrize("kind", HOLDS)
+@pytest.mark.parametrize("kind", CONTENTS)
 def test_a_device_that_holds_something_is_refused_also_by_a_link(
     kind: str, shell: Shell, tmp_path: Path, link: Path
 ) -> None:
     file = image(tmp_path / "image")
-    HOLDS[kind](file)
+    CONTENTS[kind](file)
     before = digest(file)
-    with looped(file) as device:
+    with loop_device(file) as device:
         link.symlink_to(device)
         # By one of the two names each, as a command takes its time; both of each kind are in `test_blockdevice.py`.
         path = device if kind in ("ext4", "swap", "gpt") else link
@@ -155,7 +155,7 @@ def test_a_device_that_holds_something_is_refused_also_by_a_link(
 def test_a_mounted_device_is_refused(shell: Shell, tmp_path: Path, link: Path) -> None:
     file = image(tmp_path / "image")
     ext4(file)
-    with looped(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
+    with loop_device(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
         link.symlink_to(device)
         before = digest(file)
         for path in (device, link):
@@ -164,7 +164,7 @@ def test_a_mounted_device_is_refused(shell: Shell, tmp_path: Path, link: Path) -
 
 
 def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path, link: Path) -> None:
-    with looped(image(tmp_path / "image")) as device:
+    with loop_device(image(tmp_path / "image")) as device:
         link.symlink_to(device)
         both = f"fio:destroy={device},fio:destroy={device}+ioengine=sync"
         ended = shell.dyno(*words(), "-e", both, "--phases", "rand-read")
@@ -179,7 +179,7 @@ def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path,
 def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"\xa7" * 4 * MIB)
-    with looped(file) as device:
+    with loop_device(file) as device:
         ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
         assert ended.status == 0, ended.out + ended.err
         found = sampled(shell)
@@ -195,7 +195,7 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
 def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_path: Path) -> None:
     file = image(tmp_path / "image", MIB)
     before = digest(file)
-    with looped(file) as device:
+    with loop_device(file) as device:
         ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
     assert ended.status == 3 and "-p area=1m" in ended.out, ended.out + ended.err
     assert digest(file) == before, "it was written to"
@@ -204,7 +204,7 @@ def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_pat
 def test_nothing_beyond_a_small_area_is_written(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"\xa7" * MIB)
-    with looped(file) as device:
+    with loop_device(file) as device:
         ended = shell.dyno(*words(area="64k"), "-e", f"fio:destroy={device}", "--phases", "rand-write")
     assert ended.status == 0, ended.out + ended.err
     assert file.read_bytes()[64 << 10 :] == b"\xa7" * (MIB - (64 << 10))
@@ -282,7 +282,7 @@ def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) 
 
 def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
     """What is below it has less room than it says."""
-    with looped(image(tiny / "image")) as device:
+    with loop_device(image(tiny / "image")) as device:
         engine = f"fio:destroy={device}"
         ended = shell.dyno(*words(area="16m", warm="5"), "-e", engine, "--phases", FAILING, "--retries", 0)
     assert ended.status in (1, 3), ended.out + ended.err
@@ -293,9 +293,9 @@ def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell,
 def test_a_device_that_goes_read_only_is_told_of(place: Path) -> None:
     from dyno.suites.volume.port import IO
 
-    possible()
+    require_loop_devices()
     spec = registry.engine("fio")
-    with looped(image(place / "image")) as device:
+    with loop_device(image(place / "image")) as device:
         engine = spec.opener(place, None, {**spec.resolve({}), "destroy": device})
         port = spec.ports["volume"].open(engine)
         port.lay(MIB)

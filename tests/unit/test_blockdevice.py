@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from loops import HOLDS, MIB, digest, ext4, image, looped, mounted, sh, swap
+from loops import CONTENTS, MIB, digest, ext4, image, loop_device, mounted, sh, swap
 
 from dyno.host import blockdevice
 from dyno.host.blockdevice import DeviceBusy, held, signatures
@@ -28,10 +28,10 @@ def refused(path: object) -> str:
 # -- on files -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", HOLDS)
+@pytest.mark.parametrize("kind", CONTENTS)
 def test_a_signature_is_found(kind: str, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
-    HOLDS[kind](file)
+    CONTENTS[kind](file)
     before = digest(file)
     with file.open("rb") as opened:
         found = signatures(opened.fileno())
@@ -82,7 +82,7 @@ def test_what_is_no_block_device_is_refused_unopened(tmp_path: Path) -> None:
 def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
-    with looped(file) as device:
+    with loop_device(file) as device:
         with held(device) as mine:
             assert mine.size_bytes == file.stat().st_size
             assert refused(device).startswith("is in use")
@@ -91,13 +91,13 @@ def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
     assert digest(file) == before
 
 
-@pytest.mark.parametrize("kind", HOLDS)
+@pytest.mark.parametrize("kind", CONTENTS)
 def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
-    HOLDS[kind](file)
+    CONTENTS[kind](file)
     before = digest(file)
     (tmp_path / "link").unlink(missing_ok=True)
-    with looped(file) as device:
+    with loop_device(file) as device:
         (tmp_path / "link").symlink_to(device)
         for path in (device, tmp_path / "link"):
             assert refused(path).startswith("holds ")
@@ -107,14 +107,14 @@ def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> 
 def test_a_device_that_is_mounted_is_refused_by_where(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     ext4(file)
-    with looped(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
+    with loop_device(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
         assert refused(device) == f"is in use: it is mounted on {tmp_path / 'there'}"
 
 
 def test_a_device_that_is_swap_is_refused(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     swap(file)
-    with looped(file) as device:
+    with loop_device(file) as device:
         try:
             sh("swapon", device)
         except Exception as error:
@@ -126,17 +126,17 @@ def test_a_device_that_is_swap_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_read_only_or_has_nothing_behind_it_is_refused(tmp_path: Path) -> None:
-    with looped(image(tmp_path / "image"), "--read-only") as device:
+    with loop_device(image(tmp_path / "image"), "--read-only") as device:
         assert refused(device) == "is read-only"
-    with looped(image(tmp_path / "empty", 0)) as device:
+    with loop_device(image(tmp_path / "empty", 0)) as device:
         assert refused(device).startswith("has no size")
 
 
 def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
-    HOLDS["dos"](file)
+    CONTENTS["dos"](file)
     before = digest(file)
-    with looped(file, "--partscan") as device:
+    with loop_device(file, "--partscan") as device:
         part = Path(f"{device}p1")
         if not Path(f"/sys/class/block/{part.name}").exists():
             try:
@@ -161,7 +161,7 @@ def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
     before, link, really = digest(precious), tmp_path / "link", os.open
-    with looped(bare) as one, looped(precious) as other:
+    with loop_device(bare) as one, loop_device(precious) as other:
         link.symlink_to(one)
 
         def swapped(path: str, *how: int) -> int:
@@ -179,7 +179,7 @@ def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
     before, link = digest(precious), tmp_path / "link"
-    with looped(bare) as one, looped(precious) as other:
+    with loop_device(bare) as one, loop_device(precious) as other:
         link.symlink_to(one)
         with held(str(link), writable=True) as device:
             link.unlink()
@@ -194,7 +194,7 @@ def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
 def test_a_discard_gives_up_the_begin_alone(length: int, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"x" * 8 * MIB)
-    with looped(file) as device, held(device, writable=True) as mine:
+    with loop_device(file) as device, held(device, writable=True) as mine:
         if not blockdevice.discard(mine.descriptor, length):
             pytest.skip("no holes can be made in files here")
         assert os.pread(mine.descriptor, 4, 0) == bytes(4)

@@ -1,1 +1,1 @@
-"""A suite for Dyno with a port of its own: how fast is a list of whole numbers sorted?"""
+"""A suite for Dyno with its own port: how fast is a list of whole numbers sorted?"""

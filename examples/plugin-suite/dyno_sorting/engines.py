@@ -1,4 +1,4 @@
-"""The engines of the sorting suite: Python's own sort, NumPy's, and one that does nothing."""
+"""The engines of the sorting suite: Python's sort, NumPy's sort, and a null engine."""
 
 from __future__ import annotations
 
@@ -8,31 +8,19 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter_ns
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno_sorting.port import Sorted
 
 
-class Process:
-    """An engine that is nothing but this process: nothing to open, no files."""
+class Process(Engine):
+    """An engine inside the process. It has nothing to open and no files."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         pass
 
-    def close(self) -> None:
-        pass
-
     def version(self) -> str:
         return f"{platform.python_implementation()} {platform.python_version()}"
-
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 class NumPy(Process):
@@ -42,11 +30,11 @@ class NumPy(Process):
 
 class Null(Process):
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
+        yield Caveat("floor", "does nothing: shows the harness's own cost, which is part of every other figure")
 
 
 class Timsort:
-    """The `sorting` port by a list's own sort."""
+    """The `sorting` port with a list's own sort."""
 
     def __init__(self, engine: Process) -> None:
         pass
@@ -60,7 +48,7 @@ class Timsort:
 
 
 class NumPySort:
-    """The `sorting` port by an array, which takes longer to make and less long to order."""
+    """The `sorting` port with an array, which takes longer to create and less time to order."""
 
     def __init__(self, engine: Process) -> None:
         import numpy
@@ -76,7 +64,7 @@ class NumPySort:
 
 
 class Nothing:
-    """The `sorting` port's floor."""
+    """The `sorting` port of the null engine."""
 
     def __init__(self, engine: Process) -> None:
         pass
@@ -90,7 +78,7 @@ TIMSORT = EngineSpec(
     title="Python's own sort",
     opener=Process,
     ports={"sorting": PortSpec(Timsort)},
-    # It stores nothing, so nothing can be asked of its durability.
+    # It stores nothing, so it has no durability.
     tiers={},
     clients="processes",
 )

@@ -1,4 +1,4 @@
-"""The port of the sorting suite. No engine and no measuring may be put here."""
+"""The port of the sorting suite. No engine and no measuring belong here."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 Sorted = tuple[Sequence[int], int, int]
-"""The numbers in a list or an array, and how long it took to copy them and to order the copy, in ns. Of exactly these
-types: what is asked of an answer that is one of an engine's own is answered by the engine."""
+"""The sorted numbers in a list or an array, and the times of copying and ordering in ns. Exactly these types: the
+methods of an engine's own type could claim anything."""
 
 
 class Sorter(Protocol):
     """Engines implement it as a class called with `(engine,)`."""
 
     def sort(self, numbers: Sequence[int]) -> Sorted:
-        """The same numbers in ascending order; `numbers` stays as it is."""
+        """Returns the numbers in ascending order; `numbers` must not change."""

@@ -1,4 +1,4 @@
-"""The sorting suite: its parameters, its one phase, the lists, and what the answers must be."""
+"""The sorting suite: its parameters, its phase, the lists, and the checks of the answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same
 from dyno.contracts.model import Phase, Preset, Wrong
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Failure, Job, Operations, Workload
+from dyno.contracts.suite import Failure, Job, Operations, Suite, Workload
 from dyno_sorting.port import Sorted, Sorter
 
 NUMBER_BYTES = 8
 
 
 class SortingWorkload(Workload):
-    """See `dyno.contracts.suite.Workload`, which has the usual answer of every method that is not here."""
+    """See `dyno.contracts.suite.Workload`, which has defaults for the other methods."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -37,7 +37,7 @@ class SortingWorkload(Workload):
 
     def work(self, phase: Phase, port: Sorter, client: int, clients: int, round: int) -> Iterator[Operations]:
         length, lists = int(self._job.params["length"]), int(self._job.params["lists"])
-        # Seeded by job, client and round alone: every engine gets the same lists in the same order.
+        # Seeded without the engine, so that every engine gets the same lists in the same order.
         rng = random.Random(f"{self._job.seed}:{client}:{round}")
         kinds = [("shuffled", "reversed")[at % 2] for at in range(client, lists, clients)]
         yield Operations(
@@ -51,27 +51,27 @@ class SortingWorkload(Workload):
         )
 
     def _check(self, answers: Sequence[Any], length: int) -> int:
-        """Every list has the numbers of a range, so every answer must be that range."""
-        given = [] if self._job.spec.floor else [answer for answer in answers if type(answer) is not Failure]
+        """Checks that every answer is the range of numbers that its list had, shuffled or reversed."""
+        judged = [] if self._job.spec.floor else [answer for answer in answers if type(answer) is not Failure]
         rights = [list(range(length)), np.arange(length)]
-        for at, answer in enumerate(given):
+        for at, answer in enumerate(judged):
             if type(answer) is not tuple or not any(same(answer[0], right) for right in rights):
                 raise Wrong(f"list {at} is not sorted")
-        return len(given)
+        return len(judged)
 
 
 def parts(answers: Sequence[Sorted]) -> Mapping[str, Sequence[int]]:
-    """Of each operation's latency, as its answer tells them."""
+    """The parts of each operation's latency, which its answer has."""
     return {"copy": [copy_ns for _, copy_ns, _ in answers], "order": [order_ns for *_, order_ns in answers]}
 
 
-class SortingSuite:
+class SortingSuite(Suite):
     """See `dyno.contracts.suite.Suite`."""
 
     name = "sorting"
     title = "lists of whole numbers, sorted"
     ports = ("sorting",)
-    engines = ()
+
     params = (
         Setting("length", integer(1), 1_000, "numbers in a list"),
         Setting("lists", integer(1), 200, "lists to sort, all clients together"),
@@ -92,9 +92,6 @@ class SortingSuite:
             metric="bandwidth",
         ),
     )
-    layout = None
-    charts = ()
-    proof = None
 
     def workload(self, job: Job) -> Workload:
         return SortingWorkload(job)
