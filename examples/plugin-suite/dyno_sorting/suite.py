@@ -71,7 +71,6 @@ class SortingSuite(Suite):
     name = "sorting"
     title = "lists of whole numbers, sorted"
     ports = ("sorting",)
-
     params = (
         Setting("length", integer(1), 1_000, "numbers in a list"),
         Setting("lists", integer(1), 200, "lists to sort, all clients together"),

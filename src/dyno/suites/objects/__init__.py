@@ -22,11 +22,9 @@ class ObjectsSuite(Suite):
     name = "objects"
     title = "persistent objects of Python in a ZODB storage"
     ports = ("objects",)
-
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-
     charts = (TRANSACTION,)
     proof = Proof("write", count="transactions", params={"objects": 1}, history=history)
 

@@ -18,7 +18,6 @@ class ObjectStoreSuite(Suite):
     params = PARAMS
     presets = MappingProxyType(PRESETS)
     phases = PHASES
-
     charts = CHARTS
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 

@@ -15,7 +15,6 @@ class OltpSuite(Suite):
     name = "oltp"
     title = "short transactions on a SQL server, by sysbench and pgbench"
     ports = ("transactions",)
-
     params = PARAMS
     presets = PRESETS
     phases = PHASES

@@ -23,11 +23,9 @@ class RecordsSuite(Suite):
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
-
     params = PARAMS
     presets = PRESETS
     phases = PHASES
-
     proof = Proof("insert-blind-noindices", count="records", params={"txn": 1}, history=history)
 
     def workload(self, job: Job) -> Workload:

@@ -23,7 +23,6 @@ class SeriesSuite(Suite):
     name = "series"
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
-
     params = PARAMS
     presets = PRESETS
     phases = PHASES
