@@ -284,7 +284,7 @@ def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapp
 def test_the_metadata_says_where_the_rows_come_from(new: Run) -> None:
     for name in TABLES:
         said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
-        assert (said["dyno.contracts.suite"], said["dyno.created"]) == ("records", new.header["created"])
+        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header["created"])
         assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header["dyno"])
         assert json.loads(said["dyno.machine"]) == new.header["host"]
         assert json.loads(said["dyno.plan"]) == new.plan
