@@ -76,7 +76,7 @@ def shown(run: Run) -> str:
 def in_a_site(run: Run) -> object:
     collection = Collection()
     collection.add(run, entry(run, "run"))
-    return collection.data()
+    return collection.compare(), collection.history()
 
 
 def drawn(run: Run) -> object:

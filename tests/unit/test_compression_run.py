@@ -89,7 +89,7 @@ def lines(out: str) -> list[list[str]]:
     """The lines of the wide table, headings first."""
     found = out.splitlines()
     start = next(at for at, line in enumerate(found) if line.startswith("packer "))
-    end = next(at for at, line in enumerate(found) if line.startswith("floor (nullkv)"))
+    end = next(at for at, line in enumerate(found) if line.strip().startswith("floor (nullkv)"))
     return [cells_of(line) for line in found[start:end]]
 
 
