@@ -153,10 +153,8 @@ def test_extras_and_declarations_require_the_same() -> None:
 
 
 def ours(spec: EngineSpec) -> bool:
-    """No plug-in's."""
-    return (Path(dyno.__file__).parent / "engines" / spec.name).with_suffix(".py").exists() or (
-        Path(dyno.__file__).parent / "engines" / spec.name
-    ).is_dir()
+    """Returns whether the engine is one of Dyno's, not a plug-in's."""
+    return spec.name in registry.own("engine")
 
 
 def test_every_engine_says_what_to_do_where_its_library_is_not_here() -> None:
