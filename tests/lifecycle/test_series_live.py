@@ -75,7 +75,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
     store: Any = type("Port", (), {"insert": lambda self, batch: None})()
     if len(batch.ts):
         monkeypatch.setattr(live, "time_ns", lambda: 10 * SECOND)
-        found._put(store, [tuple(row) for row in rows])  # type: ignore[misc]
+        found._insert(store, [tuple(row) for row in rows])  # type: ignore[misc]
     return found
 
 
@@ -93,7 +93,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
 def test_a_missing_number_is_a_lost_event(
     numbers: Any, lost: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    report = run(monkeypatch, tmp_path, *numbers)._reported(SECOND, 9 * SECOND, 0, 5)
+    report = run(monkeypatch, tmp_path, *numbers)._report(SECOND, 9 * SECOND, 0, 5)
     assert report.facts["lost_events"] == report.errors == lost
     assert report.facts["kept_up"] == ("no" if lost else "yes")
     assert report.items == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
@@ -105,7 +105,7 @@ def test_a_missing_number_is_a_lost_event(
 def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    report = run(monkeypatch, tmp_path, [1, 2, 3, 4])._reported(SECOND, 9 * SECOND, SECOND * 3, 5)
+    report = run(monkeypatch, tmp_path, [1, 2, 3, 4])._report(SECOND, 9 * SECOND, SECOND * 3, 5)
     assert report.latencies == [(7 * SECOND, 1), (8 * SECOND, 1)]
     (point,) = report.series
     assert (point["from_ns"], point["operations"], point["p50_ns"]) == (9 * SECOND, 2, 7 * SECOND)
@@ -115,12 +115,12 @@ def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
 def test_a_variable_without_events_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = run(monkeypatch, tmp_path, [1, 2, 3], [1, 2])
     with pytest.raises(Wrong, match="of 2 variables 1 had an event"):
-        found.check(found._reported(SECOND, 9 * SECOND, 0, 5))
+        found.check(found._report(SECOND, 9 * SECOND, 0, 5))
 
 
 def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = run(monkeypatch, tmp_path, [1, 2, 3, 4])
-    whole = found._kept[0]
+    whole = found._batches[0]
 
     class Port:
         def __init__(self, count: int) -> None:
