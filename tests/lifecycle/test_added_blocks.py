@@ -387,7 +387,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
         (["--until", "narrow"], "until narrow: wants a percentage over 0 and up to 100, such as 5%"),
         (
             ["--within", "60"],
-            "within is the longest time of a run until its intervals are narrow: say until, such as",
+            "within is the maximum time of a run with until: give until, such as",
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",

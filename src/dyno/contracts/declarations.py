@@ -27,7 +27,7 @@ class InvalidValue(Exception):
 
 
 def checked_text(told: object, where: str) -> str:
-    """A text; `where`: 'engine lmdb: version'. Raises Unfit."""
+    """A text; `where`: 'engine lmdb: version'. Raises InvalidValue."""
     if not isinstance(told, str):
         raise InvalidValue(f"{where} is {_shown(told)}, and has to be text")
     # Of exactly this type, whatever its own methods say.
@@ -35,7 +35,7 @@ def checked_text(told: object, where: str) -> str:
 
 
 def checked_values(told: object, where: str) -> dict[str, Any]:
-    """Values by name. Raises Unfit."""
+    """Values by name. Raises InvalidValue."""
     if not isinstance(told, Mapping):
         raise InvalidValue(f"{where} is {_shown(told)}, and has to be values by name")
     found: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def _value(told: object, where: str) -> str | int | float | bool | None:
 
 
 def checked_caveats(told: Iterable[object], where: str) -> list[dict[str, str]]:
-    """Caveats, as plain data. Raises Unfit."""
+    """Caveats, as plain data. Raises InvalidValue."""
     found = [_caveat(caveat, where) for caveat in islice(told, MOST_CAVEATS + 1)]
     if len(found) > MOST_CAVEATS:
         raise InvalidValue(f"{where}: there are more than {MOST_CAVEATS}")
@@ -80,7 +80,7 @@ def _caveat(told: object, where: str) -> dict[str, str]:
 
 
 def checked_count(told: object, where: str) -> int:
-    """A number of things, or of ns. Raises Unfit."""
+    """A number of things, or of ns. Raises InvalidValue."""
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told <= MOST:
         raise InvalidValue(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
     return int.__int__(told)

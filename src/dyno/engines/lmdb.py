@@ -97,12 +97,12 @@ class Keys(OrderedKV):
 
     def __init__(self, engine: Lmdb) -> None:
         self._begin = engine.env.begin
+        # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way. Bound here:
+        # overriding `reading` overrides both.
+        self.single = self.reading
 
     def reading(self) -> Reader:
         return Reader(self._begin())
-
-    # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way.
-    single = reading
 
     def writing(self) -> Any:
         return self._begin(write=True)
