@@ -97,9 +97,9 @@ class Keys(OrderedKV):
 
     def __init__(self, engine: Lmdb) -> None:
         self._begin = engine.env.begin
-        # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way. Bound here:
-        # overriding `reading` overrides both.
-        self.single = self.reading
+        # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way. Bound here,
+        # the timed loop calls it without a frame in between, and overriding `reading` overrides both.
+        self.single = self.reading  # type: ignore[method-assign]
 
     def reading(self) -> Reader:
         return Reader(self._begin())
