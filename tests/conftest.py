@@ -20,6 +20,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
+TESTS = Path(__file__).parent
+IN_PROCESS = frozenset({"unit", "stats", "docs"})
+"""Directories whose tests start processes only where they request the fixture `processes`; all others do."""
 STARTS_PROCESS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _in_process_test: str | None = None
 
@@ -31,8 +34,8 @@ def processes() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        in_process = {"unit", "stats", "docs"} & {directory.name for directory in item.path.parents}
-        if not in_process or "processes" in getattr(item, "fixturenames", ()):
+        directory = item.path.relative_to(TESTS).parts[0]
+        if directory not in IN_PROCESS or "processes" in getattr(item, "fixturenames", ()):
             item.add_marker("processes")
 
 

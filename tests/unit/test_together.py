@@ -52,7 +52,7 @@ def test_rows_that_are_not_the_same_are_not_compared(tmp_path: Path) -> None:
     one = a_run(tmp_path / "a.json", SLOW, "A")
     for name, other, why in (
         ("engine", a_run(tmp_path / "b.json", FAST, "A", engine="lmdb"), "no engine with the same phase"),
-        ("awake", a_run(tmp_path / "c.json", FAST, "A", awake=True), "kept awake"),
+        ("awake", a_run(tmp_path / "c.json", FAST, "A", awake=True), "--awake"),
     ):
         (pair,) = together([one, other], ["a", "b"])
         assert pair.sections == () and why in pair.lines[0], name
