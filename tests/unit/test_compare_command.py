@@ -232,7 +232,7 @@ NOTHING = "nothing to compare: no two engines have a number in a phase at the sa
             "--baseline is for engines within a run; of two runs the first one is the baseline",
         ),
         (["a.json", "b.json", "--halves"], "--halves is for one run"),
-        (["few.json", "--halves"], "at least 6 blocks; few.json has 2"),
+        (["few.json", "--halves"], "comparing halves needs at least 6 blocks; few.json has 2"),
         (["alone.json"], f"alone.json: {NOTHING}"),
         (["tiers.json"], f"tiers.json: {NOTHING}"),
         (["tiers.json", "--baseline", "lmdb"], f"tiers.json: {NOTHING}"),

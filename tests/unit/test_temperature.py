@@ -90,7 +90,7 @@ def test_a_real_engine_is_measured_cold_with_the_proof(ran: Shell, engine: str, 
 def test_an_engine_without_files_has_no_cold_phases_and_the_reason_stands_there(ran: Shell) -> None:
     assert samples(ran, "memory") == {}
     (attempt,) = ran.attempts("memory")
-    assert attempt["absent"] == dict.fromkeys(COLD, "keeps nothing in files, so that it can't be cold")
+    assert attempt["absent"] == dict.fromkeys(COLD, "stores nothing in files, so that it can't be cold")
     for engine in ("sqlite", "lmdb"):
         assert ran.attempts(engine)[0]["absent"] == {}
 
