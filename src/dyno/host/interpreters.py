@@ -60,7 +60,7 @@ def words(python: str, module: str, *options: str) -> list[str]:
     by, which may be another by now, or gone."""
     if python == sys.executable:
         return [python, *options, "-m", module]
-    return [python, *options, "-c", START, str(Path(__file__).parents[1]), module]
+    return [python, *options, "-c", START, str(Path(__file__).parents[2]), module]
 
 
 def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
