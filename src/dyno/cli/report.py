@@ -65,7 +65,8 @@ def command(
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table, and no page: leave -o, --open, --url and --prices out")
-        sections.render(by_location.sections([results.load(run) for run in runs]), output(), aligned=False)
+        tables = by_location.sections([results.load(run) for run in runs])
+        sections.render(tables, output(), aligned=False, blank_first=False)
         return
     page = path or str(runs[0].with_suffix(".html"))
     if show and files.is_output(page):

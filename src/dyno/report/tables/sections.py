@@ -53,16 +53,18 @@ def first_lines(lines: Sequence[str], most: int, more: str = "more") -> list[str
     return [*lines[:most], *([f"and {len(lines) - most} {more}"] if len(lines) > most else [])]
 
 
-def render(sections: Iterable[Section], console: Console, aligned: bool = True) -> None:
-    """Prints sections on a terminal. `aligned`: columns of one name have one width in all sections."""
+def render(sections: Iterable[Section], console: Console, aligned: bool = True, blank_first: bool = True) -> None:
+    """Prints sections on a terminal, with a blank line between them. `aligned`: columns of one name have one width in
+    all sections. `blank_first`: a blank line comes before the first one, too."""
     sections = list(sections)
     widths: dict[str, int] = {}
     for section in sections if aligned else ():
         for at, name in enumerate(section.heads):
             longest = max((len(row[at]) for row in section.rows), default=0)
             widths[name] = max(widths.get(name, 0), longest, len(section.plain_heads.get(name, name)))
-    for section in sections:
-        console.print()
+    for at, section in enumerate(sections):
+        if at or blank_first:
+            console.print()
         if section.title or section.remark:
             remark = f"  {section.remark}" if section.title and section.remark else section.remark
             console.print(Text.assemble((section.title, "bold"), remark), soft_wrap=not section.rows)
