@@ -15,10 +15,9 @@ from pages import ROOT, blocks, named, read, sections
 
 from dyno.cli import check
 from dyno.runner import plan, plan_file
-from dyno.stats.estimate import center
+from dyno.stats.estimate import center, two_sided
 from dyno.stats.gate import gate
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.student import two_sided
 from dyno.stats.two_runs import Between
 from dyno.stats.verdict import CONFIDENCE
 

@@ -23,7 +23,7 @@ from dyno.results import Attempt, Run
 from dyno.runner import parent, plan, strategy
 from dyno.runner.parent import NoProgress
 from dyno.runner.strategy import StopRule
-from dyno.stats.stop_rule import unsure, wanting
+from dyno.stats.summary import unsure_floors, widest
 
 # -- with trials that are made up, and a clock that the test moves ----------------------------------------------
 
@@ -69,7 +69,9 @@ class House:
     def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
         made = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
         watching = Watching()
-        run = parent.execute(made, self.file, self.home, watching, resume, False, StopRule(wanting, unsure), most)
+        run = parent.execute(
+            made, self.file, self.home, watching, resume, False, StopRule(widest, unsure_floors), most
+        )
         return run, watching
 
     def interrupted(self, block: int, cell: int = 0, **asked: Any) -> Run:
@@ -124,9 +126,9 @@ def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     assert [number for number, _ in watching.added] == list(range(7, run.blocks + 1))
     assert watching.added[0] == (7, "synthetic in work: ±11.5 %, wanted ±5 %")
     # It is narrow now, and was not one block earlier.
-    assert wanting(run, 0.05) is None
+    assert widest(run, 0.05) is None
     less = [attempt for attempt in run.attempts if attempt.block < run.blocks - 1]
-    assert wanting(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
+    assert widest(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
     assert len(blocks(run)) == run.blocks > 7
 
 
@@ -223,7 +225,7 @@ def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_i
     made = plan.make(RunRequest("selftest", engines=["synthetic"]))
     seed = next(seed for seed in range(99) if replace(made, seed=seed).block(last)[0].cell == 0)
     broken = house.interrupted(last, cell=1, until="5%", seed=seed)
-    assert wanting(broken, 0.05) is None
+    assert widest(broken, 0.05) is None
     assert not broken.complete
     run, _ = house.run(resume=True, until="5%", seed=seed)
     assert (run.ending, run.complete, run.blocks) == ("narrow", True, whole.blocks)
@@ -259,9 +261,9 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
     run, _ = house.run(samples=9)
     assert 3 < floors(run) < 9
     # It was wide before its last trial, and is not any more.
-    assert unsure(run) == set()
+    assert unsure_floors(run) == set()
     less = tuple(attempt for attempt in run.attempts if attempt.block < floors(run) - 1)
-    assert unsure(replace(run, attempts=less)) == {1}
+    assert unsure_floors(replace(run, attempts=less)) == {1}
 
 
 def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(

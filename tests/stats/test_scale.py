@@ -31,7 +31,7 @@ from dyno.report.site.data import Collection
 from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
 from dyno.results import Run
 from dyno.stats import compare, gate, sweep, two_runs
-from dyno.stats.run_cache import cached
+from dyno.stats.summary import cached
 
 MARGIN = 0.05
 PHASES = ("read",)

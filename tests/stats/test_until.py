@@ -7,7 +7,7 @@ from madeup import Rates, a_cell, a_sample, an_attempt, of_cells, of_rates, read
 
 from dyno.results import Run
 from dyno.stats.estimate import Estimate
-from dyno.stats.stop_rule import wanting
+from dyno.stats.summary import widest
 
 EVEN = (1_000, 1_001, 999, 1_000, 1_001, 999)
 """± 0.1 %, from its least to its greatest."""
@@ -30,26 +30,26 @@ def test_the_reach_is_to_the_farther_side_as_a_share_of_the_median(
 
 
 def test_nothing_is_wanting_where_each_interval_is_narrow() -> None:
-    assert wanting(reads(sqlite=EVEN, lmdb=EVEN), 0.01) is None
+    assert widest(reads(sqlite=EVEN, lmdb=EVEN), 0.01) is None
 
 
 def test_what_is_wanting_is_the_widest_row() -> None:
     run = reads(sqlite=EVEN, lmdb=WIDE, memory=(1_000, 1_050, 950, 1_000, 1_020, 980))
     # The interval of six lies between the outer two and the next, which are alike here.
-    assert wanting(run, 0.05) == "lmdb in read: ±10.0 %, wanted ±5 %"
-    assert wanting(run, 0.025) == "lmdb in read: ±10.0 %, wanted ±2.5 %"
-    assert wanting(run, 0.099) is not None
-    assert wanting(run, 0.101) is None
+    assert widest(run, 0.05) == "lmdb in read: ±10.0 %, wanted ±5 %"
+    assert widest(run, 0.025) == "lmdb in read: ±10.0 %, wanted ±2.5 %"
+    assert widest(run, 0.099) is not None
+    assert widest(run, 0.101) is None
 
 
 @pytest.mark.parametrize("few", [(1_000,), (1_000, 1_000), (1_000, None, None, 1_000)])
 def test_without_an_interval_it_is_not_narrow(few: Rates) -> None:
-    assert wanting(reads(sqlite=EVEN, lmdb=few), 0.05) == "lmdb in read: too few samples, wanted ±5 %"
+    assert widest(reads(sqlite=EVEN, lmdb=few), 0.05) == "lmdb in read: too few samples, wanted ±5 %"
 
 
 def test_every_phase_is_to_be_narrow() -> None:
     run = of_rates((a_cell(), {"fill": EVEN, "read": WIDE}))
-    assert wanting(run, 0.05) == "sqlite in read: ±10.0 %, wanted ±5 %"
+    assert widest(run, 0.05) == "sqlite in read: ±10.0 %, wanted ±5 %"
 
 
 def a_row_that_is_void(run: Run) -> Run:
@@ -59,7 +59,7 @@ def a_row_that_is_void(run: Run) -> Run:
 
 def test_nobody_waits_for_a_null_engine_or_for_a_row_that_has_no_number() -> None:
     floor = of_rates((a_cell(), {"read": EVEN}), (a_cell("null", floor=True), {"read": WIDE}), phases=["read"])
-    assert wanting(floor, 0.05) is None
-    assert wanting(a_row_that_is_void(reads(sqlite=EVEN)), 0.05) is None
-    assert wanting(a_row_that_is_void(reads(sqlite=WIDE)), 0.05) is not None
-    assert wanting(reads(sqlite=()), 0.05) is None
+    assert widest(floor, 0.05) is None
+    assert widest(a_row_that_is_void(reads(sqlite=EVEN)), 0.05) is None
+    assert widest(a_row_that_is_void(reads(sqlite=WIDE)), 0.05) is not None
+    assert widest(reads(sqlite=()), 0.05) is None

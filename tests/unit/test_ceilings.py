@@ -22,7 +22,7 @@ from dyno.report.export.markdown import as_markdown
 from dyno.report.page.build import build
 from dyno.report.tables import heading, notes, sections
 from dyno.results import Run
-from dyno.stats.ceilings import shares
+from dyno.stats.machine import shares
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -28,8 +28,7 @@ from dyno.runner import parent, plan, work_directory
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.strategy import StopRule, forecast_time
 from dyno.stats.costs import costs, read_prices
-from dyno.stats.stop_rule import unsure, wanting
-from dyno.stats.summary import absences
+from dyno.stats.summary import absences, unsure_floors, widest
 from dyno.text.passwords import mask_argument
 
 FAILED, NOTHING = 1, 3
@@ -123,7 +122,7 @@ def carry_out(
     file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as watching:
-            judge, home = StopRule(wanting, unsure), root or work_directory.default_root()
+            judge, home = StopRule(widest, unsure_floors), root or work_directory.default_root()
             run = parent.execute(made, file, home, watching, resume, overwrite, judge, most)
     except KeyboardInterrupt:
         if kept := _kept(file):
@@ -138,7 +137,7 @@ def carry_out(
             raise click.exceptions.Exit(FAILED) from None
         raise UsageError(f"{trouble(error)}; nothing was measured") from None
     if made.until is not None and run.ending == "time":
-        print(f"The time was up: {wanting(run, made.until) or 'nothing is wanting'}", file=sys.stderr)
+        print(f"The time was up: {widest(run, made.until) or 'every interval is narrow enough'}", file=sys.stderr)
     print(f"Written to {file}", file=sys.stderr)
     return run
 

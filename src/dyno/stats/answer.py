@@ -18,7 +18,7 @@ from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.metric import Metric
-from dyno.stats.run_cache import cached
+from dyno.stats.summary import cached
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
@@ -67,14 +67,10 @@ class Answer:
         )
 
 
-def answers(run: Run, margin: float = MARGIN) -> list[Answer]:
+@cached
+def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
     """One for each tier, combination of parameters, metric and temperature with a valid row, in the order of the
     run's cells, then of the plan's phases. Answers across tiers follow, or come first if no tier has two engines."""
-    return list(_answers(run, margin))
-
-
-@cached
-def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
     by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, across(run), margin)
     if not reads:
         return tuple(by_tier)
@@ -84,7 +80,7 @@ def _answers(run: Run, margin: float) -> tuple[Answer, ...]:
     return tuple([*by_tier, *reads] if compares else [*reads, *by_tier])
 
 
-def _by_place(run: Run, of: list[Table], margin: float) -> list[Answer]:
+def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
     ranked = (cell for cell in run.cells if not cell.floor)
     combinations: dict[tuple[object, str], int] = {}
     for cell in ranked:
@@ -100,9 +96,8 @@ def _by_place(run: Run, of: list[Table], margin: float) -> list[Answer]:
     def kind(table: Table) -> tuple[str, int]:
         return table.metric.name, temperatures.index(table.temperature)
 
-    of.sort(key=lambda table: (combination(table), *kind(table)))
     answers = list[Answer]()
-    for _, group in groupby(of, key=combination):
+    for _, group in groupby(sorted(of, key=lambda table: (combination(table), *kind(table))), key=combination):
         here = list(group)
         cells = {cell.asked: cell for table in here for cell in _cells(table)}
         answers += [_answer(list(alike), cells, margin) for _, alike in groupby(here, key=kind)]

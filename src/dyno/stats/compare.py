@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from statistics import median
@@ -21,8 +21,7 @@ from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats.estimate import center
 from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
-from dyno.stats.run_cache import cached
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
 
@@ -49,7 +48,6 @@ class Table:
     """Of a cold phase: cells with a number that were not proven cold, and are not among the rows."""
     temperature: str
     """The temperature that the phase requests: `hot`, `cold` or `none`."""
-    _known: dict[tuple[int, int, float], Comparison] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def tier(self) -> Tier | None:
@@ -75,14 +73,10 @@ class Table:
         return {row.cell.asked: at for at, (row, _) in reversed(list(enumerate(self.rows)))}
 
 
-def tables(run: Run, by: Metric | None = None) -> list[Table]:
+@cached
+def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """A table for every phase, tier and combination of parameters with a valid row, in the plan's order. `by` None:
     the phase's own metric, or the response time if the plan sets a rate."""
-    return list(_tables(run, by))
-
-
-@cached
-def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
@@ -96,14 +90,10 @@ def _tables(run: Run, by: Metric | None) -> tuple[Table, ...]:
     return tuple(table for group in groups if (table := _table(group, by)).rows)
 
 
-def across(run: Run, by: Metric | None = None) -> list[Table]:
+@cached
+def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """A table for every phase and combination of parameters whose rows read stored files at several tiers; each
     engine at its most durable tier."""
-    return list(_across(run, by))
-
-
-@cached
-def _across(run: Run, by: Metric | None) -> tuple[Table, ...]:
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
     for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):
         if row.valid and not row.cell.floor and _reads_files(row):
@@ -164,15 +154,10 @@ def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[
 
 
 def compared(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
-    """Two rows of a table, by their places. Cached: tables of ratios, answers and sweeps need the same pairs."""
-    key = place, base, margin
-    if (known := table._known.get(key)) is not None:
-        return known
+    """Two rows of a table, by their places."""
     (row, values), (base_row, base_values) = table.rows[place], table.rows[base]
     verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
-    comparison = Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
-    table._known[key] = comparison
-    return comparison
+    return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
 
 
 def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:

@@ -20,9 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean, median
-
-from dyno.stats.student import two_sided
 
 FEWEST_TRIALS = 3
 FEWEST_ORDERED = 6
@@ -30,6 +29,8 @@ FEWEST_TRIMMED, TRIMMED = 10, 0.1
 """From this many values on, this share of them is trimmed at each end."""
 CONFIDENCE = 0.95
 """Confidence of the intervals of medians."""
+PRECISION = 1e-13
+MOST_FRACTION_TERMS, SERIES_TERMS = 1_000, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +122,69 @@ def _coverage(rank: int, number: int) -> float:
     """Probability that the median lies between the order statistics of this rank from both ends (binomial)."""
     fewer: int = sum(math.comb(number, i) for i in range(rank))
     return 1 - 2 * (fewer / (1 << number))
+
+
+# -- Student's t distribution, for any confidence and also fractional degrees of freedom --------------------
+
+
+def tail(t: float, degrees: float) -> float:
+    """Probability of a value above `t`."""
+    whole = degrees + t * t
+    half = _beta(degrees / whole, t * t / whole, degrees / 2, 0.5) / 2
+    return half if t >= 0 else 1 - half
+
+
+def two_sided(confidence: float, degrees: float) -> float:
+    """The t for which the share `confidence` of the distribution lies between -t and t. `degrees`: at least 1."""
+    # Clenshaw's sum of a series: in a comparison of runs each row has other degrees, and solving is slow.
+    x, last, total = 2 / degrees - 1, 0.0, 0.0
+    first, *rest = _series(confidence)
+    for term in reversed(rest):
+        total, last = 2 * x * total - last + term, total
+    return math.exp(x * total - last + first)
+
+
+@lru_cache(maxsize=64)
+def _series(confidence: float) -> tuple[float, ...]:
+    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up."""
+    angles = [(at + 0.5) * math.pi / SERIES_TERMS for at in range(SERIES_TERMS)]
+    logs = [math.log(_solved(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
+    sums = (
+        sum(log * math.cos(order * angle) for log, angle in zip(logs, angles, strict=True))
+        for order in range(SERIES_TERMS)
+    )
+    first, *rest = (2 * total / SERIES_TERMS for total in sums)
+    return first / 2, *rest
+
+
+def _solved(confidence: float, degrees: float) -> float:
+    front = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
+    t, step = 0.0, 1.0
+    while step > PRECISION * t:
+        # Newton's method: the tail is convex from 0 on, so no step overshoots.
+        density = math.exp(front - (degrees + 1) / 2 * math.log1p(t * t / degrees))
+        step = (tail(t, degrees) - (1 - confidence) / 2) / density
+        t += step
+    return t
+
+
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction if that converges fast (Abramowitz and
+    Stegun, 1964, 26.5.8), else by its symmetry. `rest` is 1 - x, without the rounding of a subtraction."""
+    if not x or not rest:
+        return x
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(rest, x, b, a)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    # Lentz's method. With so small an x no denominator is 0.
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    fraction = d
+    for number in range(2, MOST_FRACTION_TERMS):
+        m, at = number // 2, a + number
+        numerator = -(a + m) * (a + b + m) if number % 2 else m * (b - m)
+        term = numerator * x / ((at - 1) * at)
+        c, d = 1 + term / c, 1 / (1 + term * d)
+        fraction *= c * d
+        if number % 2 and abs(c * d - 1) < PRECISION:
+            break
+    return math.exp(front) * fraction / a

@@ -10,8 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dyno.stats.estimate import Center, around
-from dyno.stats.student import tail
+from dyno.stats.estimate import Center, around, tail
 from dyno.stats.two_runs import Between, Change
 from dyno.stats.verdict import FEWEST_BLOCKS, Verdict, blocks_needed
 

@@ -18,7 +18,7 @@ from statistics import fmean
 
 from dyno.contracts.sample import Cell
 from dyno.results import Run
-from dyno.stats.student import two_sided
+from dyno.stats.estimate import two_sided
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.sweep import is_number
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.contracts.sample import Cell, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.run_cache import cached
 
 NOT_YET = "not measured yet"
 # Resolution of a process's own CPU time, and of another's (the kernel's clock ticks, usually 100 per second).
@@ -24,6 +26,26 @@ operations that succeeded, and would not describe the rest. 1 % can't move a p99
 LEAST_STEPS = 5
 """With fewer steps the rounding error is too large: user and kernel time are each rounded down at both ends of a
 phase, which is an error of up to one step, twice, and a standard deviation of 0.6 of a step."""
+FLOOR_REACH = 0.25
+"""How far the interval of a null engine may reach: nothing is ranked against it, and all engines are far slower."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+    """Caches what a function computes from a run and further arguments, as long as the run exists: a report needs
+    rows, tables and answers many times. The result must not refer to the run, nor be changed."""
+    results: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def lookup(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        of_run = results.setdefault(run, {})
+        key = args, *sorted(kwargs.items())
+        if key not in of_run:
+            of_run[key] = compute(run, *args, **kwargs)
+        return of_run[key]
+
+    return lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +137,10 @@ def absences(run: Run) -> list[Absence]:
     return list(absent.values())
 
 
-def summarize(run: Run) -> list[CellSummary]:
+@cached
+def summarize(run: Run) -> tuple[CellSummary, ...]:
     """A summary of every cell and phase of the plan, in the plan's order, measured or not, without phases that make
     no sense for their engine. Raises UsageError for a damaged run file."""
-    return list(_summaries(run))
-
-
-@cached
-def _summaries(run: Run) -> tuple[CellSummary, ...]:
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in run.attempts:
@@ -321,3 +339,29 @@ def _failed(samples: Sequence[Sample]) -> float:
     """Share of failed operations: the mean over trials, since a trial that fails fast has many more operations. An
     outside tool repeats transactions that the server aborts; these are counted, but no failures."""
     return fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)
+
+
+# -- whether a run has enough samples -----------------------------------------------------------------------
+
+
+def widest(run: Run, until: float) -> str | None:
+    """The row with the widest interval, in words; None if every interval reaches at most `until` from its median.
+    Null engines and rows without a number don't count. Checking after each block, and stopping at a lucky one, costs
+    some confidence; from six blocks on little, as `benchmarks/certainty.py` shows."""
+    rows = [row for row in summarize(run) if row.valid and not row.cell.floor]
+    wide = max(rows, key=_reach, default=None)
+    if wide is None or _reach(wide) <= until:
+        return None
+    text = "too few samples" if math.isinf(_reach(wide)) else f"±{_reach(wide) * 100:.1f} %"
+    return f"{wide.cell.asked} in {wide.phase}: {text}, wanted ±{until * 100:g} %"
+
+
+def unsure_floors(run: Run) -> set[int]:
+    """Numbers of the null engines' cells whose interval is so wide that they need another trial."""
+    rows = [row for row in summarize(run) if row.valid and row.cell.floor and _reach(row) > FLOOR_REACH]
+    return {at for at, cell in enumerate(run.cells) if any(cell is row.cell for row in rows)}
+
+
+def _reach(row: CellSummary) -> float:
+    reach = None if row.throughput is None else row.throughput.reach
+    return math.inf if reach is None else reach

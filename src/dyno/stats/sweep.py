@@ -19,8 +19,7 @@ from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.run_cache import cached
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
-from dyno.stats.estimate import FEWEST_TRIALS, Center, around
-from dyno.stats.student import two_sided
+from dyno.stats.estimate import FEWEST_TRIALS, Center, around, two_sided
 
 CONFIDENCE = 0.99
 """Confidence of the intervals of ratios."""
@@ -62,11 +60,6 @@ def _kind(low: float, high: float, margin: float) -> str:
     return "alike" if max(high, -low) <= math.log1p(margin) else "unclear"
 
 
-@cache
-def _of_whole(confidence: float, degrees: int) -> float:
-    return two_sided(confidence, degrees)
-
-
 def blocks_needed(
     center: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
 ) -> int | None:
@@ -75,12 +68,7 @@ def blocks_needed(
 
     def tells(more: int) -> bool:
         error = center.error / math.sqrt((blocks + more) / blocks)
-        # Student's t is slow to compute and falls with the degrees: cached whole numbers of them mostly decide.
-        degrees = center.degrees + more
-        if clear(_of_whole(confidence, math.floor(degrees)) * error):
-            return True
-        nearly = clear(_of_whole(confidence, math.ceil(degrees)) * error)
-        return nearly and clear(two_sided(confidence, degrees) * error)
+        return clear(two_sided(confidence, center.degrees + more) * error)
 
     low, high = 0, 1
     while not tells(high):

@@ -11,7 +11,7 @@ from dyno.report.charts.chart import Chart, Record
 from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.run_cache import cached
+from dyno.stats.summary import cached
 
 
 @cached

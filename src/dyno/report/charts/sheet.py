@@ -17,7 +17,7 @@ from dyno.report.tables.notes import caveats
 from dyno.report.tables.table import Row
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.run_cache import cached
+from dyno.stats.summary import cached
 
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Sizes of letters in pixels."""

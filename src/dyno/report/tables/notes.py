@@ -12,8 +12,8 @@ from dyno.report.tables.display_limits import listed
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Attempt, Run
-from dyno.stats.ceilings import probed, shares
 from dyno.stats.doubts import MEANINGS
+from dyno.stats.machine import probed, shares
 from dyno.stats.summary import absences
 
 CPU = "cpu: CPU time of all threads, for each item that the throughput counts"

@@ -12,7 +12,7 @@ from dyno.report.tables.table import figure, varying
 from dyno.results import Run
 from dyno.stats.machine import cores
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.run_cache import cached
+from dyno.stats.summary import cached
 from dyno.stats.sweep import (
     CLIENTS,
     KNEE,

@@ -15,8 +15,7 @@ from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, Doubt, doubts
 from dyno.stats.metric import BANDWIDTH, Metric, estimated, rank
-from dyno.stats.run_cache import cached
-from dyno.stats.summary import NOT_YET, CellSummary, summarize
+from dyno.stats.summary import NOT_YET, CellSummary, cached, summarize
 
 BY = ", by "
 BEYOND = 10
@@ -170,13 +169,9 @@ class Group:
         return self.rows[0].place
 
 
-def groups(run: Run) -> list[Group]:
-    """Phases in the plan's order; tiers from volatile to power."""
-    return list(_groups(run))
-
-
 @cached
-def _groups(run: Run) -> tuple[Group, ...]:
+def groups(run: Run) -> tuple[Group, ...]:
+    """Phases in the plan's order; tiers from volatile to power."""
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     summaries = summarize(run)
     tools = _tools(summaries)
@@ -213,13 +208,9 @@ def served(of: Iterable[Group]) -> bool:
     return any(row.summary.server is not None for group in of for row in group.rows)
 
 
-def varying(run: Run) -> list[str]:
-    """The parameters that differ between cells."""
-    return list(_varying(run))
-
-
 @cached
-def _varying(run: Run) -> tuple[str, ...]:
+def varying(run: Run) -> tuple[str, ...]:
+    """The parameters that differ between cells."""
     first = run.cells[0].params
     return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))
 
