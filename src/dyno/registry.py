@@ -34,7 +34,7 @@ from dyno.text.sanitize import is_unsafe, sanitize
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
 _OURS = tuple(f"{package}." for package in GROUPS.values())
-MEMBER = "engine_"
+MEMBER, MEMBERS = "engine_", "engines"
 INFO = (".dist-info", ".egg-info")
 """Directories in which a distribution says what it is."""
 
@@ -51,21 +51,29 @@ def _sources(kind: str) -> dict[str, str]:
 def own(kind: str) -> dict[str, str]:
     """Name to 'module:attribute' of the engines or suites that come with Dyno."""
     package = dyno.engines if kind == "engine" else dyno.suites
-    return {name: f"{module}:{kind.upper()}" for name, module in _modules(package)}
+    return dict(_declarations(package, kind.upper()))
 
 
-def _modules(package: ModuleType) -> Iterator[tuple[str, str]]:
-    """Name and module of each of our suites or engines. A family is a package with a module `engine_NAME` per engine;
-    any other module or package is named after the one suite or engine that it declares."""
+def _declarations(package: ModuleType, attribute: str) -> Iterator[tuple[str, str]]:
+    """Name and 'module:attribute' of each of our suites or engines.
+
+    A family of engines is a package with a module `engine_NAME` per engine, or a module `engines` with several: its
+    `ENGINES` in `__init__.py` has their names, and NAME is declared as an attribute of that name in capitals. Any
+    other module or package is named after the one suite or engine that it declares."""
     for found in pkgutil.iter_modules(package.__path__):
         if found.name.startswith("_"):
             continue
         module = f"{package.__name__}.{found.name}"
         within = pkgutil.iter_modules([f"{path}/{found.name}" for path in package.__path__]) if found.ispkg else ()
-        members = [each.name for each in within if each.name.startswith(MEMBER)]
-        yield from ((name.removeprefix(MEMBER), f"{module}.{name}") for name in members)
+        members = [each.name for each in within if each.name.startswith(MEMBER) or each.name == MEMBERS]
         if not members:
-            yield found.name, module
+            yield found.name, f"{module}:{attribute}"
+        for member in members:
+            if member == MEMBERS:
+                names = importlib.import_module(module).ENGINES
+                yield from ((name, f"{module}.{MEMBERS}:{name.upper()}") for name in names)
+            else:
+                yield member.removeprefix(MEMBER), f"{module}.{member}:{attribute}"
 
 
 def _plugins(group: str) -> Iterable[tuple[str, str]]:

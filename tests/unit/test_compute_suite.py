@@ -1,6 +1,5 @@
-"""Guards what the compute suite says it does: numbers that are the same for every engine, answers that are held
-against them in more digits, tolerances that a sum in the wrong type does not pass, and the published steps.
-"""
+"""The suite `compute`: inputs are the same for every engine, answers are compared in extended precision, a sum in the
+wrong type is outside the tolerance, and the sizes are the published ones."""
 
 from __future__ import annotations
 
@@ -109,7 +108,7 @@ def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
 
 
 def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
-    """Neither if it is wrong before measuring, nor if it is wrong only then."""
+    """Whether its answers are wrong from the start or only while it is measured."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -123,12 +122,13 @@ def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
         work.check([answer, answer * 1.01])
     workload.close()
 
-    class Off(spec.ports["compute"].implementation):  # type: ignore[misc, name-defined]
-        def operation(self, name: str) -> Any:
-            return lambda handle: 0.1
+    def wrong_port(engine: Any) -> Any:
+        port = spec.ports["compute"].open(engine)
+        port.operations = dict.fromkeys(OPERATIONS, lambda handle: 0.1)
+        return port
 
-    off = replace(spec, ports={"compute": replace(spec.ports["compute"], implementation=Off)})
-    workload = ComputeWorkload(Job(off, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
+    wrong = replace(spec, ports={"compute": replace(spec.ports["compute"], implementation=wrong_port)})
+    workload = ComputeWorkload(Job(wrong, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     with pytest.raises(Wrong, match="avg: got"):
         workload.prepare(phase)
     workload.close()
@@ -176,20 +176,20 @@ def test_caches_are_warmed_for_short_operations(
     spec = registry.engine("numpy").through("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
     job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)
-    clock, made_ = [0], []
+    clock, calls_made = [0], []
     monkeypatch.setattr("dyno.suites.compute.workload.perf_counter_ns", lambda: clock[0])
     workload = ComputeWorkload(job)
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sin")
     workload.prepare(phase)
 
     def operation(handle: Any) -> None:
-        made_.append(handle)
+        calls_made.append(handle)
         clock[0] += takes_ns
 
     workload._operation = operation
     assert len(list(workload.work(phase, None, 0, 1, 0))) == 10
     workload.close()
-    assert len(made_) == calls
+    assert len(calls_made) == calls
 
 
 def test_opening_the_engine_is_a_part_of_the_first_result(tmp_path: Any) -> None:

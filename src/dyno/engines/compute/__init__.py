@@ -1,1 +1,4 @@
-"""Numeric libraries: an engine each, and the servers of Dask and Spark."""
+"""Numeric libraries, and the servers of Dask and Spark."""
+
+ENGINES = ("cudf", "cupy", "dask_cupy", "jax", "numexpr", "numpy", "pandas", "polars", "pyarrow", "python", "torch")
+"""The engines that the module `engines` declares."""

@@ -11,14 +11,12 @@ from typing import Any
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library, select
+from dyno.engines.compute.library import CHUNK, THREADS, Library, LibraryPort, declare, library, select
 from dyno.engines.compute.server_dask import Cluster
 from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer, unreachable
 from dyno.suites.compute.port import Arrays
 
-CHUNK = 1 << 24
-"""Largest number of rows in a chunk: 64 MiB of float32. Dask advises chunks of that order."""
 ARRIVAL_SECONDS, POLL_SECONDS = 60, 0.5
 """How long to wait for workers, and how often to check that they can still arrive."""
 
@@ -28,7 +26,7 @@ class Dask(library("Dask", "dask", "distributed", "numpy")):  # type: ignore[mis
 
     def caveats(self) -> Iterable[Caveat]:
         if self.server is not None and not self.server.own:
-            yield Caveat("declared", "is on your own cluster: what its workers are is what they say")
+            yield Caveat("declared", "is on your own cluster, whose workers Dyno can't check")
 
 
 class Compute(LibraryPort):

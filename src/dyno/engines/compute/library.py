@@ -15,6 +15,9 @@ from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
 
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
+CHUNK = 1 << 24
+"""Largest number of rows in a chunk of Dask: 64 MiB of float32. Dask advises chunks of that order."""
+
 
 class Library(Engine):
     """A library as an engine. Its port imports it, so that the import counts as part of the first result."""
@@ -34,7 +37,7 @@ class Library(Engine):
 
 
 def library(title: str, *distributions: str) -> type[Library]:
-    """An opener that reports the versions of these distributions; `title` is the product of the first."""
+    """Returns an opener that reports the versions of these distributions; `title` is the product of the first."""
 
     class Named(Library):
         def version(self) -> str:
@@ -66,28 +69,39 @@ class LibraryPort(Compute):
         return self.operations[name]
 
 
+class FunctionPort(LibraryPort):
+    """A port of four values: the operations, `load` as a function, the number of threads (None: unknown), and a
+    function that frees what the library holds."""
+
+    def __init__(
+        self,
+        operations: dict[str, Operation],
+        load: Callable[[Arrays], Any] | None = None,
+        threads: int | None = 1,
+        close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.operations, self._load, self._threads, self._close = operations, load or select, threads, close
+
+    def load(self, arrays: Arrays) -> Any:
+        return self._load(arrays)
+
+    def threads(self) -> int | None:
+        return self._threads
+
+    def close(self) -> None:
+        self._close()
+
+
 def select(arrays: Arrays) -> Any:
-    """The argument of an operation: the pair (x, y), the grid, or x alone, whichever is loaded."""
+    """Returns the argument of an operation: the pair (x, y), the grid, or x alone, whichever is loaded."""
     return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
 
 
 def declare(
     name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
 ) -> EngineSpec:
-    """An engine that implements only the port `compute` and stores nothing; `fields`: others of EngineSpec."""
+    """Returns an engine that implements only the port `compute` and stores nothing; `fields`: of EngineSpec."""
     spec = port if isinstance(port, PortSpec) else PortSpec(port)
     return EngineSpec(
         name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields
     )
-
-
-# -- GPUs -----------------------------------------------------------------------------------------------------
-
-
-def _needs_gpu(options: Mapping[str, Value]) -> str | None:
-    devices = Path("/dev").glob("nvidia[0-9]*")
-    return None if any(devices) else "needs an NVIDIA GPU with its driver"
-
-
-GPU: Mapping[str, Any] = {"needs": _needs_gpu, "untested": "no machine that tests it has a GPU"}
-"""Fields of the declaration of an engine that computes on a GPU."""
