@@ -187,11 +187,14 @@ def prepare(name: str) -> None:
 
 
 def conformance(suite: Suite) -> ModuleType | None:
-    """Returns the module `conformance` of the suite's package, which has its checks; None if there is none."""
+    """Returns the module of the suite's package that has its checks: `conformance`, or else `workload`. None if there
+    is neither."""
     package = type(suite).__module__
-    if not hasattr(sys.modules[package], "__path__") or importlib.util.find_spec(f"{package}.conformance") is None:
-        return None
-    return importlib.import_module(f"{package}.conformance")
+    if hasattr(sys.modules[package], "__path__"):
+        for name in (f"{package}.conformance", f"{package}.workload"):
+            if importlib.util.find_spec(name) is not None:
+                return importlib.import_module(name)
+    return None
 
 
 @cache

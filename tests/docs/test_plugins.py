@@ -22,8 +22,8 @@ from plugins.vain.vain import List, Number, Object, Raised
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
+from dyno.suites.records import PARAMS
 from dyno.suites.records.conformance import CHECKS
-from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port
 

@@ -16,8 +16,8 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Absent, Wrong
 from dyno.contracts.suite import Report
 from dyno.host.caches import Cache, caches
-from dyno.suites.memory.conformance import CHECKS, check_report
-from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+from dyno.suites.memory import BLOCKS, CHASE, TRIAD
+from dyno.suites.memory.workload import CHECKS, check_report
 
 PORT = "memory-access"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports]

@@ -23,8 +23,7 @@ from dyno.contracts.suite import Job
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suites.objects.conformance import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
 from dyno.suites.objects.dataset import Model
-from dyno.suites.objects.port import PORT
-from dyno.suites.objects.transactions import Attempts, ObjectPosition, Task, Transactions
+from dyno.suites.objects.transactions import PORT, Attempts, ObjectPosition, Task, Transactions
 from dyno.suites.objects.workload import WRITING
 
 SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}

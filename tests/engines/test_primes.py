@@ -16,7 +16,7 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
-from dyno.suites.cpu.conformance import CHECKS, Opened, primes
+from dyno.suites.cpu.workload import CHECKS, Opened, primes
 
 PORT = "primes"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports]

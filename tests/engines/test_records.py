@@ -23,11 +23,10 @@ from dyno import registry
 from dyno.contracts import ordered_kv
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites._shared.conformance import brief
-from dyno.suites.records.conformance import CHECKS, model
+from dyno.suites._shared.store import brief
+from dyno.suites.records.conformance import BRIEF, CHECKS, model
 from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.port import Key, Reader, Record
-from dyno.suites.records.workload import BRIEF
 
 LAYERED = "lmdb"
 
@@ -276,16 +275,13 @@ def test_a_declared_gap_that_works_fails(tmp_path: Path) -> None:
         hold(table(gaps=(gap,)), "order", tmp_path / "works")
 
 
-BRIEFLY = {name: CHECKS[name] for name in BRIEF}
-
-
 def test_the_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
     store = table(ReplacesBlindly)
     with pytest.raises(Wrong, match="conformance, overwrite: "):
-        brief(BRIEFLY, store.opened(tmp_path / "a"), Tier.PROCESS)
+        brief(BRIEF, store.opened(tmp_path / "a"), Tier.PROCESS)
     with pytest.raises(Wrong, match="conformance, delete: "):
-        brief(BRIEFLY, table(DeletesWhatIsNotThere).opened(tmp_path / "b"), Tier.PROCESS)
-    brief(BRIEFLY, table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, gaps={"delete"})
+        brief(BRIEF, table(DeletesWhatIsNotThere).opened(tmp_path / "b"), Tier.PROCESS)
+    brief(BRIEF, table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, gaps={"delete"})
 
 
 def test_a_missing_engine_is_skipped_and_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,7 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Wrong
 from dyno.engines import synthetic
-from dyno.suites.selftest.conformance import CHECKS, Opened
-from dyno.suites.selftest.port import Synthetic
+from dyno.suites.selftest.workload import CHECKS, Opened, Synthetic
 
 PORT = "synthetic"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]

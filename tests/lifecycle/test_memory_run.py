@@ -8,7 +8,7 @@ from needed import require
 from shell import Shell
 
 from dyno import registry
-from dyno.suites.memory.port import BLOCKS, CHASE, TRIAD
+from dyno.suites.memory import BLOCKS, CHASE, TRIAD
 
 
 def test_each_pattern_is_measured_by_the_engine_that_has_it(shell: Shell) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from dyno.suites.records import dataset
+from dyno.suites.records import PARAMS, dataset
 from dyno.suites.records.dataset import (
     ABSENT,
     Dataset,
@@ -23,7 +23,6 @@ from dyno.suites.records.dataset import (
     pseudo_words,
     zipf_ranks,
 )
-from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import VERSION_DIGITS
 
 DEFAULT_RECORDS = next(int(setting.default) for setting in PARAMS if setting.name == "records")

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from dyno import registry
 from dyno.contracts.model import Tier
-from dyno.suites.records import encoding
+from dyno.suites.records import PARAMS, encoding
 from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
-from dyno.suites.records.params import PARAMS
 from dyno.suites.records.port import INDEXES, Key, Record
 
 try:

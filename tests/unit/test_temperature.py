@@ -23,7 +23,7 @@ from dyno.host.filesystem import filesystem
 from dyno.host.usage import NOTHING, UNKNOWN, Usage
 from dyno.measure.tally import Tally
 from dyno.measure.temperature import reached
-from dyno.suites.records.params import PHASES
+from dyno.suites.records import PHASES
 
 pytestmark = pytest.mark.usefixtures("processes")
 

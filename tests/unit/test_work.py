@@ -24,8 +24,8 @@ from dyno.contracts.suite import Bulk, Job, Operations
 from dyno.measure.clients import run_phase
 from dyno.measure.driver import WARM, measure
 from dyno.measure.tally import Tally
+from dyno.suites.records import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
 from dyno.suites.records.dataset import Dataset
-from dyno.suites.records.params import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
 from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records
 from dyno.suites.records.workload import RecordsWorkload
 

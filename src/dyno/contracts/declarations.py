@@ -6,9 +6,10 @@ Text is not judged here: the run's process makes it harmless, where it hears it.
 
 from __future__ import annotations
 
+import importlib
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -84,6 +85,16 @@ def checked_count(told: object, where: str) -> int:
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told <= MOST:
         raise InvalidValue(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
     return int.__int__(told)
+
+
+def deferred(path: str) -> Callable[..., Any]:
+    """Returns a callable that imports 'package.module:name' when it is called, and passes its arguments on."""
+
+    def call(*arguments: Any) -> Any:
+        module, _, name = path.partition(":")
+        return getattr(importlib.import_module(module), name)(*arguments)
+
+    return call
 
 
 def exception_text(error: BaseException) -> str:

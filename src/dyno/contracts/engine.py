@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from dyno.contracts.declarations import exception_text
+from dyno.contracts.declarations import deferred, exception_text
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting, resolve, unknown
@@ -145,10 +144,7 @@ class PortSpec:
     def open(self, *arguments: Any) -> Any:
         """Returns an instance of the implementation, called with these arguments: the opened engine comes first."""
         implementation = self.implementation
-        if isinstance(implementation, str):
-            module, _, attribute = implementation.partition(":")
-            implementation = getattr(importlib.import_module(module), attribute)
-        return implementation(*arguments)
+        return (deferred(implementation) if isinstance(implementation, str) else implementation)(*arguments)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.contracts.model import Wrong
 from dyno.native import loaded
 
 _native = loaded()
@@ -43,6 +44,16 @@ def same(got: Any, right: Any) -> bool:
 def positions_by_type(answers: Sequence[Any], kind: type) -> list[int]:
     """Positions of the answers that are of exactly this type."""
     return [at for at, answer in enumerate(answers) if type(answer) is kind]
+
+
+def expect(got: Any, right: Any, what: str) -> None:
+    """Raises Wrong unless both are the same."""
+    if not same(got, right):
+        raise Wrong(f"{what}: {difference(got, right)}")
+
+
+class PlannedFailure(Exception):
+    """Raised by a check inside a transaction that must then leave no trace."""
 
 
 def is_list(got: Any, count: int) -> bool:

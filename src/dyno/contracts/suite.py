@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.settings import Setting
@@ -305,7 +306,11 @@ class Suite(Protocol):
     proof: Proof | None = None
     """How a tier is proven; None if nothing is stored, or another suite proves it."""
 
-    def workload(self, job: Job) -> Workload: ...
+    def workload(self, job: Job) -> Workload:
+        """Returns the workload of a trial. By default `WORKLOAD(job)` of the module `workload` in the suite's
+        package, which only workers import."""
+        workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
+        return workload
 
 
 @dataclass(frozen=True)

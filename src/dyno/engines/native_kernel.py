@@ -10,7 +10,7 @@ import dyno
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Absent, Fact, Tier, Value
 from dyno.contracts.suite import Report
-from dyno.suites.memory.port import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
+from dyno.suites.memory import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
 
 TOOL = "Dyno's own kernel"
 

@@ -14,8 +14,7 @@ from dyno.contracts.cleanup import transaction
 from dyno.engines.duckdb import DuckDB
 from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import FIELDS, record
-from dyno.suites.records.table import batches, replace_in_transaction, table_port
+from dyno.suites.records.sql import FIELDS, batches, record, replace_in_transaction, table_port
 
 # Rows per statement: far faster than a statement for each.
 BATCH = 20_000
@@ -65,7 +64,7 @@ class TableReader(Reader):
 
 
 class Table:
-    """See `dyno.suites.records.table.RecordTable`."""
+    """See `dyno.suites.records.sql.RecordTable`."""
 
     batch = BATCH
 

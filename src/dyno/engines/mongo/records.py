@@ -14,7 +14,7 @@ from typing import Any
 
 from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.table import batches
+from dyno.suites.records.sql import batches
 
 COLLECTION = "records"
 FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}

@@ -12,8 +12,7 @@ from typing import Any
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record
-from dyno.suites.records.table import table_port
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, table_port
 
 BATCH = 1_000
 STATEMENTS = Statements("%s")

@@ -9,8 +9,7 @@ from typing import Any
 from dyno.contracts.cleanup import transaction
 from dyno.engines.postgresql.opener import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record
-from dyno.suites.records.table import table_port
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, table_port
 
 INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
 STATEMENTS = Statements("%s")
@@ -100,7 +99,7 @@ def _checked(result: Any, pgconn: Any) -> Any:
 
 
 class Table:
-    """See `dyno.suites.records.table.RecordTable`: many records go in by COPY, and are found and replaced by
+    """See `dyno.suites.records.sql.RecordTable`: many records go in by COPY, and are found and replaced by
     arrays."""
 
     batch = 1_000

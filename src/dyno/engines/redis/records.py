@@ -14,7 +14,7 @@ from typing import Any
 
 from dyno.suites.records.encoding import ENCODERS, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.table import batches
+from dyno.suites.records.sql import batches
 
 _MSGPACK = ENCODERS["msgpack"]
 

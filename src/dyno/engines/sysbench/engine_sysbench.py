@@ -10,7 +10,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Absent, Tier, Value
 from dyno.contracts.suite import Report
 from dyno.engines.sysbench import program
-from dyno.suites.memory.port import BLOCKS
+from dyno.suites.memory import BLOCKS
 
 ENDLESS = "1000T"
 """More than is moved before the time is over."""

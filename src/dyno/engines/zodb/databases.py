@@ -41,7 +41,7 @@ PACK = Maintenance("pack", lambda engine: engine.database.pack(), every=30)
 
 
 class Objects:
-    """The port: see `dyno.suites.objects.port.Objects`."""
+    """The port: see `dyno.suites.objects.transactions.Objects`."""
 
     def __init__(self, engine: Any) -> None:
         self.database, self.forget = engine.database, engine.forget

@@ -1,16 +1,19 @@
-"""Checks of the report of an outside tool, and facts of the machine while it ran."""
+"""Workloads whose phases are runs of a tool that measures itself, and checks of its report."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from time import monotonic_ns
+from typing import Any
 
-from dyno.contracts.model import Fact, Wrong
-from dyno.contracts.suite import Report
+from dyno.contracts.model import Fact, Phase, Wrong
+from dyno.contracts.suite import Report, Reported, Work
 from dyno.host import strain
 from dyno.host.frequency import mean_mhz
+from dyno.suites._shared.store import OnStore
 
 ROUNDING = 0.02
 """Relative error of a latency, from the buckets of the tool's histogram."""
@@ -49,3 +52,21 @@ def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
         "overheated": stress["thermal_throttles"],
     }
     return replace(report, facts={**report.facts, **facts})
+
+
+class ToolWorkload(OnStore):
+    """A workload of one tool run per phase, with a report for all clients together."""
+
+    def run(self, port: Any, phase: Phase, limit_ns: int) -> Report:
+        """Runs the tool for that long."""
+        raise NotImplementedError
+
+    def check(self, phase: Phase, report: Report) -> int:
+        """Returns the number of figures compared. Raises Wrong if they contradict each other."""
+        return plausible(report, self._job.clients)
+
+    def prepare(self, phase: Phase) -> None:
+        self.begin()
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        yield Reported(partial(watched, partial(self.run, port, phase)), partial(self.check, phase))

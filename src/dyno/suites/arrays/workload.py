@@ -18,7 +18,7 @@ from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Model,
 
 
 class ArraysWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -37,9 +37,6 @@ class ArraysWorkload(OnStore):
         )
 
     # -- the store ------------------------------------------------------------------------------------------
-
-    def checks(self) -> Mapping[str, conformance.Check]:
-        return conformance.BRIEF
 
     def prepare(self, phase: Phase) -> None:
         gap = next((gap for gap in self._job.spec.gaps if gap.check == "updates"), None)

@@ -5,29 +5,98 @@ After David Wilson, acid (its performance page and examples/batch.py), 2013.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Job, Suite, Workload
-from dyno.suites.compression.params import LAYOUT, PARAMS, PHASES, PRESETS, TRADEOFF
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
+from dyno.suites.compression import packers
+
+PARAMS = (
+    Setting(
+        "packer", packers.parse, "zlib", f"{', '.join(packers.PACKER_SPECS)}; a level, where it has some: zlib:9"
+    ),
+    Setting("batch", integer(1, 100_000), 1, "records in a batch, which is compressed and stored as one entry"),
+    Setting("records", integer(1), 777, "records in the collection, of about 1.5 kB each"),
+    Setting("gets", integer(1), 4_000, "lookups of the phase gets", phases=("gets",)),
+    Setting("iterations", integer(1), 20, "iterations of the phase iterate", phases=("iterate",)),
+)
+
+PACKERS = tuple(packers.PACKER_SPECS)
+# Without brotli, which takes seconds at its default level.
+QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
+# The sizes of the published table.
+BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
+
+PRESETS = {
+    "quick": Preset(
+        {"packer": QUICK_PACKERS, "batch": (1, 16), "gets": 2_000, "iterations": 5}, samples=3, budget=1, timeout=60
+    ),
+    "standard": Preset({"packer": PACKERS, "batch": BATCHES}, samples=5, budget=20, timeout=300),
+    "full": Preset(
+        {"packer": PACKERS, "batch": BATCHES, "records": 20_000, "gets": 20_000},
+        samples=10,
+        budget=120,
+        timeout=3_600,
+    ),
+}
+
+PHASES = (
+    Phase(
+        "insert",
+        "encode, compress and store all records, batch by batch, in one transaction",
+        unit="record",
+        writes=True,
+        checked="every record and the number of entries, by reading the store",
+    ),
+    Phase("gets", "get records by key: seek, decompress, pick, decode", "op", False, "hot", "every record"),
+    Phase(
+        "iterate", "read all records in key order, again and again", "record", False, "hot", "every record, in order"
+    ),
+)
+
+# The columns of the published table in its order, then the cost of compression.
+LAYOUT = Layout(
+    columns=(
+        Column("packer", "param", "packer"),
+        Column("size", "fact", "stored_bytes", "bytes"),
+        Column("count", "fact", "entries", "count"),
+        Column("ratio", "fact", "ratio", "ratio"),
+        Column("batch", "param", "batch"),
+        Column("gets/s", "rate", "gets", "rate"),
+        Column("iters/s", "operations", "iterate", "rate"),
+        Column("records/s", "rate", "iterate", "rate"),
+        Column("compress/MB", "fact", "compress_cpu_ns_per_mb", "ns"),
+        Column("decompress/MB", "fact", "decompress_cpu_ns_per_mb", "ns"),
+    ),
+    legend=(
+        "size, count: stored bytes (keys and values) and entries; ratio: size of uncompressed records in batches of"
+        " 1, divided by size",
+        "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
+        "compress/MB, decompress/MB: CPU time of the packer alone per MB (10^6 bytes) of uncompressed data",
+    ),
+)
+
+TRADEOFF = Curve(
+    name="tradeoff",
+    title="Compression against speed",
+    reading="How many times smaller the store is than uncompressed records, against the items done in a second: the"
+    " median over trials, with its 95 % interval. Up is smaller and right is faster. A line is a packer, and beside"
+    " its points stands how many records are in a batch.",
+    x=Axis("metric", "throughput", scale="log"),
+    y=Axis("fact", "ratio", "compression ratio", "ratio"),
+    line="packer",
+    point="batch",
+)
 
 
 class CompressionSuite(Suite):
-    """See `dyno.contracts.suite.Suite`."""
-
     name = "compression"
     title = "records compressed in batches, in an ordered key-value store"
     ports = ("ordered-kv",)
     # The engine of the published table. The suite compares packers rather than engines.
     engines = ("lmdb",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     layout = LAYOUT
     charts = (TRADEOFF,)
-
-    def workload(self, job: Job) -> Workload:
-        # The parent reads declarations without importing the dataset.
-        from dyno.suites.compression.workload import CompressionWorkload
-
-        return CompressionWorkload(job)
 
 
 SUITE = CompressionSuite()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier
-from dyno.suites._shared.conformance import PlannedFailure, expect
 from dyno.suites.compression.batches import FIRST, Batches
 from dyno.suites.compression.dataset import Record, key_of
 

@@ -34,7 +34,7 @@ COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
 class CompressionWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = conformance.CHECKS
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -46,9 +46,6 @@ class CompressionWorkload(OnStore):
         self._facts: dict[str, Fact] = {}
 
     # -- the store ------------------------------------------------------------------------------------------
-
-    def checks(self) -> Mapping[str, conformance.Check]:
-        return conformance.CHECKS
 
     def port(self, engine: Engine, *how: Any) -> Batches:
         (size,) = how
@@ -235,3 +232,6 @@ def _difference(got: Any, right: Any) -> str:
                 return f"number {at}: {_difference(one, wanted)}"
         return f"got {len(got)} records, expected {len(right)}"
     return difference(got, right)
+
+
+WORKLOAD = CompressionWorkload

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Column, Job, Layout, Suite, Workload
+from dyno.contracts.suite import Column, Layout, Suite
 
 # Threads, up to twice the CPUs of this machine: see `dyno.contracts.settings.by_cpus`.
 SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
@@ -38,8 +38,6 @@ LAYOUT = Layout(
 
 
 class CpuSuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "cpu"
     title = "the processor: a search for primes, by the number of threads"
     ports = ("primes",)
@@ -62,12 +60,6 @@ class CpuSuite(Suite):
         ),
     )
     layout = LAYOUT
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent needs only the declaration.
-        from dyno.suites.cpu.workload import CpuWorkload
-
-        return CpuWorkload(job)
 
 
 SUITE = CpuSuite()

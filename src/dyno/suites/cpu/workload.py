@@ -1,30 +1,79 @@
-"""One trial of the suite cpu: an engine searches for primes in a number of threads, and its report is checked."""
+"""The suite cpu: the port `primes`, its conformance checks, and one trial."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from dyno.contracts.model import Phase
-from dyno.contracts.suite import Reported, Work
-from dyno.suites._shared.store import OnStore
-from dyno.suites._shared.tool import plausible, watched
-from dyno.suites.cpu.conformance import CHECKS, Check, check_counts
+from dyno.contracts.equality import same
+from dyno.contracts.model import Fact, Phase, Tier, Wrong
+from dyno.contracts.suite import Report
+from dyno.suites._shared.tool import ToolWorkload, plausible
 
 
-class CpuWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+class Primes(Protocol):
+    """Engines implement it as a class called with `(engine,)`."""
 
-    def checks(self) -> Mapping[str, Check]:
-        return CHECKS
+    def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        """Repeats searches for all primes from 3 to below `limit` in each thread, dividing each number by all from 2
+        to its root, for `limit_ns`; or for that many `events` per thread. Operations and items of the report are
+        searches. Its facts have latencies and the threads' shares (see docs/suites/cpu.md), and `fewest_primes` and
+        `most_primes` of any search, if the engine counts them."""
 
-    def prepare(self, phase: Phase) -> None:
-        self.begin()
+    def close(self) -> None:
+        return None
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        threads, limit = self._job.clients, int(self._job.params["max_prime"])
-        yield Reported(
-            partial(watched, partial(port.search, threads, limit)),
-            lambda report: plausible(report, threads) + check_counts(report.facts, limit),
-        )
+
+Opened = Callable[[str], AbstractContextManager[Primes]]
+Check = Callable[[Opened, Tier | None], None]
+SECOND_NS, THREADS, EVENTS = 10**9, 2, 3
+LIMIT = 1_000
+
+
+def primes(limit: int) -> int:
+    """Number of primes from 3 to below `limit`, by the sieve of Eratosthenes."""
+    candidate = bytearray([1]) * max(limit, 3)
+    candidate[:3] = b"\0\0\0"
+    for number in range(2, int(limit**0.5) + 1):
+        multiples = range(number * number, limit, number)
+        candidate[number * number : limit : number] = bytes(len(multiples))
+    return sum(candidate[:limit])
+
+
+def check_counts(facts: Mapping[str, Fact], limit: int) -> int:
+    """Returns the number of figures compared. Raises Wrong if the engine counted another number of primes."""
+    counts, expected = [facts[name] for name in ("fewest_primes", "most_primes") if name in facts], primes(limit)
+    for count in counts:
+        if not same(count, expected):
+            raise Wrong(f"{count} primes were found from 3 to below {limit}, expected {expected}")
+    return len(counts)
+
+
+def events(opened: Opened, tier: Tier | None) -> None:
+    """All threads do the requested number of events, and find the right number of primes."""
+    with opened("events") as port:
+        report = port.search(THREADS, LIMIT, SECOND_NS, EVENTS)
+        plausible(report, THREADS)
+        check_counts(report.facts, LIMIT)
+        if not same(report.operations, THREADS * EVENTS):
+            raise Wrong(f"{report.operations} events were done, expected {THREADS * EVENTS}")
+
+
+CHECKS: dict[str, Check] = {"events": events}
+
+
+class CpuWorkload(ToolWorkload):
+    """Searches for primes in a number of threads."""
+
+    checks = CHECKS
+
+    def run(self, port: Any, phase: Phase, limit_ns: int) -> Report:
+        report: Report = port.search(self._job.clients, int(self._job.params["max_prime"]), limit_ns)
+        return report
+
+    def check(self, phase: Phase, report: Report) -> int:
+        return super().check(phase, report) + check_counts(report.facts, int(self._job.params["max_prime"]))
+
+
+WORKLOAD = CpuWorkload

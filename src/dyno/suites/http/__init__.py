@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Job, Suite, Workload
+from dyno.contracts.suite import Suite
 from dyno.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
@@ -14,8 +14,6 @@ _CHECKED = "status, and every body by its size and digest"
 
 
 class HttpSuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "http"
     title = "HTTP requests, one or many under way at once, part by part"
     ports = ("requests",)
@@ -57,12 +55,6 @@ class HttpSuite(Suite):
         Phase(KEPT, "GET, on connections that are there", "request", False, checked=_CHECKED, parts=STAGES),
         Phase(FRESH, "GET, each on a connection of its own", "request", False, checked=_CHECKED, parts=STAGES),
     )
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent needs only the declaration.
-        from dyno.suites.http.workload import HttpWorkload
-
-        return HttpWorkload(job)
 
 
 SUITE = HttpSuite()

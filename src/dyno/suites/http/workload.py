@@ -16,7 +16,7 @@ from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import FRESH, KEPT
-from dyno.suites.http.conformance import CHECKS, Check, check_body, check_connection, digest_of, request_all
+from dyno.suites.http.conformance import CHECKS, check_body, check_connection, digest_of, request_all
 from dyno.suites.http.port import Requester, RequestOptions, Requests, Target
 
 SLICE = 500
@@ -30,7 +30,7 @@ def bodies(seed: int, files: int, size: int) -> list[bytes]:
 
 
 class HttpWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = CHECKS
 
     def __init__(self, job: Any) -> None:
         super().__init__(job)
@@ -42,9 +42,6 @@ class HttpWorkload(OnStore):
         self._secure = False
         self._fresh = False
         self._codes, self._connections, self._responses = Counter[int](), 0, 0
-
-    def checks(self) -> Mapping[str, Check]:
-        return CHECKS
 
     def conformance(self) -> None:
         # Bodies that change can't be compared.
@@ -140,3 +137,6 @@ class HttpWorkload(OnStore):
 def _check_bodies(targets: Sequence[Target], answers: Sequence[Any]) -> int:
     pairs = zip(targets, answers, strict=False)
     return sum(check_body(target, answer) for target, answer in pairs if type(answer) is not Failure)
+
+
+WORKLOAD = HttpWorkload

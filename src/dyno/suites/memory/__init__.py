@@ -10,8 +10,15 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Column, Curve, Job, Layout, Suite, Workload
-from dyno.suites.memory.port import BLOCKS, CACHES, CHASE, TRIAD
+from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
+
+BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
+"""Each event accesses a block of the thread's own memory, word by word or in random order."""
+TRIAD, CHASE = "triad", "chase"
+CACHES = ("L1d", "L2", "L3")
+"""Data caches, as named by `dyno.host.caches`."""
+LINE_BYTES, TRIAD_BYTES = 64, 24
+"""Bytes of a node of the chase, and of an element of the triad: two doubles read and one written."""
 
 CHECKED = "consistency of the report's figures"
 TITLES = ("read", "write", "random read", "random write")
@@ -59,8 +66,6 @@ def _power(text: str) -> Value:
 
 
 class MemorySuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "memory"
     title = "the memory and its caches: bandwidth and latency, by working set and threads"
     ports = ("memory-access",)
@@ -89,12 +94,6 @@ class MemorySuite(Suite):
     )
     layout = LAYOUT
     charts = (STEPS,)
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent needs only the declaration.
-        from dyno.suites.memory.workload import MemoryWorkload
-
-        return MemoryWorkload(job)
 
 
 SUITE = MemorySuite()

@@ -1,50 +1,88 @@
-"""One trial of the suite memory: an engine accesses memory in a number of threads, and its report is checked."""
+"""The suite memory: the port `memory-access`, its conformance checks, and one trial."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Protocol
 
-from dyno.contracts.model import Fact, Phase
-from dyno.contracts.suite import Report, Reported, Work
+from dyno.contracts.equality import same
+from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
+from dyno.contracts.suite import Report
 from dyno.host.caches import Cache, caches
-from dyno.suites._shared.store import OnStore
-from dyno.suites._shared.tool import watched
-from dyno.suites.memory.conformance import CHECKS, Check, check_report
-from dyno.suites.memory.port import CACHES, CHASE, Memory
+from dyno.suites._shared.tool import ToolWorkload, plausible
+from dyno.suites.memory import CACHES, CHASE, TRIAD
 
 MB = 10**6
 
 
-class MemoryWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+class Memory(Protocol):
+    """Engines implement it as a class called with `(engine,)`."""
 
-    def checks(self) -> Mapping[str, Check]:
-        return CHECKS
+    def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        """Runs one of BLOCKS, the triad or the chase, with a working set of `size_bytes` per thread.
 
-    def prepare(self, phase: Phase) -> None:
-        self.begin()
+        Operations of the report are events, and it has the bytes moved. For the chase, operations and items are hops.
+        The fact `wrong` counts wrong results, if the engine checks them. Raises Absent for a pattern that the engine
+        does not have.
+        """
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        yield Reported(
-            partial(watched, partial(self._run, port, phase.name)),
-            lambda report: check_report(phase.name, report, self._job.clients),
-        )
+    def close(self) -> None:
+        return None
 
-    def _run(self, port: Memory, pattern: str, limit_ns: int) -> Report:
+
+Opened = Callable[[str], AbstractContextManager[Memory]]
+Check = Callable[[Opened, Tier | None], None]
+SIZE, SHORT_NS = 64 << 10, 10_000_000
+
+
+def check_report(pattern: str, report: Report, threads: int) -> int:
+    """Returns the number of figures compared. Raises Wrong if they contradict each other, or for a wrong element of
+    the triad or a broken ring of the chase."""
+    compared = plausible(report, threads)
+    if pattern != CHASE and not report.bytes:
+        raise Wrong(f"{report.tool} moved nothing in {report.operations} operations")
+    if "wrong" in report.facts:
+        if not same(report.facts["wrong"], 0):
+            raise Wrong(f"{pattern} left {report.facts['wrong']} wrong results")
+        compared += 1
+    return compared
+
+
+def kernels(opened: Opened, tier: Tier | None) -> None:
+    """The triad and the chase, briefly in two threads, leave the right results."""
+    with opened("kernels") as port:
+        for pattern in (TRIAD, CHASE):
+            try:
+                check_report(pattern, port.work(pattern, 2, SIZE, SHORT_NS, 1), 2)
+            except Absent:
+                continue
+
+
+CHECKS: dict[str, Check] = {"kernels": kernels}
+
+
+class MemoryWorkload(ToolWorkload):
+    """Accesses memory in a number of threads."""
+
+    checks = CHECKS
+
+    def run(self, port: Memory, phase: Phase, limit_ns: int) -> Report:
         """Items are MB (10^6 bytes), or hops."""
         threads, size = self._job.clients, int(self._job.params["size_kib"]) << 10
-        report = port.work(pattern, threads, size, limit_ns, self._job.seed)
+        report = port.work(phase.name, threads, size, limit_ns, self._job.seed)
         known = caches()
         facts: dict[str, Fact] = {"fits": _fits(known, size, threads)}
-        if pattern == CHASE:
+        if phase.name == CHASE:
             # Per thread: all threads hop at the same time.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
             facts |= {cache.name: cache.size_bytes >> 10 for cache in known if cache.name in CACHES}
-        items = report.operations if pattern == CHASE else round((report.bytes or 0) / MB)
+        items = report.operations if phase.name == CHASE else round((report.bytes or 0) / MB)
         return replace(report, items=items, facts={**report.facts, **facts})
+
+    def check(self, phase: Phase, report: Report) -> int:
+        return check_report(phase.name, report, self._job.clients)
 
 
 def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
@@ -54,3 +92,6 @@ def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
         if size_bytes * min(threads, cache.shared_by) <= cache.size_bytes:
             return f"{cache.name} ({cache.size_bytes >> 10} KiB)"
     return "none" if known else None
+
+
+WORKLOAD = MemoryWorkload

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager
 from time import monotonic, sleep
 from typing import Any
 
-from dyno.contracts.equality import same
+from dyno.contracts.equality import PlannedFailure, expect, same
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites._shared.conformance import PlannedFailure, expect
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.objects.port import HEAD, HEAD_BYTES
+from dyno.suites.objects.transactions import HEAD, HEAD_BYTES
 
 _BLOCK = 1 << 16
 _STEP = 7_919

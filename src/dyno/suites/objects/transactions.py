@@ -12,10 +12,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter_ns as now
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from dyno.contracts.cleanup import finally_, undo_on_error
-from dyno.suites.objects.port import Objects
+
+PORT = "objects"
+HEAD = b"%016d.%09d."
+"""The start of an object's content: its number and version."""
+HEAD_BYTES = len(HEAD % (0, 0))
+
+
+class Objects(Protocol):
+    """Engines implement it as a class called with `(engine,)`; each client has its own instance."""
+
+    database: Any
+    """The open `ZODB.DB` over the storage, shared by clients that are threads of a process; None for a null engine.
+    The engine opens and closes it."""
+
+    def forget(self) -> None:
+        """Empties the storage's own caches in this process, so that the next read goes to the server or the files.
+        Does nothing for a storage without caches."""
+
+    def close(self) -> None: ...
+
 
 MAX_ATTEMPTS = 10_000
 """Conflicts of one transaction before it is an error."""

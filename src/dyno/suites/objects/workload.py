@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,11 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Job, Work
 from dyno.host.filesystem import size_on_disk
+from dyno.suites._shared.slots import Slots
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
 from dyno.suites.objects.dataset import BLOBS, OTHERS, OWN, SETS, SHARED, Dataset, Model
-from dyno.suites.objects.transactions import NullTransactions, ObjectPosition, Task, Transactions
+from dyno.suites.objects.transactions import Connection, NullTransactions, ObjectPosition, Task, Transactions
 from dyno.suites.objects.verify import Verification, in_child_process
 from dyno.suites.objects.work import ClientWork, TrialState
 
@@ -35,7 +37,7 @@ NEEDS: Mapping[str, str] = {
 
 
 class ObjectsWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -56,9 +58,6 @@ class ObjectsWorkload(OnStore):
         self._before_bytes: int | None = None
 
     # -- the store ------------------------------------------------------------------------------------------
-
-    def checks(self) -> Mapping[str, conformance.Check]:
-        return conformance.BRIEF
 
     def port(self, engine: Engine, *how: Any) -> Any:
         port = self._job.port(engine)
@@ -160,3 +159,49 @@ class ObjectsWorkload(OnStore):
         if phase.name == "pack":
             return {"before_bytes": self._before_bytes, "after_bytes": size_on_disk(self.engine().files())}
         return {}
+
+
+CONTAINER = "slots"
+
+
+class ObjectsHistory:
+    """See `dyno.contracts.suite.History`. A slot is an object, its value the content."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._slots = job, Slots(job.seed)
+
+    @contextmanager
+    def open(self, engine: Engine) -> Iterator[Connection]:
+        from persistent.mapping import PersistentMapping
+
+        with closing(self._job.port(engine)) as port, closing(Connection(port.database)) as connection:
+            with connection.reading() as root:
+                exists = CONTAINER in root
+            if not exists:
+                with connection.writing() as root:
+                    root[CONTAINER] = PersistentMapping()
+            yield connection
+
+    def commit(self, port: Connection, number: int) -> None:
+        from dyno.suites.objects.items import Item
+
+        with port.writing() as root:
+            container = root[CONTAINER]
+            for slot, value in self._slots.writes(number).items():
+                if value is None:
+                    del container[slot]
+                elif slot in container:
+                    container[slot].content = value.encode()
+                else:
+                    container[slot] = Item(value.encode())
+
+    def state(self, commits: int) -> Mapping[str, Any]:
+        return {slot: value.encode() for slot, value in self._slots.state(commits).items()}
+
+    def found(self, port: Connection) -> Mapping[str, Any]:
+        port.connection.cacheMinimize()
+        with port.reading() as root:
+            return {slot: item.content for slot, item in root[CONTAINER].items()}
+
+
+WORKLOAD = ObjectsWorkload

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
+from dyno.contracts.equality import expect
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites._shared.conformance import expect
 from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import Bucket, NoObject, Requester, StoreRequest, StoreResponse
 from dyno.suites.objectstore.requests import ScriptRunner, digest_of, multipart_script, run_all

@@ -15,7 +15,7 @@ from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import params as p
-from dyno.suites.objectstore.conformance import CHECKS, Check
+from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.dataset import DIGEST, FILLER_BYTES, Bodies, Names
 from dyno.suites.objectstore.port import Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.requests import (
@@ -42,7 +42,7 @@ CheckAnswers = Callable[[Sequence[Any]], int]
 
 
 class ObjectStoreWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = CHECKS
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -66,9 +66,6 @@ class ObjectStoreWorkload(OnStore):
         """The digest of each object whose write was acknowledged; empty if it is not read back."""
 
     # -- the store ------------------------------------------------------------------------------------------
-
-    def checks(self) -> Mapping[str, Check]:
-        return CHECKS
 
     def port(self, engine: Engine, *how: Any) -> Bucket:
         port: Bucket = self._job.port(engine, self._size > LARGE_BYTES, float(self._params["patience"]))

@@ -5,25 +5,98 @@ After Cloud Mercato, Why you should use sysbench, which uses sysbench's OLTP tes
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Job, Suite, Workload
-from dyno.suites.oltp.params import PARAMS, PHASES, PRESETS
+from typing import NamedTuple
+
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Suite
+
+_SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold", "write-only", "read-write")
+_PGBENCH = ("select-only", "tpcb-like")
+
+PARAMS = (
+    Setting("tables", integer(1, 10_000), 1, "tables of sysbench", phases=_SYSBENCH),
+    Setting("table_size", integer(100), 10_000, "rows in each table", phases=_SYSBENCH),
+    Setting(
+        "distribution",
+        choice("special", "uniform", "gaussian", "pareto"),
+        "special",
+        "distribution of the requested rows; special: most are from one in a hundred",
+        phases=_SYSBENCH,
+    ),
+    Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=_PGBENCH),
+)
+
+PRESETS = {
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
+    "standard": Preset(
+        {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")},
+        samples=5,
+        budget=10,
+        timeout=600,
+    ),
+    "full": Preset(
+        {
+            "tables": 10,
+            "table_size": 1_000_000,
+            "bank_scale": 100,
+            "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus"),
+        },
+        samples=5,
+        budget=60,
+        timeout=3_600,
+    ),
+}
+
+
+class ToolRun(NamedTuple):
+    """The tool's run in a phase."""
+
+    test: str
+    """A test of sysbench, or a script of pgbench."""
+    bank: bool = False
+    """Whether it is a script of pgbench."""
+
+
+TOOL_RUNS = {
+    "point-select": ToolRun("oltp_point_select"),
+    "read-only": ToolRun("oltp_read_only"),
+    "point-select-cold": ToolRun("oltp_point_select"),
+    "read-only-cold": ToolRun("oltp_read_only"),
+    "write-only": ToolRun("oltp_write_only"),
+    "read-write": ToolRun("oltp_read_write"),
+    "select-only": ToolRun("select-only", bank=True),
+    "tpcb-like": ToolRun("tpcb-like", bank=True),
+}
+FITS = "the report's figures, and the number of statements"
+ROWS = f"{FITS}; afterwards, the rows of each table"
+
+
+def _phase(name: str, title: str, temperature: str = "none", checked: str = FITS) -> Phase:
+    return Phase(name, title, "txn", temperature == "none", temperature, checked, reported=True)
+
+
+PHASES = (
+    _phase("point-select", "sysbench: one row by its key", "hot"),
+    _phase("read-only", "sysbench: ten rows by key and four ranges, in a transaction", "hot"),
+    _phase("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
+    _phase("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
+    _phase("write-only", "sysbench: two updates, a delete and an insert, in a transaction", checked=ROWS),
+    _phase("read-write", "sysbench: the reads and the writes, in a transaction", checked=ROWS),
+    _phase("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
+    _phase(
+        "tpcb-like",
+        "pgbench: a change of account, teller and branch, after TPC-B",
+        checked="the sums of all balances",
+    ),
+)
 
 
 class OltpSuite(Suite):
-    """See `dyno.contracts.suite.Suite`."""
-
     name = "oltp"
     title = "short transactions on a SQL server, by sysbench and pgbench"
     ports = ("transactions",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
-
-    def workload(self, job: Job) -> Workload:
-        # The parent reads declarations without importing the workload.
-        from dyno.suites.oltp.workload import OltpWorkload
-
-        return OltpWorkload(job)
+    params, presets, phases = PARAMS, PRESETS, PHASES
 
 
 SUITE = OltpSuite()

@@ -6,33 +6,202 @@ al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import History, Job, Proof, Suite, Workload
-from dyno.suites.records.params import PARAMS, PHASES, PRESETS
+from types import MappingProxyType
+from typing import NamedTuple
+
+from dyno.contracts.declarations import deferred
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import MOST_COUNT, Setting, choice, integer
+from dyno.contracts.suite import Proof, Suite
+from dyno.suites.records.port import VERSION_DIGITS
+
+SCAN_LENGTH = 100
+"""Records per scan: the maximum of YCSB's workload E."""
 
 
-def history(job: Job) -> History:
-    """See `dyno.contracts.suite.Proof`."""
-    from dyno.suites.records.history import RecordsHistory
+class Mix(NamedTuple):
+    """A mixed workload: the fraction of reads, the kind of read, the kind of write, and the key distribution."""
 
-    return RecordsHistory(job)
+    reads: float
+    read: str  # "get" or "scan"
+    write: str  # "update", "insert" or "modify"
+    distribution: str
+
+
+# Cooper et al., Benchmarking Cloud Serving Systems with YCSB, 2010, table 2.
+YCSB = {
+    "a": Mix(0.5, "get", "update", "zipfian"),
+    "b": Mix(0.95, "get", "update", "zipfian"),
+    "c": Mix(1.0, "get", "update", "zipfian"),
+    "d": Mix(0.95, "get", "insert", "latest"),
+    "e": Mix(0.95, "scan", "insert", "zipfian"),
+    "f": Mix(0.5, "get", "modify", "zipfian"),
+}
+
+
+def mix_of(text: str) -> Mix:
+    """Parses the parameter `mix`: a YCSB letter, or reads:updates in percent, as 80:20. Raises ValueError."""
+    if text in YCSB:
+        return YCSB[text]
+    reads, colon, updates = text.partition(":")
+    if colon and reads.isdigit() and updates.isdigit() and int(reads) + int(updates) == 100:
+        return Mix(int(reads) / 100, "get", "update", "zipfian")
+    raise ValueError("wants a to f (YCSB's workloads), or reads:updates that add up to 100, as 80:20")
+
+
+def _mix(text: str) -> Value:
+    mix_of(text)
+    return text
+
+
+def _txn(text: str) -> Value:
+    return text if text == "all" else integer(1)(text)
+
+
+def _or_all(text: str) -> Value:
+    try:
+        return _txn(text)
+    except ValueError:
+        raise ValueError(f"wants a whole number from 1 to {MOST_COUNT}, or all") from None
+
+
+INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")
+READS = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold")
+NOT_MIXED = (*INSERTS, *READS, "update", "delete")
+# Phases whose keys follow `distribution`, or else the distribution of `mix`.
+DRAWN = ("update", "mixed")
+
+PARAMS = (
+    Setting("records", integer(1), 235_886, "records in the collection"),
+    Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
+    Setting("encoder", choice("msgpack", "json", "raw"), "msgpack", "how a key-value engine's records become bytes"),
+    Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1", phases=NOT_MIXED),
+    Setting("batch", integer(1, 10_000), 1, "keys per operation of rand-key", phases=("rand-key", "rand-key-cold")),
+    Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20", phases=DRAWN),
+    Setting(
+        "distribution",
+        choice("mix", "uniform", "zipfian", "latest"),
+        "mix",
+        "keys of update and mixed; mix: the distribution of the mix",
+        phases=DRAWN,
+    ),
+    Setting(
+        "operations",
+        _or_all,
+        "all",
+        "operations of update, delete and mixed; all is one per record",
+        phases=(*DRAWN, "delete"),
+    ),
+)
+
+PRESETS = {
+    # The main steps of a store's life; samples until a verdict is possible, for at most a minute.
+    "quick": Preset(
+        {"records": 20_000},
+        samples=3,
+        budget=0.3,
+        timeout=120,
+        phases=("insert-noblind-indices", "rand-key", "scan", "rand-key-cold", "update"),
+        until="10%",
+        within=60,
+    ),
+    "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
+    "full": Preset(
+        {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}, samples=3, budget=900, timeout=36_000
+    ),
+}
+
+KEYS_PER_RECORD = MappingProxyType(dict(zip(INSERTS, (1, 3, 1, 3), strict=True)))
+
+
+def _insert(name: str, title: str, alias: str) -> Phase:
+    count = KEYS_PER_RECORD[name]
+    noun = "keys" if count > 1 else "key"
+    return Phase(
+        name,
+        f"{title}; {count} {noun} a record",
+        unit="key",
+        writes=True,
+        checked="every record read back in key order, and a sample by key and by index",
+        alias=alias,
+        one_call=ONE_CALL,
+    )
+
+
+# Kinds of operations in a mix, and whether each writes.
+KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
+_STRETCHES = "every record, their order and number"
+SCANS = 1 / 20
+"""Scans per record: every record is read five times."""
+# Reading warms a cold cache, so these read only one page in ten and one record in twenty.
+COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
+
+# With all records in one transaction, every write is part of one call.
+ONE_CALL = "txn=all"
+
+PHASES = (
+    _insert("insert-blind-noindices", "insert all records, without indexes, without looking first", "load"),
+    _insert("insert-blind-indices", "insert all records with two indexes, without looking first", "load-indexed"),
+    _insert(
+        "insert-noblind-noindices", "insert all records, without indexes, observing the old value", "insert-plain"
+    ),
+    _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value", "insert"),
+    Phase(
+        "rand-key", "get every record by its key, in random order", "op", False, "hot", "every record", alias="get"
+    ),
+    Phase(
+        "rand-index",
+        "find every record by an index, in random order",
+        "op",
+        False,
+        "hot",
+        "every record",
+        alias="find",
+    ),
+    Phase("scan", f"read {SCAN_LENGTH} records in key order from a random one on", "op", False, "hot", _STRETCHES),
+    Phase(
+        "rand-key-cold",
+        "rand-key of few records, from the device",
+        "op",
+        False,
+        "cold",
+        "every record",
+        alias="get-cold",
+    ),
+    Phase("scan-cold", "scan from few places, from the device", "op", False, "cold", _STRETCHES),
+    Phase(
+        "update", "replace records, observing each old one", "op", True, checked="every old record", one_call=ONE_CALL
+    ),
+    Phase(
+        "mixed",
+        "reads and writes, each its own transaction",
+        "op",
+        True,
+        checked="every answer, in order",
+        kinds=KINDS,
+    ),
+    Phase(
+        "delete",
+        "delete records and their index entries",
+        "op",
+        True,
+        checked="every answer, then the remaining records",
+        one_call=ONE_CALL,
+    ),
+)
 
 
 class RecordsSuite(Suite):
-    """See `dyno.contracts.suite.Suite`."""
-
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
-    proof = Proof("insert-blind-noindices", count="records", params={"txn": 1}, history=history)
-
-    def workload(self, job: Job) -> Workload:
-        # The parent reads declarations without importing the dataset.
-        from dyno.suites.records.workload import RecordsWorkload
-
-        return RecordsWorkload(job)
+    params, presets, phases = PARAMS, PRESETS, PHASES
+    proof = Proof(
+        "insert-blind-noindices",
+        count="records",
+        params={"txn": 1},
+        history=deferred("dyno.suites.records.workload:RecordsHistory"),
+    )
 
 
 SUITE = RecordsSuite()

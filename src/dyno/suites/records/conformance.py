@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites._shared.conformance import PlannedFailure, expect
 from dyno.suites.records.encoding import python_pack
 from dyno.suites.records.port import INDEXES, Record, Records, entries
 
@@ -197,3 +197,5 @@ CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (absence, order, many, overwrite, delete, atomicity, noindices, persistence, model)
 }
+BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("overwrite", "delete", "persistence")}
+"""The checks that take next to no time: they run before measuring."""

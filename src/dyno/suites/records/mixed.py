@@ -11,8 +11,8 @@ import numpy as np
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
+from dyno.suites.records import SCAN_LENGTH
 from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
-from dyno.suites.records.params import SCAN_LENGTH
 from dyno.suites.records.port import VERSION_DIGITS, Record
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, NextVersion, Slices
 

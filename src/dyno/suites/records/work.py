@@ -20,8 +20,8 @@ from dyno.contracts.equality import difference, is_list, same, shorten
 from dyno.contracts.model import Value, Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites._shared.permutation import Grouped, Shuffled
+from dyno.suites.records import SCAN_LENGTH, Mix
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
-from dyno.suites.records.params import SCAN_LENGTH, Mix
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
 # Records of a slice of writes. Reads get far fewer: answers wait in memory for their check, and push the engine's own

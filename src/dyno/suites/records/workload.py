@@ -4,6 +4,7 @@ runs it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -12,22 +13,20 @@ from typing import Any
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Caveat, Phase
+from dyno.contracts.model import Caveat, Phase, Wrong
 from dyno.contracts.suite import Job, Work
+from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
-from dyno.suites.records import conformance
+from dyno.suites.records import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCANS, conformance, mix_of
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoding import ENCODERS, NATIVE
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
-from dyno.suites.records.params import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCANS, mix_of
-from dyno.suites.records.port import PORT, Records
+from dyno.suites.records.port import INDEXES, PORT, Key, Record, Records
 from dyno.suites.records.verify import verify
 from dyno.suites.records.work import ClientWork, Slices, TrialState
 
 LOAD_BATCH = 50_000
-BRIEF = ("overwrite", "delete", "persistence")
-"""The conformance checks that take next to no time: they run before measuring."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
 
 
 class RecordsWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -99,9 +98,6 @@ class RecordsWorkload(OnStore):
         )
         self._dataset, self._model = self._state.dataset, self._state.model
         self._indexed = False
-
-    def checks(self) -> Mapping[str, conformance.Check]:
-        return {name: conformance.CHECKS[name] for name in BRIEF}
 
     def port(self, engine: Engine, *how: Any) -> Records:
         return open_port(self._job, engine, *how)
@@ -161,3 +157,48 @@ class RecordsWorkload(OnStore):
             return 0
         with self.connect() as port:
             return verify(self._state, port, phase.name, self._indexed)
+
+
+class RecordsHistory:
+    """See `dyno.contracts.suite.History`. A slot is a record, its value the stub."""
+
+    def __init__(self, job: Job) -> None:
+        single = any(gap.check == "atomicity" for gap in job.spec.gaps)
+        self._job, self._slots = job, Slots(job.seed, single)
+
+    @contextmanager
+    def open(self, engine: Engine) -> Iterator[Records]:
+        with closing(open_port(self._job, engine, True)) as port:
+            yield port
+
+    def commit(self, port: Records, number: int) -> None:
+        writes = self._slots.writes(number)
+        if None in writes.values():
+            port.delete([_key(slot) for slot in writes])
+        else:
+            port.replace([_record(slot, str(value)) for slot, value in writes.items()])
+
+    def state(self, commits: int) -> Mapping[str, Any]:
+        return self._slots.state(commits)
+
+    def found(self, port: Records) -> Mapping[str, Any]:
+        with port.reading() as reader:
+            records = reader.scanner(2 * SLOTS)(("", ""))
+            for record in records:
+                if reader.get((record["name"], record["location"])) != record:
+                    raise Wrong(f"{record['name']}: the scan and a lookup by key differ")
+                for index, function in INDEXES.items():
+                    if reader.finder(index)(function(record)) != record:
+                        raise Wrong(f"{record['name']}: the scan and a lookup by {index} differ")
+        return {record["name"]: record["stub"] for record in records}
+
+
+def _key(slot: str) -> Key:
+    return slot, slot.upper()
+
+
+def _record(slot: str, value: str) -> Record:
+    return {"name": slot, "location": slot.upper(), "stub": value}
+
+
+WORKLOAD = RecordsWorkload

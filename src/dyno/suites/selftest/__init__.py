@@ -9,16 +9,13 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Job, Workload
+from dyno.contracts.suite import Suite
 
 
-class SelftestSuite:
-    """The declaration; the work is in `workload`."""
-
+class SelftestSuite(Suite):
     name = "selftest"
     title = "operations that cost what they are told to: for trying out the harness itself"
     ports = ("synthetic",)
-    engines = ()
     params = (
         Setting("operations", integer(1), 20_000, "operations of a round"),
         Setting("work", integer(0), 300, "units of work in each operation: about 10 ns each"),
@@ -31,14 +28,6 @@ class SelftestSuite:
         }
     )
     phases = (Phase("work", "operations of the same cost", "op", False, checked="every answer"),)
-    layout = None
-    charts = ()
-    proof = None
-
-    def workload(self, job: Job) -> Workload:
-        from dyno.suites.selftest.workload import SelftestWorkload
-
-        return SelftestWorkload(job)
 
 
 SUITE = SelftestSuite()

@@ -1,61 +1,77 @@
-"""One trial of the self-test suite: slices of numbers, which the engine answers."""
+"""The suite selftest: the port `synthetic`, its conformance checks, and one trial."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Protocol
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import same
-from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.equality import expect
+from dyno.contracts.model import Phase, Tier
 from dyno.contracts.suite import Failure, Operations, Work
 from dyno.suites._shared.store import OnStore
-from dyno.suites.selftest.conformance import CHECKS, Check
-from dyno.suites.selftest.port import Synthetic
 
 SLICE = 1_000
+
+
+class Synthetic(Protocol):
+    """Engines implement it as a class called with `(engine, work)`: units of work in each operation."""
+
+    def operation(self) -> Callable[[int], int]:
+        """Returns a callable that does the work and returns its argument."""
+
+    def close(self) -> None: ...
+
+
+Opened = Callable[[str], AbstractContextManager[Synthetic]]
+Check = Callable[[Opened, Tier | None], None]
+
+
+def answers(opened: Opened, tier: Tier | None) -> None:
+    """Every number comes back."""
+    with opened("answers") as port:
+        operation = port.operation()
+        for number in (0, 1, -1, 10**12, 1):
+            expect(operation(number), number, f"operation {number}")
+
+
+CHECKS: dict[str, Check] = {"answers": answers}
 
 
 class SelftestWorkload(OnStore):
     """See `dyno.contracts.suite.Workload`."""
 
+    checks = CHECKS
+
     def conformance(self) -> None:
         super().conformance()
-        # What the check has set going is not to be measured.
+        # A server that the check started must not be measured.
         self.release()
 
-    def checks(self) -> Mapping[str, Check]:
-        return CHECKS
+    def port_arguments(self) -> tuple[Any, ...]:
+        return (int(self._job.params["work"]),)
 
-    def port(self, engine: Engine, *how: Any) -> Synthetic:
-        port: Synthetic = self._job.port(engine, int(self._job.params["work"]))
-        return port
+    def port(self, engine: Engine, *arguments: Any) -> Any:
+        return self._job.port(engine, *(arguments or self.port_arguments()))
 
     def prepare(self, phase: Phase) -> None:
-        self._store = self._job.home / "store"
-        self._store.mkdir(exist_ok=True)
-
-    @contextmanager
-    def connect(self) -> Iterator[Synthetic]:
-        with closing(self.port(self.engine())) as port:
-            yield port
+        self.begin()
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        operation = port.operation()
-        for start in range(client * SLICE, int(self._job.params["operations"]), clients * SLICE):
-            numbers = range(start, min(start + SLICE, int(self._job.params["operations"])))
-            yield Operations(lambda _: (operation,), numbers, _Echoed(numbers, not self._job.spec.floor))
+        operation, count = port.operation(), int(self._job.params["operations"])
+        for start in range(client * SLICE, count, clients * SLICE):
+            numbers = range(start, min(start + SLICE, count))
+            yield Operations(lambda _: (operation,), numbers, partial(self._check, numbers))
+
+    def _check(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
+        if self._job.spec.floor:
+            return 0
+        for number, answer in zip(numbers, answers, strict=False):
+            if type(answer) is not Failure:
+                expect(answer, number, f"operation {number}")
+        return len(answers)
 
 
-class _Echoed:
-    """Each number was answered with itself."""
-
-    def __init__(self, numbers: Sequence[int], judged: bool) -> None:
-        self._numbers, self._judged = numbers, judged
-
-    def __call__(self, answers: Sequence[Any]) -> int:
-        for number, answer in zip(self._numbers, answers, strict=False):
-            if self._judged and type(answer) is not Failure and not same(answer, number):
-                raise Wrong(f"operation {number}: got {answer!r}, expected {number}")
-        return len(answers) if self._judged else 0
+WORKLOAD = SelftestWorkload

@@ -34,7 +34,7 @@ def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
 
 
 class SeriesWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -54,9 +54,6 @@ class SeriesWorkload(OnStore):
         """The `LiveRun` of the phase `live`, once that has begun."""
 
     # -- the archive ----------------------------------------------------------------------------------------
-
-    def checks(self) -> Mapping[str, Callable[..., None]]:
-        return conformance.BRIEF
 
     def port(self, engine: Engine, *how: Any) -> Any:
         return self._job.port(engine, *how)

@@ -12,7 +12,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
-from dyno.suites._shared.conformance import brief
+from dyno.suites._shared.store import brief
 from dyno.suites.volume import conformance, steady
 from dyno.suites.volume.conformance import BRIEF, SIZE
 from dyno.suites.volume.params import COPIES, FLUSH, PATTERNS, SINGLE, UNWRITTEN, WARM_UP
